@@ -1,0 +1,101 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { type Adb, DeviceError } from "./adb.ts";
+import { fullClassName, PROVIDER_ACTION } from "./manifest.ts";
+import { cleanLine, log } from "./text.ts";
+
+const SCAN_TIMEOUT_MS = 15_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+const SCAN = [
+  ["cmd", "package", "query-services", "--components", "-a", PROVIDER_ACTION],
+  // With -f, the path of the app: each installation has another one, also of the same version.
+  ["cmd", "package", "list", "packages", "-f"],
+];
+
+/** An app with at least one service for the action of tool providers. */
+export interface App {
+  readonly packageName: string;
+  /** The path of its APK. */
+  readonly path: string;
+  /** The full names of the services' classes. */
+  readonly services: ReadonlySet<string>;
+}
+
+export interface DeviceListener {
+  /** The apps, at each look. */
+  onApps(apps: readonly App[]): void;
+  onLost(): void;
+}
+
+/** Looks at the packages of the device again and again, since adb passes no broadcasts. Connects again if the device is lost. */
+export class Device {
+  readonly #adb: Adb;
+  readonly #refreshMs: number;
+  readonly #connectTo: string | undefined;
+  readonly #listener: DeviceListener;
+  #lastProblem = "";
+  #wake = new AbortController();
+
+  constructor(adb: Adb, options: { readonly refreshMs: number; readonly connectTo: string | undefined }, listener: DeviceListener) {
+    this.#adb = adb;
+    [this.#refreshMs, this.#connectTo] = [options.refreshMs, options.connectTo];
+    this.#listener = listener;
+  }
+
+  /** Looks at the packages at once. */
+  refresh(): void {
+    this.#wake.abort();
+  }
+
+  /** Runs until the signal aborts. */
+  async watch(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.#wake = new AbortController();
+      try {
+        this.#listener.onApps(await this.#scan(signal));
+        if (this.#lastProblem !== "") log("the device is back");
+        this.#lastProblem = "";
+      } catch (error) {
+        if (signal.aborted) return;
+        await this.#onProblem(error as Error, signal);
+      }
+      // The time passes, or something asks for a look.
+      await delay(this.#refreshMs, undefined, { signal: AbortSignal.any([signal, this.#wake.signal]) }).catch(() => undefined);
+    }
+  }
+
+  async #onProblem({ message }: Error, signal: AbortSignal): Promise<void> {
+    this.#listener.onLost();
+    if (message !== this.#lastProblem) log(`the device is not available: ${message}${adviceFor(message)}`);
+    this.#lastProblem = message;
+    if (this.#connectTo === undefined) return;
+    const options = { timeoutMs: CONNECT_TIMEOUT_MS, signal };
+    // adb keeps a connection that is broken as "offline", and does not replace it.
+    if (/offline/.test(message)) await this.#adb.run(["disconnect", this.#connectTo], options).catch(() => undefined);
+    const result = await this.#adb.run(["connect", this.#connectTo], options).catch((error: Error) => ({ stdout: error.message }));
+    if (/connected to/.test(String(result.stdout))) this.refresh();
+  }
+
+  /** @throws {Error} if the packages cannot be listed. */
+  async #scan(signal: AbortSignal): Promise<App[]> {
+    const output = await this.#adb.shellAll(SCAN, { timeoutMs: SCAN_TIMEOUT_MS, signal });
+    const lines = output.split(/\r?\n/);
+    // Paths have equal signs, names have none.
+    const paths = new Map(
+      lines.flatMap((line) => [...line.matchAll(/^package:(\/.+)=([\w.]+)$/g)].map(([, path = "", name = ""]) => [name, path])),
+    );
+    if (paths.size === 0) throw new DeviceError(`it does not list its packages: ${cleanLine(output, 100) || "it may be starting"}`);
+    const components = lines.flatMap((line) => [...line.matchAll(/^\s*([\w.]+)\/([\w.$]+)$/g)]);
+    return [...Map.groupBy(components, ([, name = ""]) => name)].flatMap(([packageName, services]) => {
+      const path = paths.get(packageName);
+      const classes = new Set(services.map(([, , service = ""]) => fullClassName(packageName, service)));
+      return path === undefined ? [] : [{ packageName, path, services: classes }];
+    });
+  }
+}
+
+function adviceFor(problem: string): string {
+  if (problem.includes("more than one")) return ". Set ANDROID_SERIAL to one of `adb devices`";
+  if (problem.includes("unauthorized")) return ". Accept the key of this computer on the device";
+  if (problem.includes("no devices")) return ". Connect a device, or set ANDROID_SERIAL to its HOST:PORT";
+  return "";
+}

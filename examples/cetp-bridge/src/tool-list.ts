@@ -1,0 +1,104 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { cleanLine } from "./text.ts";
+
+const MAX_NAME_CHARACTERS = 64;
+const MAX_LABEL_CHARACTERS = 28;
+const MAX_DESCRIPTION_CHARACTERS = 1000;
+export const MAX_LIST_CHARACTERS = 128 * 1024;
+const MAX_TOOLS = 64;
+const MAX_DEPTH = 24;
+const LIKE_HASHED = /-[0-9a-f]{8}$/i;
+const UNSAFE_KEY = /^(?:__proto__|x-mcp-)/i;
+
+const List = z.object({ tools: z.array(z.unknown()).max(MAX_TOOLS) });
+// Android passes a tool's name as an argument, which cannot have every character.
+const Spec = z.object({ name: z.string().regex(/^[^\p{Cc}\p{Cf}]{1,128}$/u), description: z.string().catch(""), parameters: z.unknown() });
+/** What clients check. A single tool that breaks it would make them reject the whole list. */
+const Parameters = z.looseObject({
+  type: z.literal("object").default("object"),
+  properties: z.record(z.string(), z.looseObject({})).optional(),
+  required: z.array(z.string()).optional(),
+});
+
+export interface ToolSpec {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: z.infer<typeof Parameters>;
+}
+
+/** Reads the data of `list_tools`. Each problem is for the log. @throws {Error} if there is no list. */
+export function readToolList(data: string): { readonly tools: readonly ToolSpec[]; readonly problems: readonly string[] } {
+  if (data.length > MAX_LIST_CHARACTERS) throw new Error(`the list has more than ${MAX_LIST_CHARACTERS} characters`);
+  const list = List.safeParse(parseJson(data));
+  if (!list.success) throw new Error(`the list is not {"tools": […]} with at most ${MAX_TOOLS} tools`);
+  const [tools, problems] = [new Map<string, ToolSpec>(), new Array<string>()];
+  for (const [index, each] of list.data.tools.entries()) {
+    const spec = Spec.safeParse(each);
+    if (!spec.success) {
+      problems.push(`tool ${index + 1} is not listed: its name is not a text of 1 to 128 characters`);
+      continue;
+    }
+    const { name, description } = spec.data;
+    const parameters = Parameters.safeParse(cleaned(spec.data.parameters ?? {}, 0));
+    if (!parameters.success) problems.push(`the parameters of ${name} are not the schema of an object: any are accepted`);
+    if (tools.has(name)) problems.push(`there is another tool ${name}: the first is listed`);
+    else
+      tools.set(name, {
+        name,
+        description: cleanLine(description, MAX_DESCRIPTION_CHARACTERS),
+        parameters: parameters.data ?? { type: "object" },
+      });
+  }
+  return { tools: [...tools.values()], problems };
+}
+
+/** Returns the same without control characters and keys with a meaning for MCP. @returns undefined if it is nested too deeply. */
+function cleaned(value: unknown, depth: number): unknown {
+  if (typeof value === "string") return cleanLine(value, MAX_DESCRIPTION_CHARACTERS);
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > MAX_DEPTH) return undefined;
+  if (Array.isArray(value)) return value.map((each) => cleaned(each, depth + 1));
+  const entries = Object.entries(value).filter(([key]) => !UNSAFE_KEY.test(key));
+  return Object.fromEntries(entries.map(([key, each]) => [cleanLine(key, 200), cleaned(each, depth + 1)]));
+}
+
+/** JSON.parse, with undefined for text that is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Returns a prefix for each app, by its authority: its label as far as names of tools can have it. Apps with the same label all get a hash
+ * of their authority, so that none takes the place of another. No prefix has `__`: a name is split at its first one.
+ */
+export function prefixesOf(labels: ReadonlyMap<string, string>): Map<string, string> {
+  const plain = [...labels].map(([authority, label]) => {
+    const text = label.replaceAll(/[^A-Za-z0-9-]+/g, "_").slice(0, MAX_LABEL_CHARACTERS);
+    return [authority, text.replaceAll(/^_+|_+$/g, "") || "app"] as const;
+  });
+  const counts = Map.groupBy(plain, ([, prefix]) => prefix.toLowerCase());
+  return new Map(
+    plain.map(([authority, prefix]) => {
+      // A label may look like another app's prefix with its hash.
+      const isShared = (counts.get(prefix.toLowerCase())?.length ?? 0) > 1 || LIKE_HASHED.test(prefix);
+      return [authority, isShared ? `${prefix}-${hashOf(authority)}` : prefix];
+    }),
+  );
+}
+
+/** `prefix__tool`. A tool's name that does not fit ends with a hash of itself. */
+export function toolName(prefix: string, name: string): string {
+  const plain = `${prefix}__${name.replaceAll(/[^A-Za-z0-9_-]/g, "_")}`;
+  if (plain.length <= MAX_NAME_CHARACTERS && plain.endsWith(`__${name}`)) return plain;
+  const hash = hashOf(name);
+  return `${plain.slice(0, MAX_NAME_CHARACTERS - hash.length - 1)}_${hash}`;
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
+}
