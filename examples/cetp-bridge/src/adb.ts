@@ -2,13 +2,12 @@ import { execa } from "execa";
 import pLimit, { type LimitFunction } from "p-limit";
 import { cleanLine } from "./text.ts";
 
-/** Processes of adb at a time, for all providers together. */
+/** Processes of adb at a time. More commands than MAX_WAITING do not wait for one. */
 const MAX_PROCESSES = 8;
-/** More calls than these do not wait. */
 const MAX_WAITING = 64;
-/** A Bundle is at most 1 MB of UTF-16, as the binder of Android carries no more. */
+/** The binder of Android carries at most 1 MB of UTF-16. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
-/** adb sends a command with its length in four hexadecimal digits. The rest is for the words around the command. */
+/** adb sends the length of a service in four hexadecimal digits, with the name of the service and of the terminal in it. */
 const MAX_COMMAND_BYTES = 65_000;
 
 /** The device cannot be used. */
@@ -28,7 +27,9 @@ export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface Output {
+export type Words = readonly string[];
+
+interface Output {
   readonly stdout: Buffer;
   readonly stderr: string;
 }
@@ -42,27 +43,19 @@ export class Adb {
     this.#path = path;
   }
 
-  /**
-   * Runs a command in the shell of the device. All words are quoted.
-   * @throws {DeviceError} @throws {CommandError}
-   */
-  async shell(words: readonly string[], options: RunOptions): Promise<string> {
-    const { stdout, stderr } = await this.#runOnDevice("shell", [words], options);
+  /** Runs commands in the shell of the device, one after the other. @returns all their output. @throws {DeviceError} @throws {CommandError} */
+  async shell(commands: readonly Words[], options: RunOptions): Promise<string> {
+    const { stdout, stderr } = await this.#onDevice("shell", commands, options);
     return `${stdout.toString()}\n${stderr}`;
   }
 
-  /** Runs commands one after the other, and returns what they write. */
-  async shellAll(commands: readonly (readonly string[])[], options: RunOptions): Promise<string> {
-    return (await this.#runOnDevice("shell", commands, options)).stdout.toString();
-  }
-
   /** Runs a command whose output is not text. */
-  async execOut(words: readonly string[], options: RunOptions): Promise<Buffer> {
-    return (await this.#runOnDevice("exec-out", [words], options)).stdout;
+  async execOut(words: Words, options: RunOptions): Promise<Buffer> {
+    return (await this.#onDevice("exec-out", [words], options)).stdout;
   }
 
   /** Runs adb itself. @throws {Error} with the code ENOENT if there is no adb. */
-  async run(args: readonly string[], { timeoutMs, signal }: RunOptions): Promise<Output> {
+  async run(args: Words, { timeoutMs, signal }: RunOptions): Promise<Output> {
     const result = await execa(this.#path, args, {
       stdin: "ignore",
       encoding: "buffer",
@@ -73,11 +66,11 @@ export class Adb {
       stripFinalNewline: false,
       ...(signal === undefined ? {} : { cancelSignal: signal }),
     });
-    const stderr = Buffer.from(result.stderr).toString();
     if (result.isCanceled) throw new CommandError("CANCELLED", "The call was cancelled.");
     if (result.timedOut) throw new CommandError("TIMEOUT", `There was no answer within ${timeoutMs} ms.`);
     if (result.isMaxBuffer) throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${MAX_OUTPUT_BYTES} bytes.`);
-    if (result.code !== undefined) throw Object.assign(new Error(cleanLine(result.shortMessage ?? "", 200)), { code: result.code });
+    if (result.code !== undefined) throw Object.assign(new Error(`adb does not run: ${result.code}`), { code: result.code });
+    const stderr = Buffer.from(result.stderr).toString();
     // Commands of the device write to stderr too, but never begin with a line of adb.
     const problem = stderr.split("\n").findLast((line) => /^(?:adb|error): /.test(line));
     if (result.exitCode !== 0 && problem !== undefined && /^(?:adb|error|\*)/.test(stderr))
@@ -85,7 +78,7 @@ export class Adb {
     return { stdout: Buffer.from(result.stdout), stderr };
   }
 
-  async #runOnDevice(mode: "shell" | "exec-out", commands: readonly (readonly string[])[], options: RunOptions): Promise<Output> {
+  async #onDevice(mode: "shell" | "exec-out", commands: readonly Words[], options: RunOptions): Promise<Output> {
     const command = commands.map((words) => words.map(quote).join(" ")).join("; ");
     const bytes = Buffer.byteLength(command);
     if (bytes > MAX_COMMAND_BYTES)
@@ -96,7 +89,7 @@ export class Adb {
 }
 
 /** Quotes a word for the shell of the device, so that it stays one word whatever it has. */
-export function quote(word: string): string {
+function quote(word: string): string {
   if (word.includes("\0")) throw new CommandError("INVALID_ARGS", "A command cannot have a NUL character.");
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -1,90 +1,74 @@
-/** The types of chunks (ResourceTypes.h of Android). */
+/** The types of chunks and values (ResourceTypes.h of Android). */
 const CHUNK = { strings: 0x0001, document: 0x0003, startElement: 0x0102, endElement: 0x0103, resourceIds: 0x0180 } as const;
 const VALUE = { text: 0x03, decimal: 0x10, hexadecimal: 0x11 } as const;
 const IS_UTF8 = 0x100;
-const NONE = 0xffffffff;
-/** Limits against documents that refer to the same long text again and again. */
-const MAX_TEXT_CHARACTERS = 1000;
-const MAX_DOCUMENT_BYTES = 1024 * 1024;
 const ATTRIBUTE_BYTES = 20;
+/** Limits against documents that refer to the same long text again and again. */
+const MAX_DOCUMENT_BYTES = 1024 * 1024;
+const MAX_TEXT_CHARACTERS = 1000;
+const MAX_DEPTH = 32;
 
-/** Returns a text of the document by its number. */
-type Strings = (index: number) => string | undefined;
-
-/** An element, with the names of those around it, such as `manifest/application/service`. */
 export interface Element {
+  /** The names of the elements around it and its own, such as `manifest/application/service`. */
   readonly path: string;
-  /** The number of the element that it is in, in the order of the document. */
+  /** The index of the element that it is in. */
   readonly parent: number | undefined;
-  /** By the resource id of the attribute, which is all that Android looks at. Only texts and numbers. */
-  readonly attributes: ReadonlyMap<number, string | number>;
-  /** The attributes without a resource id, by name. */
-  readonly plain: ReadonlyMap<string, string | number>;
+  /** Texts and numbers, by the resource id of the attribute, which is all that Android looks at, or by name if it has none. */
+  readonly attributes: ReadonlyMap<number | string, string>;
 }
 
-/** Reads XML as apps have it, compiled. @throws {RangeError} if it is damaged. */
+/** Reads XML as it is compiled into apps. @throws {RangeError} if it is damaged. */
 export function readBinaryXml(xml: Buffer): Element[] {
-  if (xml.length > MAX_DOCUMENT_BYTES) throw new RangeError("it is too long");
-  if (xml.length < 8 || xml.readUInt16LE(0) !== CHUNK.document) throw new RangeError("not compiled XML");
-  let strings: Strings = () => undefined;
+  if (xml.length > MAX_DOCUMENT_BYTES) throw new RangeError("the compiled XML is too long");
+  if (xml.length < 8 || xml.readUInt16LE(0) !== CHUNK.document) throw new RangeError("there is no compiled XML");
+  let strings = (_index: number): string => "";
   let resourceIds: readonly number[] = [];
   const elements: Element[] = [];
   const open: number[] = [];
-  for (let at = xml.readUInt16LE(2); at < xml.length;) {
-    const size = xml.readUInt32LE(at + 4);
-    if (size < 8) throw new RangeError("a chunk is too short");
-    const chunk = xml.subarray(at, at + size);
+  for (let at = xml.readUInt16LE(2); at < xml.length; at += xml.readUInt32LE(at + 4)) {
+    const chunk = xml.subarray(at, at + xml.readUInt32LE(at + 4));
     const type = chunk.readUInt16LE(0);
-    if (type === CHUNK.strings) strings = readStrings(chunk);
-    else if (type === CHUNK.resourceIds) resourceIds = numbersIn(chunk, 8, Math.floor((size - 8) / 4));
+    if (type === CHUNK.strings) strings = stringsOf(chunk);
+    else if (type === CHUNK.resourceIds) resourceIds = numbersIn(chunk, 8, Math.floor(chunk.length / 4) - 2);
     else if (type === CHUNK.endElement) open.pop();
     else if (type === CHUNK.startElement) {
       const parent = open.at(-1);
-      const name = strings(chunk.readUInt32LE(20)) ?? "";
+      const name = strings(chunk.readUInt32LE(20));
       const path = parent === undefined ? name : `${elements[parent]?.path}/${name}`;
-      elements.push({ path, parent, ...readAttributes(chunk, strings, resourceIds) });
-      open.push(elements.length - 1);
-      // Each path has those around it: their sum would be quadratic.
-      if (open.length > 32) throw new RangeError("elements are nested too deeply");
+      open.push(elements.push({ path, parent, attributes: attributesOf(chunk, strings, resourceIds) }) - 1);
+      if (open.length > MAX_DEPTH) throw new RangeError("elements are nested too deeply");
     }
-    at += size;
   }
   return elements;
 }
 
-function readAttributes(chunk: Buffer, strings: Strings, resourceIds: readonly number[]): Pick<Element, "attributes" | "plain"> {
-  const [attributes, plain] = [new Map<number, string | number>(), new Map<string, string | number>()];
+function attributesOf(chunk: Buffer, strings: (index: number) => string, resourceIds: readonly number[]): Element["attributes"] {
   const [start, size, count] = [chunk.readUInt16LE(24), chunk.readUInt16LE(26), chunk.readUInt16LE(28)];
   if (size < ATTRIBUTE_BYTES) throw new RangeError("an attribute is too short");
-  for (let index = 0; index < count; index++) {
-    const at = 16 + start + index * size;
+  const attributes = new Map<number | string, string>();
+  for (let at = 16 + start; at < 16 + start + count * size; at += size) {
     const name = chunk.readUInt32LE(at + 4);
     const [type, data] = [chunk.readUInt8(at + 15), chunk.readUInt32LE(at + 16)];
-    const value = type === VALUE.text ? strings(data) : type === VALUE.decimal || type === VALUE.hexadecimal ? data : undefined;
-    if (value === undefined) continue;
-    const id = resourceIds[name];
-    if (id !== undefined) attributes.set(id, value);
-    else if (chunk.readUInt32LE(at) === NONE) plain.set(strings(name) ?? "", value);
+    const key = resourceIds[name] ?? strings(name);
+    if (type === VALUE.text) attributes.set(key, strings(data));
+    else if (type === VALUE.decimal || type === VALUE.hexadecimal) attributes.set(key, String(data));
   }
-  return { attributes, plain };
+  return attributes;
 }
 
-function readStrings(pool: Buffer): Strings {
+/** Returns a function from the index of a text to the text. */
+function stringsOf(pool: Buffer): (index: number) => string {
   const [count, flags, start] = [pool.readUInt32LE(8), pool.readUInt32LE(16), pool.readUInt32LE(20)];
-  const isWide = (flags & IS_UTF8) === 0;
+  // Compilers write manifests in UTF-16.
+  if ((flags & IS_UTF8) !== 0) throw new RangeError("the compiled XML is in UTF-8");
   const offsets = numbersIn(pool, 28, count);
   return (index) => {
     const offset = offsets[index];
-    if (offset === undefined) return undefined;
-    // In UTF-8, the length in characters comes before that in bytes. Lengths have one unit or two.
-    const at = start + offset + (isWide ? 0 : (pool.readUInt8(start + offset) & 0x80) === 0 ? 1 : 2);
-    const [mark, unitBytes] = isWide ? [0x8000, 2] : [0x80, 1];
-    const unitAt = (position: number): number => pool.readUIntLE(position, unitBytes);
-    const isLong = (unitAt(at) & mark) !== 0;
-    const length = isLong ? (unitAt(at) & (mark - 1)) * mark * 2 + unitAt(at + unitBytes) : unitAt(at);
-    const from = at + (isLong ? 2 : 1) * unitBytes;
-    const units = Math.min(length, MAX_TEXT_CHARACTERS);
-    return pool.toString(isWide ? "utf16le" : "utf8", from, from + units * unitBytes);
+    if (offset === undefined) return "";
+    const length = pool.readUInt16LE(start + offset);
+    // With the highest bit, the length has two units. So long a text is cut anyway.
+    const [from, units] = (length & 0x8000) === 0 ? [start + offset + 2, length] : [start + offset + 4, MAX_TEXT_CHARACTERS];
+    return pool.toString("utf16le", from, from + 2 * Math.min(units, MAX_TEXT_CHARACTERS));
   };
 }
 

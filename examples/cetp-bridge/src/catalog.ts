@@ -7,7 +7,7 @@ import type { Provider, Providers } from "./providers.ts";
 import { cleanLine, log } from "./text.ts";
 import { parseJson, prefixesOf, readToolList, toolName, type ToolSpec } from "./tool-list.ts";
 
-const LIST_TIMEOUT_MS = 10_000;
+const MAX_LIST_TIMEOUT_MS = 10_000;
 /** The first list waits at most this long for all apps. */
 const FIRST_LIST_MS = 5000;
 const RETRY_MS = 30_000;
@@ -40,14 +40,16 @@ export interface Offered {
 export class Catalog {
   readonly #adb: Adb;
   readonly #providers: Providers;
+  readonly #listTimeoutMs: number;
   readonly #onChange: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #firstLook = Promise.withResolvers<void>();
   #offered: ReadonlyMap<string, Offered> = new Map();
   #published = "[]";
 
-  constructor(adb: Adb, providers: Providers, onChange: () => void) {
+  constructor(adb: Adb, providers: Providers, callTimeoutMs: number, onChange: () => void) {
     [this.#adb, this.#providers, this.#onChange] = [adb, providers, onChange];
+    this.#listTimeoutMs = Math.min(callTimeoutMs, MAX_LIST_TIMEOUT_MS);
   }
 
   get(name: string): Offered | undefined {
@@ -111,7 +113,7 @@ export class Catalog {
 
   async #sourcesOf(app: App, signal: AbortSignal): Promise<(Source & { readonly isFailed: boolean })[]> {
     const manifest = readManifest(
-      await this.#adb.execOut(["unzip", "-p", app.path, "AndroidManifest.xml"], { timeoutMs: LIST_TIMEOUT_MS, signal }),
+      await this.#adb.execOut(["unzip", "-p", app.path, "AndroidManifest.xml"], { timeoutMs: this.#listTimeoutMs, signal }),
     );
     for (const { authority } of manifest.rejected) log(`${app.packageName} names an authority that is not its own: ${authority}`);
     const declared = manifest.declarations.filter(({ service }) => app.services.has(service));
@@ -121,7 +123,7 @@ export class Catalog {
 
   async #sourceOf(packageName: string, label: string | undefined, { authority, version }: Declaration, signal: AbortSignal) {
     const provider = { packageName, authority };
-    const options = { timeoutMs: LIST_TIMEOUT_MS, signal };
+    const options = { timeoutMs: this.#listTimeoutMs, signal };
     if (version !== KNOWN_VERSION)
       log(`${packageName} has the protocol version ${version ?? "(none)"}: its tools are used as in version ${KNOWN_VERSION}`);
     const answer = await this.#providers.call(provider, "list_tools", {}, options);

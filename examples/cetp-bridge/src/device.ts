@@ -48,6 +48,7 @@ export class Device {
 
   /** Runs until the signal aborts. */
   async watch(signal: AbortSignal): Promise<void> {
+    await this.#connect(signal);
     while (!signal.aborted) {
       this.#wake = new AbortController();
       try {
@@ -67,17 +68,22 @@ export class Device {
     this.#listener.onLost();
     if (message !== this.#lastProblem) log(`the device is not available: ${message}${adviceFor(message)}`);
     this.#lastProblem = message;
+    // adb keeps a broken connection as "offline", and does not replace it.
+    if (this.#connectTo !== undefined && message.includes("offline"))
+      await this.#adb.run(["disconnect", this.#connectTo], { timeoutMs: CONNECT_TIMEOUT_MS, signal }).catch(() => undefined);
+    await this.#connect(signal);
+  }
+
+  /** adb does not connect to the address in ANDROID_SERIAL by itself. */
+  async #connect(signal: AbortSignal): Promise<void> {
     if (this.#connectTo === undefined) return;
-    const options = { timeoutMs: CONNECT_TIMEOUT_MS, signal };
-    // adb keeps a connection that is broken as "offline", and does not replace it.
-    if (/offline/.test(message)) await this.#adb.run(["disconnect", this.#connectTo], options).catch(() => undefined);
-    const result = await this.#adb.run(["connect", this.#connectTo], options).catch((error: Error) => ({ stdout: error.message }));
-    if (/connected to/.test(String(result.stdout))) this.refresh();
+    const result = await this.#adb.run(["connect", this.#connectTo], { timeoutMs: CONNECT_TIMEOUT_MS, signal }).catch(() => undefined);
+    if (/^connected to/.test(result?.stdout.toString() ?? "")) this.refresh();
   }
 
   /** @throws {Error} if the packages cannot be listed. */
   async #scan(signal: AbortSignal): Promise<App[]> {
-    const output = await this.#adb.shellAll(SCAN, { timeoutMs: SCAN_TIMEOUT_MS, signal });
+    const output = await this.#adb.shell(SCAN, { timeoutMs: SCAN_TIMEOUT_MS, signal });
     const lines = output.split(/\r?\n/);
     // Paths have equal signs, names have none.
     const paths = new Map(

@@ -18,7 +18,7 @@ const settings = settingsOrExit();
 const adb = new Adb(settings.adb);
 const providers = new Providers(adb, settings.canStartApps);
 const servers = new Set<Server>();
-const catalog = new Catalog(adb, providers, () => {
+const catalog = new Catalog(adb, providers, settings.callTimeoutMs, () => {
   for (const server of servers) void server.sendToolListChanged().catch(() => undefined);
 });
 const stop = new AbortController();

@@ -1,4 +1,4 @@
-import { type Element, readBinaryXml } from "./binary-xml.ts";
+import { readBinaryXml } from "./binary-xml.ts";
 
 export const PROVIDER_ACTION = "com.clawseed.action.TOOL_PROVIDER";
 const AUTHORITY = "com.clawseed.tools.authority";
@@ -29,34 +29,29 @@ export interface Manifest {
 /** Reads what CETP needs of a compiled manifest. @throws {RangeError} if it is damaged. */
 export function readManifest(xml: Buffer): Manifest {
   const elements = readBinaryXml(xml);
-  const packageName = String(elements[0]?.plain.get("package") ?? "");
+  const packageName = elements[0]?.attributes.get("package") ?? "";
   // Two packages cannot have the same authority: Android does not install the second.
   const providers = elements.filter(({ path }) => path === `${APPLICATION}/provider`);
-  const own = new Set(providers.flatMap((each) => textOf(each, ATTRIBUTE.authorities)?.split(";") ?? []));
+  const own = new Set(providers.flatMap((each) => each.attributes.get(ATTRIBUTE.authorities)?.split(";") ?? []));
   const children = Map.groupBy(elements, ({ parent }) => parent);
   const declared = elements.flatMap((element, index): Declaration[] => {
     if (element.path !== `${APPLICATION}/service`) return [];
     const inside = children.get(index) ?? [];
     const data = inside.filter(({ path }) => path.endsWith("/meta-data"));
-    const metaData = new Map(data.map((each) => [textOf(each, ATTRIBUTE.name), textOf(each, ATTRIBUTE.value)]));
+    const metaData = new Map(data.map((each) => [each.attributes.get(ATTRIBUTE.name), each.attributes.get(ATTRIBUTE.value)]));
     const authority = metaData.get(AUTHORITY);
-    const service = fullClassName(packageName, textOf(element, ATTRIBUTE.name) ?? "");
+    const service = fullClassName(packageName, element.attributes.get(ATTRIBUTE.name) ?? "");
     return authority === undefined ? [] : [{ service, authority, version: metaData.get(VERSION) }];
   });
   const isOwn = ({ authority }: Declaration): boolean => own.has(authority) && NAME.test(authority);
   return {
     declarations: declared.filter(isOwn),
     rejected: declared.filter((each) => !isOwn(each)),
-    label: elements.filter(({ path }) => path === APPLICATION).map((each) => textOf(each, ATTRIBUTE.label))[0],
+    label: elements.filter(({ path }) => path === APPLICATION).map((each) => each.attributes.get(ATTRIBUTE.label))[0],
   };
 }
 
 /** Names of classes may be relative to the package. */
 export function fullClassName(packageName: string, name: string): string {
   return name.startsWith(".") ? packageName + name : name.includes(".") ? name : `${packageName}.${name}`;
-}
-
-function textOf(element: Element, attribute: number): string | undefined {
-  const value = element.attributes.get(attribute);
-  return value === undefined ? undefined : String(value);
 }

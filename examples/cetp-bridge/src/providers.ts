@@ -52,7 +52,7 @@ export class Providers {
 
   /** Starts an activity of the package that belongs to this action. @returns false if there is none. */
   async startActivity(packageName: string, action: string, options: RunOptions): Promise<boolean> {
-    const output = await this.#adb.shell(["am", "start", "-a", action, "-p", packageName], options);
+    const output = await this.#adb.shell([["am", "start", "-a", action, "-p", packageName]], options);
     return /^Starting: Intent/m.test(output) && !/^(?:Error|Exception|java\.)/m.test(output);
   }
 
@@ -71,7 +71,7 @@ export class Providers {
 
   /** @returns undefined if the process of the provider does not start. */
   async #callOnce({ authority }: Provider, method: Method, extras: readonly string[], options: RunOptions): Promise<Answer | undefined> {
-    const output = await this.#adb.shell(["content", "call", "--uri", `content://${authority}`, "--method", method, ...extras], options);
+    const output = await this.#adb.shell([["content", "call", "--uri", `content://${authority}`, "--method", method, ...extras]], options);
     const answer = readAnswer(output);
     if (answer !== undefined) return answer;
     if (/^Result: null$/m.test(output)) return failure("TOOL_NOT_FOUND", `The app does not know ${method}.`);
@@ -82,11 +82,11 @@ export class Providers {
   }
 
   async #openApp(packageName: string, options: RunOptions): Promise<boolean> {
-    const resolved = await this.#adb.shell(["cmd", "package", "resolve-activity", "--brief", packageName], options);
+    const resolved = await this.#adb.shell([["cmd", "package", "resolve-activity", "--brief", packageName]], options);
     const component = resolved.split("\n").find((line) => line.startsWith(`${packageName}/`));
     if (component === undefined) return false;
     log(`${packageName} is opened on the device, since its provider does not start`);
-    await this.#adb.shell(["am", "start", "-n", component.trim()], options);
+    await this.#adb.shell([["am", "start", "-n", component.trim()]], options);
     return true;
   }
 
@@ -106,7 +106,7 @@ export class Providers {
   /** No provider has this authority, so nothing is called. */
   async #findEscaping({ timeoutMs }: RunOptions): Promise<boolean> {
     const words = ["content", "call", "--uri", "content://cetp-bridge.invalid", "--method", "none", "--extra", "key:s:a:b"];
-    return (await this.#adb.shell(words, { timeoutMs })).includes("Binding not well formed");
+    return (await this.#adb.shell([words], { timeoutMs })).includes("Binding not well formed");
   }
 }
 

@@ -5,6 +5,8 @@ export type Answer = Readonly<Record<string, string>> | null | Error | "absent" 
 
 /** What commands have changed on the device. */
 export interface DeviceState {
+  /** By the name of the app: the number of its installation. */
+  readonly installed: Record<string, number>;
   isNotesStarted: boolean;
   isNotesAuthorized: boolean;
 }
@@ -26,13 +28,13 @@ const weather: App = {
   packageName: "com.example.weather",
   services: [".cetp.ToolProviderService"],
   manifest: manifestOf("weather"),
-  answer(_authority, method, extras) {
+  answer(_authority, method, extras, { installed }) {
     if (method === "list_tools") {
       return success({
         tools: [
           {
             name: "get_forecast",
-            description: "Weather in a city, for some days",
+            description: `Weather in a city, of installation ${installed["weather"]}`,
             parameters: { type: "object", properties: { city: TEXT, days: { type: "integer" } }, required: ["city"] },
             cost: 1,
           },

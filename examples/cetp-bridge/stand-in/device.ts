@@ -9,20 +9,13 @@ export class StandIn {
   /** What the shell was made to do besides the commands that it knows. It stays empty. */
   readonly injections: string[] = [];
   readonly commands: Words[] = [];
-  readonly state: DeviceState = { isNotesStarted: false, isNotesAuthorized: false };
-  /** By the name of the app: the number of its installation. */
-  readonly installed = new Map<string, number>();
+  state: DeviceState;
   readonly #isOld: boolean;
 
   /** @param isOld bindings of `content` as before Android 11, without escapes. */
   constructor(apps: readonly string[], isOld = false) {
     this.#isOld = isOld;
-    for (const name of apps) this.install(name);
-  }
-
-  /** Installs or replaces an app. */
-  install(name: string): void {
-    this.installed.set(name, (this.installed.get(name) ?? 0) + 1);
+    this.state = { installed: Object.fromEntries(apps.map((name) => [name, 1])), isNotesStarted: false, isNotesAuthorized: false };
   }
 
   /** Runs a line of the shell, as `adb shell` sends it. */
@@ -61,7 +54,7 @@ export class StandIn {
   }
 
   get #apps(): App[] {
-    return [...this.installed.keys()].flatMap((name) => APPS[name] ?? []);
+    return Object.keys(this.state.installed).flatMap((name) => APPS[name] ?? []);
   }
 
   #services(action: string): string {
@@ -75,7 +68,7 @@ export class StandIn {
   }
 
   #pathOf({ packageName }: App): string {
-    const number = this.installed.get(packageName.split(".").at(-1) ?? "");
+    const number = this.state.installed[packageName.split(".").at(-1) ?? ""];
     return `/data/app/~~Q${number}==/${packageName}-R${number}==/base.apk`;
   }
 

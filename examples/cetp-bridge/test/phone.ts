@@ -1,0 +1,15 @@
+import type { DeviceState } from "../stand-in/apps.ts";
+
+/** A device for the tests: a stand-in behind the real adb, or the recording of one. */
+export interface Phone extends AsyncDisposable {
+  /** The environment of the bridge. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Changes what is installed, and what its user has done. */
+  change(change: (state: DeviceState) => void): Promise<void>;
+  unplug(): Promise<void>;
+  plugIn(): Promise<void>;
+}
+
+export type StartPhone = (apps: readonly string[]) => Promise<Phone>;
+
+export const FIRST_STATE: Omit<DeviceState, "installed"> = { isNotesStarted: false, isNotesAuthorized: false };

@@ -1,0 +1,42 @@
+// Runs the real adb, and writes a file about the run into the folder RECORDING_FOLDER.
+
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { readState, type Run } from "./recording.ts";
+
+const FLOOD_BYTES = 1024 * 1024;
+const args = process.argv.slice(2);
+const statePath = process.env["RECORDED_STATE"] ?? "";
+const state = readState(statePath);
+const child = spawn("adb", args, { stdio: ["ignore", "pipe", "pipe"] });
+const output = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
+for (const name of ["stdout", "stderr"] as const) {
+  child[name].on("data", (chunk: Buffer) => {
+    output[name] = Buffer.concat([output[name], chunk]);
+    process[name].write(chunk);
+  });
+  process[name].on("error", () => end("floods"));
+}
+process.once("SIGTERM", () => end(output.stdout.length > FLOOD_BYTES ? "floods" : "hangs"));
+child.once("close", (exitCode) => {
+  const after = readState(statePath);
+  const isStart = args[0] === "shell" && args[1]?.startsWith("am start") === true;
+  // If the test has changed the device meanwhile, it is not known which state was seen.
+  if (isStart || JSON.stringify(after) === JSON.stringify(state)) {
+    const run = { stdout: output.stdout.toString("latin1"), stderr: output.stderr.toString(), exitCode: exitCode ?? 1 };
+    record(isStart ? { ...run, after } : run);
+  }
+  process.exitCode = exitCode ?? 1;
+});
+
+function end(how: "hangs" | "floods"): void {
+  child.removeAllListeners("close");
+  child.kill("SIGKILL");
+  record({ stdout: "", stderr: "", exitCode: 1, end: how });
+  process.exit(1);
+}
+
+function record(run: Omit<Run, "state" | "args">): void {
+  writeFileSync(`${process.env["RECORDING_FOLDER"]}/${randomUUID()}.json`, JSON.stringify({ state, args, ...run }));
+}

@@ -1,0 +1,49 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { DeviceState } from "../stand-in/apps.ts";
+
+/** All that the answers of the stand-in depend on. */
+export interface RecordedState extends DeviceState {
+  readonly isPluggedIn: boolean;
+}
+
+/** One run of adb. */
+export interface Run {
+  readonly state: RecordedState;
+  readonly args: readonly string[];
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+  /** It was ended by the bridge: after a time, or while it wrote without end. */
+  readonly end?: "hangs" | "floods";
+  /** The state that the command has left. */
+  readonly after?: RecordedState;
+}
+
+export const RECORDING = fileURLToPath(new URL("recording.json", import.meta.url));
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+export function readState(path: string): RecordedState {
+  return JSON.parse(readFileSync(path, "utf8")) as RecordedState;
+}
+
+/** Replaces the file as a whole, since programs read it at any time. */
+export function writeState(path: string, state: RecordedState): void {
+  const other = `${path}.${randomUUID()}`;
+  writeFileSync(other, JSON.stringify(state));
+  renameSync(other, path);
+}
+
+/** Two runs with the same key have the same outcome. */
+export function keyOf(state: RecordedState, args: readonly string[]): string {
+  const installed = Object.entries(state.installed).toSorted();
+  const rest = [state.isPluggedIn, state.isNotesStarted, state.isNotesAuthorized];
+  return JSON.stringify([installed, rest, args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"))]);
+}
+
+/** Puts the id of this run in the place of that of the recorded one. */
+export function withIdOf(args: readonly string[], text: string): string {
+  const [id] = args.join(" ").match(UUID) ?? [];
+  return id === undefined ? text : text.replaceAll(UUID, id);
+}
