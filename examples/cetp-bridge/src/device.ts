@@ -78,19 +78,17 @@ export class Device {
   async #connect(signal: AbortSignal): Promise<void> {
     if (this.#connectTo === undefined) return;
     const result = await this.#adb.run(["connect", this.#connectTo], { timeoutMs: CONNECT_TIMEOUT_MS, signal }).catch(() => undefined);
-    if (/^connected to/.test(result?.stdout.toString() ?? "")) this.refresh();
+    if (result?.stdout.toString().startsWith("connected to") === true) this.refresh();
   }
 
   /** @throws {Error} if the packages cannot be listed. */
   async #scan(signal: AbortSignal): Promise<App[]> {
     const output = await this.#adb.shell(SCAN, { timeoutMs: SCAN_TIMEOUT_MS, signal });
-    const lines = output.split(/\r?\n/);
     // Paths have equal signs, names have none.
-    const paths = new Map(
-      lines.flatMap((line) => [...line.matchAll(/^package:(\/.+)=([\w.]+)$/g)].map(([, path = "", name = ""]) => [name, path])),
-    );
+    const paths = new Map<string, string>();
+    for (const [, path = "", name = ""] of output.matchAll(/^package:(\/.+)=([\w.]+)\r?$/gm)) paths.set(name, path);
     if (paths.size === 0) throw new DeviceError(`it does not list its packages: ${cleanLine(output, 100) || "it may be starting"}`);
-    const components = lines.flatMap((line) => [...line.matchAll(/^\s*([\w.]+)\/([\w.$]+)$/g)]);
+    const components = output.matchAll(/^\s*([\w.]+)\/([\w.$]+)\r?$/gm);
     return [...Map.groupBy(components, ([, name = ""]) => name)].flatMap(([packageName, services]) => {
       const path = paths.get(packageName);
       const classes = new Set(services.map(([, , service = ""]) => fullClassName(packageName, service)));

@@ -36,7 +36,6 @@ function createServer(): Server {
     { capabilities: { tools: { listChanged: true } }, instructions: INSTRUCTIONS },
   );
   servers.add(server);
-  server.onclose = (): void => void servers.delete(server);
   server.setRequestHandler("tools/list", async () => ({ tools: await catalog.list() }));
   server.setRequestHandler("tools/call", ({ params: { name, arguments: args = {} } }, context) => {
     const offered = catalog.get(name);
@@ -65,7 +64,7 @@ function settingsOrExit(): Settings {
 async function startAdb(): Promise<boolean> {
   try {
     const { stdout, stderr } = await adb.run(["start-server"], { timeoutMs: START_TIMEOUT_MS });
-    return /started successfully/.test(`${stdout}${stderr}`);
+    return /started successfully/.test(stdout.toString() + stderr);
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
     log(isMissing ? `there is no ${settings.adb}. Install it, on Debian with: apt-get install adb` : (error as Error).message);

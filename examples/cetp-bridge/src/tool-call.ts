@@ -107,14 +107,14 @@ async function authorized(
   signal: AbortSignal,
 ): Promise<Answer> {
   if (!isAction(first.intent)) return first;
+  const options = { timeoutMs: ACTIVITY_TIMEOUT_MS, signal };
+  if (!(await providers.startActivity(packageName, first.intent, options).catch(() => false))) return first;
   const endMs = performance.now() + authWaitMs;
-  const isOpen = await providers.startActivity(packageName, first.intent, { timeoutMs: ACTIVITY_TIMEOUT_MS, signal }).catch(() => false);
-  let answer: Answer = isOpen ? await execute() : first;
-  while (isOpen && isUnauthorized(answer) && performance.now() < endMs) {
+  for (;;) {
+    const answer = await execute();
+    if (!isUnauthorized(answer) || performance.now() > endMs) return answer;
     await delay(POLL_MS, undefined, { signal });
-    answer = await execute();
   }
-  return answer;
 }
 
 function isAction(intent: string | undefined): intent is string {
@@ -126,7 +126,7 @@ function succeeded(data: string): CallToolResult {
   const value = parseJson(data);
   const text = value === undefined ? data.replaceAll(/[^\P{C}\n\t]/gu, " ") : data;
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return { content: [{ type: "text", text }], ...(isObject ? { structuredContent: value as Record<string, unknown> } : {}) };
+  return { content: [{ type: "text", text }], ...(isObject ? { structuredContent: value } : {}) };
 }
 
 /** `CODE: message`, then the hint of the app, then what to do. */

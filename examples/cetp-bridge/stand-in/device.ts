@@ -142,5 +142,5 @@ function printed(authority: string, answer: Answer): Output {
 
 /** String.hashCode() of Java. */
 function javaHash(text: string): number {
-  return [...text].reduce((hash, character) => (Math.imul(31, hash) + character.charCodeAt(0)) | 0, 0);
+  return Array.from(text).reduce((hash, character) => (Math.imul(31, hash) + character.charCodeAt(0)) | 0, 0);
 }

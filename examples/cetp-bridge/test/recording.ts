@@ -37,7 +37,7 @@ export function writeState(path: string, state: RecordedState): void {
 
 /** Two runs with the same key have the same outcome. */
 export function keyOf(state: RecordedState, args: readonly string[]): string {
-  const installed = Object.entries(state.installed).toSorted();
+  const installed = Object.entries(state.installed).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const rest = [state.isPluggedIn, state.isNotesStarted, state.isNotesAuthorized];
   return JSON.stringify([installed, rest, args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"))]);
 }

@@ -136,7 +136,7 @@ export function describeHonestApps(startPhone: StartPhone): void {
     await bridge.waitForTools((names) => names.length === 0);
     await bridge.waitForLine("the device is not available: ");
     await bridge.phone.plugIn();
-    await bridge.waitForTools((names) => names.length === ALL.length);
+    await expect(bridge.waitForTools((names) => names.length === ALL.length)).resolves.toEqual(ALL);
     await bridge.waitForLine("the device is back");
   });
 }
@@ -181,12 +181,12 @@ export function describeHostileApp(startPhone: StartPhone): void {
   it("authorities of other apps and commands of the shell are no authorities", async () => {
     await bridge.waitForLine("names an authority that is not its own: com.example.weather.clawseed.tools");
     await bridge.waitForLine("names an authority that is not its own: x' & reboot & '$(reboot)`reboot`");
-    await bridge.waitForLine("com.example.hostile has the protocol version (none)");
+    await expect(bridge.waitForLine("com.example.hostile has the protocol version (none)")).resolves.toContain("as in version 1");
   });
 
   it("a tool that hangs is ended, and delays no other app", async () => {
     const order: string[] = [];
-    const hanging = Promise.all([call("hang"), call("hang"), call("hang")]).then(([result]) => (order.push("hang"), result));
+    const hanging = Promise.all([call("hang"), call("hang")]).then(([result]) => (order.push("hang"), result));
     const { structured } = await bridge.call(honest, { city: "Rome" });
     order.push("forecast");
     expect(structured).toMatchObject({ city: "Rome" });

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Run } from "../../../examples/cetp-bridge/test/recording.ts";
 import { describeClosedApps, describeHonestApps, describeHostileApp } from "../../../examples/cetp-bridge/test/scenarios.ts";
 import { Bridge } from "../../../examples/cetp-bridge/test/bridge.ts";
@@ -9,31 +9,37 @@ const isRecorded = process.env["RECORD"] === "1";
 let recording: Run[] = [];
 const injections: string[] = [];
 
-/** Keeps what the shell of the device was made to do, and the recording, at the end of the phone. */
-class WatchedPhone {
-  static async start(apps: readonly string[], options: RealPhoneOptions = {}): Promise<RealPhone> {
-    const phone = await RealPhone.start(apps, options);
-    const dispose = phone[Symbol.asyncDispose].bind(phone);
-    phone[Symbol.asyncDispose] = async (): Promise<void> => {
-      injections.push(...phone.standIn.injections);
-      if (options.isRecorded === true) recording = await phone.saveRecording(recording);
-      await dispose();
-    };
-    return phone;
-  }
+/** Starts a phone that keeps, at its end, what its shell was made to do, and the recording. */
+async function startWatched(apps: readonly string[], options: RealPhoneOptions = {}): Promise<RealPhone> {
+  const phone = await RealPhone.start(apps, options);
+  const dispose = phone[Symbol.asyncDispose].bind(phone);
+  phone[Symbol.asyncDispose] = async (): Promise<void> => {
+    injections.push(...phone.standIn.injections);
+    if (options.isRecorded === true) recording = await phone.saveRecording(recording);
+    await dispose();
+  };
+  return phone;
 }
 
-describe("the bridge and honest apps", () => describeHonestApps((apps) => WatchedPhone.start(apps, { isRecorded })));
-describe("the bridge and a hostile app", () => describeHostileApp((apps) => WatchedPhone.start(apps, { isRecorded })));
-describe("the bridge and closed apps", () => describeClosedApps((apps) => WatchedPhone.start(apps, { isRecorded })));
-describe("the bridge and honest apps on an old device", () => describeHonestApps((apps) => WatchedPhone.start(apps, { isOld: true })));
+describe("the bridge and honest apps", () => {
+  describeHonestApps((apps) => startWatched(apps, { isRecorded }));
+});
+describe("the bridge and a hostile app", () => {
+  describeHostileApp((apps) => startWatched(apps, { isRecorded }));
+});
+describe("the bridge and closed apps", () => {
+  describeClosedApps((apps) => startWatched(apps, { isRecorded }));
+});
+describe("the bridge and honest apps on an old device", () => {
+  describeHonestApps((apps) => startWatched(apps, { isOld: true }));
+});
 
 describe("several devices", () => {
   it("without ANDROID_SERIAL there are no tools, and the log says so", async () => {
     await using other = await RealPhone.start(["weather"]);
     let both: RealPhone | undefined;
     const startBoth = async (apps: readonly string[]): Promise<RealPhone> => {
-      const phone = await WatchedPhone.start(apps);
+      const phone = await startWatched(apps);
       await phone.adb("connect", `127.0.0.1:${other.port}`);
       await phone.adb("connect", `127.0.0.1:${phone.port}`);
       both = phone;
@@ -48,4 +54,7 @@ describe("several devices", () => {
   });
 });
 
-afterAll(() => expect(injections).toEqual([]));
+// The last of the file: all phones before it have ended.
+it("no shell has executed more than the bridge's own commands", () => {
+  expect(injections).toEqual([]);
+});

@@ -1,0 +1,119 @@
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { assert, json, nat, property } from "fast-check";
+import { describe, expect, it } from "vitest";
+import { SEED } from "../../../test/support/seed.ts";
+import { TempDir } from "../../../test/support/temp-dir.ts";
+import { Adb } from "../src/adb.ts";
+import { readAnswer } from "../src/bundle.ts";
+import { readManifest } from "../src/manifest.ts";
+import { prefixesOf, readToolList, toolName } from "../src/tool-list.ts";
+import { Injection, splitCommands } from "../stand-in/shell.ts";
+
+const MANIFEST = new URL("../stand-in/apps/hostile.axml", import.meta.url);
+
+describe("readAnswer", () => {
+  it.each([
+    ['Bundle[{status=success, data={"a":"}]"}}]', { data: '{"a":"}]"}' }],
+    ['Bundle[{status=success, data={"a":", error_code=X}]"}, later=1, other={x}}]', { data: '{"a":", error_code=X}]"}' }],
+    ["Bundle[{status=success, data=[1,\n 2]}]", { data: "[1,\n 2]" }],
+    ["Bundle[{status=success, data=}]", { data: "" }],
+    ['Bundle[{before=1, status=success, data="status=error"}]', { data: '"status=error"' }],
+    ["Bundle[{error_message=a, b=c, status=error, error_code=RATE_LIMITED}]", { code: "RATE_LIMITED", message: "a, b=c" }],
+    [
+      "Bundle[{error_message=x, status=success, data={}, status=error, error_code=X}]",
+      { code: "X", message: "x, status=success, data={}" },
+    ],
+    ["Bundle[{status=error, error_code=X}]", { code: "X", message: "" }],
+    ["Bundle[{status=error}]", { code: "", message: "" }],
+    [
+      "Bundle[{error_message=m, resolution_hint=h, i, authorize_intent=a.b.C, status=error, error_code=AUTH_REQUIRED}]",
+      { code: "AUTH_REQUIRED", message: "m", hint: "h, i", intent: "a.b.C" },
+    ],
+  ])("%j is read in spite of missing escapes", (bundle, expected) => {
+    expect(readAnswer(`* a line of adb\nResult: ${bundle}\n\n`)).toMatchObject(expected);
+  });
+
+  it.each(["", "Result: null", "Result: Bundle[EMPTY_PARCEL]", "Result: Bundle[mParcelledData.dataSize=100]", "Result: Bundle[{}]"])(
+    "%j is not an answer",
+    (output) => expect(readAnswer(output)).toBeUndefined(),
+  );
+
+  it("all data in JSON come back as they were", () => {
+    assert(
+      property(json(), (data) => {
+        expect(readAnswer(`Result: Bundle[{status=success, data=${data}}]\n`)).toEqual({ status: "success", data });
+      }),
+      { seed: SEED },
+    );
+  });
+});
+
+describe("Adb", () => {
+  it("words reach a shell as they are", async () => {
+    await using folder = await TempDir.create();
+    await writeFile(folder.file("adb"), '#!/bin/sh\nexec sh -c "$2"\n');
+    await chmod(folder.file("adb"), 0o755);
+    const adb = new Adb(folder.file("adb"));
+    const words = ["'; echo executed; '", "$(echo executed)", "`echo executed`", "a\n\nb", '"', "\\", "'", "''", "", "*", "~", "é😀", "-n"];
+    const output = await adb.shell([["printf", "[%s]", ...words]], { timeoutMs: 10_000 });
+    expect(output).toBe(`${words.map((word) => `[${word}]`).join("")}\n`);
+    await expect(adb.shell([["printf", "a\0b"]], { timeoutMs: 10_000 })).rejects.toThrow("NUL");
+  });
+
+  it("the shell of the stand-in reports each command that is not quoted", () => {
+    for (const line of ["a $(b)", "a `b`", "a & b", "a | b", "a > b", 'a "$b"', "a 'b"])
+      expect(() => splitCommands(line)).toThrow(Injection);
+    expect(splitCommands(String.raw`a 'b;$(c)' ; d\ e ''`)).toEqual([
+      ["a", "b;$(c)"],
+      ["d e", ""],
+    ]);
+  });
+});
+
+describe("readManifest", () => {
+  it("a damaged manifest is an error, never a loop or a crash", async () => {
+    const manifest = await readFile(MANIFEST);
+    assert(
+      property(nat(manifest.length - 1), nat(255), nat(manifest.length), (at, byte, length) => {
+        const damaged = Buffer.from(manifest.subarray(0, Math.max(length, at + 1)));
+        damaged[at] = byte;
+        expect(outcomeOf(() => readManifest(damaged))).toMatch(/^(?:read|RangeError)$/);
+      }),
+      { seed: SEED, numRuns: 2000 },
+    );
+  });
+});
+
+describe("names", () => {
+  it("no label takes the prefix of another app", () => {
+    const hashed = [...prefixesOf(new Map([["a", "One"], ["b", "one"]])).values()]; // prettier-ignore
+    const labels = new Map([["a", "One"], ["b", "one"], ["c", hashed[0] ?? ""], ["d", "__ One__two"], ["e", "√"]]); // prettier-ignore
+    const prefixes = [...prefixesOf(labels).values()];
+    expect(new Set(prefixes.map((each) => each.toLowerCase())).size).toBe(5);
+    expect(prefixes.filter((each) => each.includes("__"))).toEqual([]);
+    expect(prefixes.slice(3)).toEqual(["One_two", "app"]);
+  });
+
+  it("long and strange names of tools stay distinct within 64 characters", () => {
+    const names = ["a b", "a_b", "a.b", "x".repeat(128), "x".repeat(127)].map((name) => toolName("App", name));
+    expect(new Set(names).size).toBe(5);
+    expect(names.filter((name) => !/^App__[\w-]{1,59}$/.test(name))).toEqual([]);
+    expect(names[1]).toBe("App__a_b");
+  });
+
+  it.each(["", "{}", '{"tools":{}}', "[]", `{"tools":[${"1,".repeat(64)}1]}`, `"${"x".repeat(200_000)}"`])(
+    "a list %.20j is rejected",
+    (data) => {
+      expect(() => readToolList(data)).toThrow(/^the list /);
+    },
+  );
+});
+
+function outcomeOf(read: () => unknown): string {
+  try {
+    read();
+    return "read";
+  } catch (error) {
+    return (error as Error).name;
+  }
+}

@@ -1,0 +1,42 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+import { expect, it } from "vitest";
+import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { groupMembers } from "../../../test/support/sidecar.ts";
+import { MAIN } from "./bridge.ts";
+import { RecordedPhone } from "./recorded-phone.ts";
+
+const PATH = process.env["PATH"] ?? "";
+
+it.each([
+  [{ REFRESH_MS: "5 s" }, "REFRESH_MS must be a number of milliseconds from 100 to 9999999"],
+  [{ REFRESH_MS: "99" }, "REFRESH_MS must be a number of milliseconds from 100 to 9999999"],
+  [{ CALL_TIMEOUT_MS: "-1" }, "CALL_TIMEOUT_MS must be a number of milliseconds from 100 to 9999999"],
+  [{ AUTH_WAIT_MS: "1e5" }, "AUTH_WAIT_MS must be a number of milliseconds from 0 to 9999999"],
+  [{ START_APPS: "no" }, "START_APPS must be on or off"],
+  [{ ANDROID_SERIAL: "phone:5555; reboot" }, "ANDROID_SERIAL is not a serial of adb devices, and not HOST:PORT"],
+  [{ ADB: "/nonexistent/adb" }, "there is no /nonexistent/adb. Install it, on Debian with: apt-get install adb"],
+])("the setting %j is rejected with exit code 2 and one line", async (env, line) => {
+  const server = spawn(process.execPath, [MAIN], { env: { PATH, ...env }, stdio: ["pipe", "ignore", "pipe"] });
+  const [stderr, exit] = await Promise.all([text(server.stderr), once(server, "exit")]);
+  expect([exit[0], stderr]).toEqual([2, `cetp-bridge: ${line}\n`]);
+});
+
+it("the bridge serves a client with a session without the sidecar", async () => {
+  await using phone = await RecordedPhone.start(["weather"]);
+  await using client = await DirectClient.connect([process.execPath, MAIN, "--sessions"], { PATH, ...phone.env });
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain("Weather_Co__get_forecast");
+});
+
+it("the bridge and its adb end with stdin", async () => {
+  await using phone = await RecordedPhone.start(["weather", "hostile"]);
+  const server = spawn(process.execPath, [MAIN], { env: { PATH, ...phone.env }, stdio: ["pipe", "ignore", "pipe"], detached: true });
+  // The hostile app lets one adb hang.
+  await once(server.stderr, "data");
+  const pid = server.pid ?? 0;
+  await expect.poll(() => groupMembers(pid).length, { timeout: 20_000 }).toBeGreaterThan(1);
+  server.stdin.end();
+  expect(await once(server, "exit")).toEqual([0, null]);
+  await expect.poll(() => groupMembers(pid), { timeout: 5000 }).toEqual([]);
+});
