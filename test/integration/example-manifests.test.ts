@@ -112,6 +112,7 @@ describe.each([
   { path: "pod/compose.yaml", fields: ["services.perplexity.read_only", "networks.pod.internal"] },
   { path: "observability/compose.yaml", fields: ["services.prometheus.volumes"] },
   { path: "managed-tools/compose.yaml", fields: ["services.ask.entrypoint"] },
+  { path: "tool-systems/compose.yaml", fields: ["services.cetp-bridge.build", "services.device.network_mode"] },
 ])("examples/$path", ({ path, fields }) => {
   const document = parseExample(path);
 

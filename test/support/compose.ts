@@ -5,7 +5,7 @@ import { EXAMPLES, parseExample } from "./example-files.ts";
 
 interface ComposeService {
   readonly image?: string;
-  readonly build?: { readonly context: string };
+  readonly build?: string;
   readonly entrypoint?: readonly string[];
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
@@ -69,7 +69,7 @@ export class ComposeServices implements AsyncDisposable {
       this.#atOwnPorts(value.replaceAll(/\$\{\w+:-([^}]*)\}/g, "$1")),
     ]);
     return {
-      image: build === undefined ? IMAGE : await this.#build(name, build.context),
+      image: build === undefined ? IMAGE : await this.#build(name, build),
       flags,
       args: [...first, ...command].map((each) => this.#atOwnPorts(each)),
       env: {

@@ -1,0 +1,38 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { readExample } from "../../support/example-files.ts";
+import { ROOT } from "../../support/markdown.ts";
+import { OwnedResources } from "../../support/owned-resources.ts";
+import { freePort } from "../../support/pod.ts";
+import { ShellCommand } from "../../support/shell-command.ts";
+import { TempDir } from "../../support/temp-dir.ts";
+
+it("the commands of the README lead a model to a tool of each of the three servers", async () => {
+  await using owned = new OwnedResources();
+  const folder = owned.use(await TempDir.create());
+  const [gatewayPort, phonePort, adbPort] = [await freePort(), await freePort(), await freePort()];
+  const env = {
+    ...process.env,
+    HOME: folder.path,
+    GATEWAY_ADDR: `127.0.0.1:${gatewayPort}`,
+    GATEWAY_URL: `ws://127.0.0.1:${gatewayPort}`,
+    ANDROID_SERIAL: `127.0.0.1:${phonePort}`,
+    ANDROID_ADB_SERVER_PORT: String(adbPort),
+  };
+  const readme = readExample("tool-systems/README.md");
+  const [, commands = ""] = /```sh\n(npm ci [\s\S]*?)\n```/.exec(readme) ?? [];
+  const [install, device = "", phone = "", demo = ""] = commands.split("\n");
+  expect(install).toBe("npm ci && npm run build && npm run examples:install");
+
+  owned.use(new ShellCommand(device, env));
+  await owned.use(new ShellCommand(`${phone} -- --port ${phonePort}`, env)).untilOutput("stand-in: ");
+  const { stdout } = await promisify(execFile)("sh", ["-c", demo], { env, cwd: ROOT });
+  const [, shown = ""] = /```text\n(runner [\s\S]*?)```/.exec(readme) ?? [];
+  const comparable = (text: string): string =>
+    text
+      .replace(/^[\s\S]*?^(?=runner )/m, "")
+      .replace(/^model [\s\S]*/m, "")
+      .replaceAll(/\d+ ms|"result":"[^"]*"|(?<=\\":\\")[^"]*(?=\\")/g, "…");
+  expect(comparable(stdout)).toBe(comparable(shown));
+});
