@@ -106,14 +106,15 @@ describe("the command line", () => {
     const send = (message: object): void => void server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
     send({ id: 1, method: "initialize", params: initialize });
     await once(server.stdout, "data");
-    const output = text(server.stdout);
-    for (let id = 2; id < 10; id += 1) {
-      send({ id, method: "tools/call", params: { name: "write_file", arguments: { path: "a.txt", content: "new".repeat(100_000) } } });
+    for (let id = 2; id < 30; id += 1) {
+      send({ id, method: "tools/call", params: { name: "write_file", arguments: { path: "a.txt", content: "new".repeat(300_000) } } });
     }
+    await once(server.stdout, "data");
+    const output = text(server.stdout);
     server.kill("SIGTERM");
     expect(await ended).toEqual([0, null]);
     await output;
-    expect(["old", "new".repeat(100_000)]).toContain(readFileSync(folder.file("a.txt"), "utf8"));
+    expect(["old", "new".repeat(300_000)]).toContain(readFileSync(folder.file("a.txt"), "utf8"));
     expect(existsSync(folder.path) && (await run("ls", ["-A", folder.path])).stdout).toBe("a.txt\n");
   });
 });

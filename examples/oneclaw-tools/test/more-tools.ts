@@ -1,6 +1,8 @@
+import { once } from "node:events";
+import { rmSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { threadId } from "node:worker_threads";
-import type { Tool } from "../src/tool.ts";
+import type { Context, Tool } from "../src/tool.ts";
 
 const NO_ARGUMENTS = { type: "object" } as const;
 
@@ -59,6 +61,19 @@ export const tools: readonly Tool[] = [
     permissions: [],
     timeoutMs: 30_000,
     execute: ({ how }: { readonly how: string }) => FAULTS[how]?.(),
+  },
+  {
+    name: "hold_file",
+    description: "Keep a file until the call is aborted",
+    parameters: NO_ARGUMENTS,
+    permissions: [],
+    timeoutMs: 3_600_000,
+    async execute(_args: object, { settings, signal }: Context): Promise<void> {
+      writeFileSync(`${settings.folder}/held`, "");
+      await once(signal, "abort");
+      await delay(20);
+      rmSync(`${settings.folder}/held`);
+    },
   },
   {
     name: "spin_briefly",

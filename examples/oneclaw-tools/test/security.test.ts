@@ -77,7 +77,11 @@ describe("Security Tests", () => {
     expect(await client.call("http_request", call)).toMatchObject({ error_type: "execution_error" });
     expect(asked).toEqual(Array.from({ length: 2 }, () => "The tool http_request needs the permission INTERNET."));
     // The answer of one client is not the answer of another one.
-    await using other = await revoked.session(() => decide("Deny and don't ask again"));
+    let denials = 0;
+    await using other = await revoked.session(() => {
+      denials += 1;
+      return decide("Deny and don't ask again");
+    });
     const never = /^Permission INTERNET was denied by the user, who is not asked again. Enable it in the settings/;
     for (let round = 0; round < 2; round += 1) {
       expect(await other.call("http_request", call)).toMatchObject({
@@ -85,6 +89,7 @@ describe("Security Tests", () => {
         message: expect.stringMatching(never) as string,
       });
     }
+    expect(denials).toBe(1);
     expect(await client.call("http_request", call)).toMatchObject({ error_type: "execution_error" });
     await using silent = await revoked.session();
     expect(await silent.call("http_request", call)).toMatchObject({

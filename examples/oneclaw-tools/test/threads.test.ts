@@ -1,4 +1,5 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive } from "../../../test/support/sidecar.ts";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
@@ -66,11 +67,23 @@ describe("threads", () => {
     expect(await client.call("get_current_time")).toMatchObject({ status: "success" });
   });
 
-  it("a cancelled call frees its thread for others", async () => {
+  it("a cancelled call cleans up, and frees its thread", async () => {
+    const held = server.folder.file("held");
     const controller = new AbortController();
-    const calls = ["hang", "spin"].map((how) => client.call("misbehave", { how }, controller.signal).catch(() => "cancelled"));
-    const next = client.call("get_current_time");
+    const call = client.call("hold_file", {}, controller.signal).catch(() => "cancelled");
+    while (!existsSync(held)) await delay(5);
     controller.abort();
+    expect(await call).toBe("cancelled");
+    while (existsSync(held)) await delay(5);
+    expect(await client.call("get_current_time")).toMatchObject({ status: "success" });
+  });
+
+  it("a cancelled call in an endless loop frees its thread", async () => {
+    const controller = new AbortController();
+    const calls = [1, 2].map(() => client.call("misbehave", { how: "spin" }, controller.signal).catch(() => "cancelled"));
+    // Both threads are taken before this call, which has to wait for one.
+    const next = client.call("get_current_time");
+    setImmediate(() => controller.abort());
     expect(await Promise.all(calls)).toEqual(["cancelled", "cancelled"]);
     expect(await next).toMatchObject({ status: "success" });
   });
@@ -88,13 +101,17 @@ describe("threads", () => {
     await Promise.all(held);
   });
 
-  it("the server exits when stdin ends, even while a tool is busy", async () => {
+  it("the server exits when stdin ends, even while tools are busy, which clean up", async () => {
     const direct = await DirectClient.connect([process.execPath, MORE], { ONECLAW_FOLDER: server.folder.path });
     const { pid } = direct.transport as unknown as { pid: number };
     expect(readResult(await direct.callTool({ name: "get_current_time", arguments: {} }))).toMatchObject({ status: "success" });
-    const call = direct.callTool({ name: "misbehave", arguments: { how: "spin" } }).catch(() => "closed");
+    const calls = [
+      direct.callTool({ name: "misbehave", arguments: { how: "spin" } }).catch(() => "closed"),
+      direct.callTool({ name: "hold_file", arguments: {} }).catch(() => "closed"),
+    ];
+    while (!existsSync(server.folder.file("held"))) await delay(5);
     await direct.close();
-    expect(await call).toBe("closed");
+    expect(await Promise.all(calls)).toEqual(["closed", "closed"]);
     expect(isAlive(pid)).toBe(false);
     expect(readdirSync(server.folder.path)).toEqual([]);
   });

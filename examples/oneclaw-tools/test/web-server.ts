@@ -67,6 +67,13 @@ export class WebServer implements AsyncDisposable {
       see_other: () => void response.writeHead(303, { Location: "/hello" }).end(),
       loop: () => void response.writeHead(302, { Location: "/loop" }).end(),
       long_header: () => void response.setHeader("X-Long", "x".repeat(100_000)).end(),
+      endless: () => {
+        const write = (): void => {
+          while (response.write("x".repeat(100_000)));
+        };
+        write();
+        response.on("drain", write);
+      },
       // Neither ends its response.
       silent: () => {},
       stalled: () => void response.write("the beginning"),
