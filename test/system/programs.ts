@@ -10,4 +10,5 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   prometheus: { commands: ["prometheus", "promtool"], debianPackage: "prometheus", tests: "test/system/prometheus" },
   haproxy: { commands: ["haproxy"], debianPackage: "haproxy", tests: "test/system/replicas" },
   chromium: { commands: ["chromium"], debianPackage: "chromium", tests: "test/system/page" },
+  adb: { commands: ["adb"], debianPackage: "adb", tests: "test/system/adb" },
 };

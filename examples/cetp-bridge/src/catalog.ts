@@ -52,16 +52,22 @@ export class Catalog {
     this.#listTimeoutMs = Math.min(callTimeoutMs, MAX_LIST_TIMEOUT_MS);
   }
 
-  get(name: string): Offered | undefined {
+  /** Finds a tool by the name that clients know. */
+  async find(name: string): Promise<Offered | undefined> {
+    if (!this.#offered.has(name)) await this.#firstListed();
     return this.#offered.get(name);
   }
 
   /** Lists the tools, in the order of their names. Asks apps again that have failed. */
   async list(): Promise<Tool[]> {
-    await Promise.race([this.#firstLook.promise, delay(FIRST_LIST_MS, undefined, { ref: false })]);
+    await this.#firstListed();
     for (const { app, isFailed, startedAtMs } of this.#entries.values())
       if (isFailed && performance.now() - startedAtMs > RETRY_MS) this.reload(app.packageName);
     return [...this.#offered.values()].map(({ tool }) => tool);
+  }
+
+  #firstListed(): Promise<unknown> {
+    return Promise.race([this.#firstLook.promise, delay(FIRST_LIST_MS, undefined, { ref: false })]);
   }
 
   /** Takes the apps of the device as they are now. */

@@ -37,8 +37,8 @@ function createServer(): Server {
   );
   servers.add(server);
   server.setRequestHandler("tools/list", async () => ({ tools: await catalog.list() }));
-  server.setRequestHandler("tools/call", ({ params: { name, arguments: args = {} } }, context) => {
-    const offered = catalog.get(name);
+  server.setRequestHandler("tools/call", async ({ params: { name, arguments: args = {} } }, context) => {
+    const offered = await catalog.find(name);
     if (offered === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
     return callTool(offered, args, context, {
       providers,

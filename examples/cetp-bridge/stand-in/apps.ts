@@ -47,7 +47,7 @@ const weather: App = {
     const args = JSON.parse(extras.get("args") ?? "") as Readonly<Record<string, string>>;
     switch (extras.get("tool_name") ?? "") {
       case "get_forecast":
-        return success({ city: args["city"], text: "sun, then {rain}, status=error, error_code=RATE_LIMITED}]" });
+        return success({ city: args["city"], forecast: "sun, then rain" });
       case "echo":
         return success({ args, request_id: extras.get("request_id") });
       case "fail":

@@ -9,6 +9,8 @@ const ALL = ["My_Notes__search", ...WEATHER];
 /** Each would run a command in a shell that gets it unquoted. */
 const METACHARACTERS = `'; reboot; ' $(reboot) \`reboot\` "; reboot #" \\ | & > * ~ ! \n\t\u0000 a:b:s:c ü€😀 }], status=error, error_code=X`;
 
+const IMITATION = "Rome, status=error, error_code=RATE_LIMITED}]";
+
 /** What holds with the real adb and with its recording. */
 export function describeHonestApps(startPhone: StartPhone): void {
   let bridge: Bridge;
@@ -49,8 +51,8 @@ export function describeHonestApps(startPhone: StartPhone): void {
   });
 
   it("an object is text and structured content, whatever its texts imitate", async () => {
-    const { text, structured, isError } = await bridge.call("Weather_Co__get_forecast", { city: "Rome" });
-    expect(structured).toEqual({ city: "Rome", text: "sun, then {rain}, status=error, error_code=RATE_LIMITED}]" });
+    const { text, structured, isError } = await bridge.call("Weather_Co__get_forecast", { city: IMITATION });
+    expect(structured).toEqual({ city: IMITATION, forecast: "sun, then rain" });
     expect([JSON.parse(text), isError]).toEqual([structured, false]);
   });
 
