@@ -24,7 +24,9 @@ child.once("close", (exitCode) => {
   const isStart = args[0] === "shell" && args[1]?.startsWith("am start") === true;
   // If the test has changed the device meanwhile, it is not known which state was seen.
   if (isStart || JSON.stringify(after) === JSON.stringify(state)) {
-    const run = { stdout: output.stdout.toString("latin1"), stderr: output.stderr.toString(), exitCode: exitCode ?? 1 };
+    const isBinary = output.stdout.includes(0);
+    const stdout = output.stdout.toString(isBinary ? "base64" : "utf8");
+    const run = { stdout, ...(isBinary ? { isBinary } : {}), stderr: output.stderr.toString(), exitCode: exitCode ?? 1 };
     record(isStart ? { ...run, after } : run);
   }
   process.exitCode = exitCode ?? 1;

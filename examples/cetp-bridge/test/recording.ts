@@ -13,6 +13,8 @@ export interface Run {
   readonly state: RecordedState;
   readonly args: readonly string[];
   readonly stdout: string;
+  /** True if stdout is in base64. */
+  readonly isBinary?: boolean;
   readonly stderr: string;
   readonly exitCode: number;
   /** It was ended by the bridge: after a time, or while it wrote without end. */
@@ -21,7 +23,7 @@ export interface Run {
   readonly after?: RecordedState;
 }
 
-export const RECORDING = fileURLToPath(new URL("recording.json", import.meta.url));
+export const RECORDING = fileURLToPath(new URL("recording.jsonl", import.meta.url));
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
 export function readState(path: string): RecordedState {
@@ -35,10 +37,18 @@ export function writeState(path: string, state: RecordedState): void {
   renameSync(other, path);
 }
 
+/** Reads the recording, which has a run in each line. */
+export function readRecording(): Run[] {
+  const lines = readFileSync(RECORDING, "utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line) as Run);
+}
+
 /** Two runs with the same key have the same outcome. */
 export function keyOf(state: RecordedState, args: readonly string[]): string {
   const installed = Object.entries(state.installed).toSorted(([one], [other]) => (one < other ? -1 : 1));
-  const rest = [state.isPluggedIn, state.isNotesStarted, state.isNotesAuthorized];
+  const ofNotes = [state.isNotesStarted, state.isNotesAuthorized];
+  // What is installed does not depend on the rest.
+  const rest = [state.isPluggedIn, ...(/^(?:content|am) /.test(args[1] ?? "") ? ofNotes : [])];
   return JSON.stringify([installed, rest, args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"))]);
 }
 

@@ -89,7 +89,7 @@ export class RealPhone implements Phone {
   async saveRecording(earlier: readonly Run[]): Promise<Run[]> {
     const byKey = new Map([...earlier, ...(await this.#runs())].map((run) => [keyOf(run.state, run.args), run]));
     const sorted = [...byKey].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, run]) => run);
-    await writeFile(RECORDING, `[\n${sorted.map((run) => JSON.stringify(run)).join(",\n")}\n]\n`);
+    await writeFile(RECORDING, sorted.map((run) => `${JSON.stringify(run)}\n`).join(""));
     return sorted;
   }
 
