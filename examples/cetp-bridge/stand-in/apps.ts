@@ -58,6 +58,9 @@ const weather: App = {
   },
 };
 
+/** By the id of a call: how often it was refused before the authorization. */
+const refusals = new Map<string, number>();
+
 /** Its process has to be started, and its data need an authorization. */
 const notes: App = {
   packageName: "com.example.notes",
@@ -73,7 +76,9 @@ const notes: App = {
         tools: [{ name: "search", description: "Finds notes", parameters: { type: "object", properties: { text: TEXT } } }],
       });
     }
-    if (state.isNotesAuthorized) return success([{ title: "Milk", request_id: extras.get("request_id") }]);
+    const id = extras.get("request_id") ?? "";
+    if (state.isNotesAuthorized) return success([{ title: "Milk", refusals: refusals.get(id) }]);
+    refusals.set(id, (refusals.get(id) ?? 0) + 1);
     return {
       ...failure("AUTH_REQUIRED", "User has not authorized this data scope"),
       resolution_hint: "Please open the app to complete authorization",

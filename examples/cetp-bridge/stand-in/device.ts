@@ -87,6 +87,7 @@ export class StandIn {
   #startActivity(options: ReadonlyMap<string, string>): string {
     const [action, packageName, component] = [options.get("-a"), options.get("-p"), options.get("-n")];
     const app = this.#apps.find((each) => each.packageName === packageName || (component !== undefined && each.launcher === component));
+    if (action !== undefined && !/^[\w.]+$/.test(action)) this.injections.push(`am start -a ${action}`);
     const intent = `Starting: Intent { ${action === undefined ? `cmp=${component}` : `act=${action} pkg=${packageName}`} }\n`;
     if (app === undefined || (action !== undefined && action !== app.authorizeAction))
       return `${intent}Error: Activity not started, unable to resolve Intent { act=${action} flg=0x10000000 pkg=${packageName} }\n`;
