@@ -12,6 +12,8 @@ const MAX_LIST_TIMEOUT_MS = 10_000;
 const FIRST_LIST_MS = 5000;
 const RETRY_MS = 30_000;
 const MAX_APPS = 24;
+/** One app cannot take all processes of adb. */
+const MAX_PROVIDERS_OF_APP = 4;
 const KNOWN_VERSION = "1";
 
 /** A provider with its tools. They are empty until they are listed, and if they cannot be. */
@@ -22,7 +24,7 @@ interface Source extends Provider {
 
 interface Entry {
   readonly app: App;
-  readonly sources: Source[];
+  sources: readonly Source[];
   readonly stop: AbortController;
   readonly startedAtMs: number;
   isFailed: boolean;
@@ -72,7 +74,8 @@ export class Catalog {
 
   /** Takes the apps of the device as they are now. */
   onApps(apps: readonly App[]): void {
-    if (apps.length > MAX_APPS) log(`${apps.length} apps have tools: only those of ${MAX_APPS} are listed`);
+    if (apps.length > MAX_APPS && this.#entries.size < MAX_APPS)
+      log(`${apps.length} apps have tools: only those of ${MAX_APPS} are listed`);
     const present = new Map(apps.slice(0, MAX_APPS).map((app) => [app.packageName, app]));
     for (const [name, { app, stop }] of this.#entries) {
       if (present.get(name)?.path === app.path) continue;
@@ -101,7 +104,7 @@ export class Catalog {
   /** @param known what is offered until the app has answered. */
   #load(app: App, known: readonly Source[] = []): void {
     const stop = new AbortController();
-    const entry: Entry = { app, sources: [...known], stop, startedAtMs: performance.now(), isFailed: false, loading: Promise.resolve() };
+    const entry: Entry = { app, sources: known, stop, startedAtMs: performance.now(), isFailed: false, loading: Promise.resolve() };
     this.#entries.set(app.packageName, entry);
     entry.loading = this.#sourcesOf(app, stop.signal)
       .catch((error: Error) => {
@@ -112,7 +115,7 @@ export class Catalog {
       .then((sources) => {
         if (stop.signal.aborted) return;
         entry.isFailed ||= sources.some(({ isFailed }) => isFailed);
-        entry.sources.splice(0, entry.sources.length, ...sources);
+        entry.sources = sources;
         this.#publish();
       });
   }
@@ -123,8 +126,9 @@ export class Catalog {
     );
     for (const { authority } of manifest.rejected) log(`${app.packageName} names an authority that is not its own: ${authority}`);
     const declared = manifest.declarations.filter(({ service }) => app.services.has(service));
-    const sources = new Map(declared.map((each) => [each.authority, each]));
-    return Promise.all([...sources.values()].map((each) => this.#sourceOf(app.packageName, manifest.label, each, signal)));
+    const sources = [...new Map(declared.map((each) => [each.authority, each])).values()];
+    if (sources.length > MAX_PROVIDERS_OF_APP) log(`${app.packageName} has ${sources.length} providers: ${MAX_PROVIDERS_OF_APP} are used`);
+    return Promise.all(sources.slice(0, MAX_PROVIDERS_OF_APP).map((each) => this.#sourceOf(app.packageName, manifest.label, each, signal)));
   }
 
   async #sourceOf(packageName: string, label: string | undefined, { authority, version }: Declaration, signal: AbortSignal) {

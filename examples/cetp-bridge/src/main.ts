@@ -23,7 +23,7 @@ const catalog = new Catalog(adb, providers, settings.callTimeoutMs, () => {
 });
 const stop = new AbortController();
 const ownsAdbServer = await startAdb();
-const device = new Device(adb, settings, { onApps: (apps) => catalog.onApps(apps), onLost: () => catalog.onLost() });
+const device = new Device(adb, settings, catalog);
 // One process serves all clients, as the device is one. The sidecar translates for clients with sessions.
 serveStdio(createServer, { legacy: process.argv.includes("--sessions") ? "serve" : "reject", onerror: ({ message }) => log(message) });
 process.stdin.once("close", () => void end());
