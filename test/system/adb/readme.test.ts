@@ -41,7 +41,8 @@ interface Started extends AsyncDisposable {
 
 function started(command: string, env: NodeJS.ProcessEnv): Started {
   const child = spawn("sh", ["-c", `exec 2>&1; ${command}`], { env, cwd: ROOT, detached: true, stdio: ["ignore", "pipe", "inherit"] });
-  const exited = once(child, "exit");
+  // All processes have closed their output, not the first one only.
+  const closed = once(child, "close");
   const lines = createInterface({ input: child.stdout });
   return {
     async untilLine(part) {
@@ -52,7 +53,7 @@ function started(command: string, env: NodeJS.ProcessEnv): Started {
     },
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null && child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
-      await exited;
+      await closed;
     },
   };
 }
