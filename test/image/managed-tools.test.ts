@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ComposeServices } from "../support/compose.ts";
 
-it("the services of the compose file of managed tools lead from a sidecar to the answer of a model", async () => {
+it("the compose file of managed tools leads to the answer of a model", async () => {
   await using services = await ComposeServices.create("managed-tools/compose.yaml");
   await services.start("echo", "mcp server ready");
   const output = await services.run("ask");

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ComposeServices } from "../support/compose.ts";
 
-it("the services of the compose file of tool systems lead a model to a tool of each server", async () => {
+it("the compose file of tool systems leads a model to a tool of each server", async () => {
   await using services = await ComposeServices.create("tool-systems/compose.yaml");
   await services.start("phone");
   for (const name of ["oneclaw-tools", "clawseed-remote", "cetp-bridge"]) await services.start(name, "mcp server ready");

@@ -10,15 +10,14 @@ interface ComposeService {
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly volumes?: readonly string[];
-  readonly tmpfs?: readonly string[];
 }
 
 /** The port of a sidecar in a compose file. */
 const SIDECAR_PORT = 8080;
 
 /**
- * The services of a compose file, run as Compose does, except for the network: the engine may have none. They share the loopback interface of one container, which
- * has their names. So each sidecar has a port of its own. Use with `await using`: the containers are removed.
+ * The services of a compose file, one by one, with the fields of ComposeService. The network is not that of Compose, since the engine may have none: they share the
+ * loopback interface of one container, which has their names. So each sidecar has a port of its own. Use with `await using`: the containers are removed.
  */
 export class ComposeServices implements AsyncDisposable {
   readonly #folder: string;
@@ -56,12 +55,11 @@ export class ComposeServices implements AsyncDisposable {
   }
 
   async #container(name: string) {
-    const { build, entrypoint = [], command = [], environment = {}, volumes = [], tmpfs = [] } = this.#service(name);
+    const { build, entrypoint = [], command = [], environment = {}, volumes = [] } = this.#service(name);
     const [program, ...first] = entrypoint;
     const flags = [
       ...(program === undefined ? [] : ["--entrypoint", program]),
       ...volumes.flatMap((each) => ["--volume", each.replace(/^\.\.?(?=[:/])/, (path) => join(this.#folder, path))]),
-      ...tmpfs.flatMap((each) => ["--tmpfs", each]),
     ];
     // Variables of the shell that starts Compose are not set.
     const given = Object.entries(environment).map(([variable, value]) => [

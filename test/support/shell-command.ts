@@ -26,12 +26,16 @@ export class ShellCommand implements AsyncDisposable {
       const next = new Promise<void>((resolve) => this.#onLine.add(resolve));
       await Promise.race([next, this.#ended]);
       this.#onLine.clear();
-      if (this.#shell.exitCode !== null && !this.#output.includes(text)) throw new Error(`exit before "${text}":\n${this.#output}`);
+      if (!this.#isRunning && !this.#output.includes(text)) throw new Error(`exit before "${text}":\n${this.#output}`);
     }
   }
 
+  get #isRunning(): boolean {
+    return this.#shell.exitCode === null && this.#shell.signalCode === null;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#shell.pid !== undefined && this.#shell.exitCode === null) process.kill(-this.#shell.pid, "SIGTERM");
+    if (this.#shell.pid !== undefined && this.#isRunning) process.kill(-this.#shell.pid, "SIGTERM");
     await this.#ended;
   }
 }

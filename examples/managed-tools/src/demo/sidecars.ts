@@ -44,13 +44,16 @@ export async function startSidecar(
   await once(child, "spawn").catch(() => {
     throw new Error("The sidecar is not built: run `npm ci && npm run build` in the root of the repository.");
   });
+  if (child.stdout === null) throw new Error("a pipe expected");
+  const lines = createInterface({ input: child.stdout });
   let address: unknown;
-  if (child.stdout !== null) {
-    for await (const line of createInterface({ input: child.stdout })) {
-      const logged = JSON.parse(line) as JsonObject;
-      address ??= logged["address"];
-      if (logged["msg"] === "mcp server ready") return `http://${String(address)}/mcp`;
-    }
+  for await (const line of lines) {
+    const logged = JSON.parse(line) as JsonObject;
+    address ??= logged["address"];
+    if (logged["msg"] !== "mcp server ready") continue;
+    // A full pipe would block its log.
+    child.stdout.resume();
+    return `http://${String(address)}/mcp`;
   }
   throw new Error(`The sidecar of ${name} has ended.`);
 }
