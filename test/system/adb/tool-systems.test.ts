@@ -15,6 +15,8 @@ it("the commands of the README lead a model to a tool of each server", async () 
   const env = {
     ...process.env,
     HOME: folder.path,
+    // Without the lines of npm itself.
+    npm_config_loglevel: "silent",
     GATEWAY_ADDR: `127.0.0.1:${gatewayPort}`,
     GATEWAY_URL: `ws://127.0.0.1:${gatewayPort}`,
     ANDROID_SERIAL: `127.0.0.1:${phonePort}`,
