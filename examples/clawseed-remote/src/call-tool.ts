@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { type Hook, runAfter, runBefore } from "./hooks.ts";
-import { log, quote } from "./log.ts";
+import { firstLine, log } from "./log.ts";
 import { type Arguments, failure, type ToolRegistry, type ToolResult } from "./registry.ts";
 import type { Limits } from "./settings.ts";
 
@@ -33,7 +33,7 @@ export function toolCaller(registry: ToolRegistry, hooks: readonly Hook[], { max
     try {
       return await run(name, args, signal);
     } catch (error) {
-      log(`call of ${quote(name)}: ${String(error)}`);
+      log(`call of ${name.slice(0, 64)}: ${firstLine(error)}`);
       return failure("internal error of the gateway");
     } finally {
       inFlight -= 1;

@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { z } from "zod";
-import { log } from "./log.ts";
+import { firstLine, log } from "./log.ts";
 import type { Arguments, ToolResult } from "./registry.ts";
 import { SettingError } from "./setting-error.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -37,11 +37,12 @@ export interface Hook {
 export function loadHooks(paths: readonly string[]): Promise<Hook[]> {
   return Promise.all(
     paths.map(async (path) => {
-      const hook = (await import(pathToFileURL(resolve(path)).href).catch((error: Error) => {
-        throw new SettingError(`HOOKS: ${path} cannot be loaded: ${error.message.split("\n")[0]}`);
+      const hook = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
+        throw new SettingError(`HOOKS: ${path} cannot be loaded: ${firstLine(error)}`);
       })) as Hook;
-      const functions = [hook.beforeToolCall, hook.afterToolCall].filter((each) => typeof each === "function");
-      if (functions.length === 0) throw new SettingError(`HOOKS: ${path} must export the function beforeToolCall or afterToolCall`);
+      const exports = [hook.beforeToolCall, hook.afterToolCall].filter((each) => each !== undefined);
+      if (exports.length === 0 || exports.some((each) => typeof each !== "function"))
+        throw new SettingError(`HOOKS: ${path} must export beforeToolCall or afterToolCall, and both must be functions`);
       return hook;
     }),
   );
@@ -57,14 +58,16 @@ export async function runBefore(hooks: readonly Hook[], call: ToolCall, limitMs:
   for (const { beforeToolCall } of hooks) {
     if (beforeToolCall === undefined) continue;
     try {
-      const { data: result } = HookResult.safeParse(await withTimeLimit(limitMs, () => beforeToolCall(structuredClone(current))));
+      const returned = await withTimeLimit(limitMs, () => beforeToolCall(structuredClone(current)));
+      // The device gets JSON, so that arguments of other kinds are errors of the hook.
+      const { data: result } = HookResult.safeParse(JSON.parse(JSON.stringify(returned) ?? "null"));
       if (result === undefined) throw new Error('it must return "continue", { cancel } or { modify }');
       if (result === "continue") continue;
       if ("cancel" in result) return result.cancel;
       current = { ...result.modify, id: call.id };
     } catch (error) {
       // The error is for the operator. It may have secrets of the hook.
-      log(`call ${call.id}: hook before: ${String(error).replaceAll(/\s+/g, " ")}`);
+      log(`call ${call.id}: hook before: ${firstLine(error)}`);
       return "a hook has failed";
     }
   }
@@ -74,7 +77,7 @@ export async function runBefore(hooks: readonly Hook[], call: ToolCall, limitMs:
 export async function runAfter(hooks: readonly Hook[], result: ToolExecutionResult, limitMs: number): Promise<void> {
   for (const { afterToolCall } of hooks) {
     await withTimeLimit(limitMs, () => afterToolCall?.(structuredClone(result))).catch((error: unknown) =>
-      log(`call ${result.call.id}: hook after: ${String(error).replaceAll(/\s+/g, " ")}`),
+      log(`call ${result.call.id}: hook after: ${firstLine(error)}`),
     );
   }
 }

@@ -1,9 +1,14 @@
-/** Writes a line to stderr. stdout is for the protocol only. */
+import { inspect } from "node:util";
+
+const MAX_LINE_LENGTH = 500;
+
+/** Writes one line to stderr, without characters that could confuse a log. stdout is for the protocol only. */
 export function log(text: string): void {
-  process.stderr.write(`${text}\n`);
+  const line = text.slice(0, MAX_LINE_LENGTH).replaceAll(/\s+/g, " ");
+  process.stderr.write(`${line.replaceAll(/\p{C}/gu, "?")}\n`);
 }
 
-/** Returns the beginning of a text of a device, without characters that could confuse a log. */
-export function quote(text: string): string {
-  return JSON.stringify(text.slice(0, 60)).replaceAll(/[^ -~]/g, "?");
+/** Returns the first line of anything that was thrown, which may be no Error. */
+export function firstLine(error: unknown): string {
+  return inspect(error, { depth: 0 }).split("\n", 1)[0] ?? "";
 }

@@ -3,12 +3,12 @@
 import { McpServer, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { CallTool } from "./call-tool.ts";
-import { log, quote } from "./log.ts";
+import { firstLine, log } from "./log.ts";
 import type { ToolRegistry } from "./registry.ts";
 import { toContent } from "./tool-output.ts";
 
 /** Changes within this time are one notification, however often devices connect. */
-const ANNOUNCEMENT_PERIOD_MS = 250;
+const ANNOUNCEMENT_PERIOD_MS = 200;
 
 /**
  * Serves clients of 2026-07-28 only. So one process serves all clients of the sidecar, and only one needs the port. The sidecar translates
@@ -27,33 +27,17 @@ export function serveMcp(registry: ToolRegistry, callTool: CallTool): () => void
     server.server.setRequestHandler("tools/call", async ({ params: { name, arguments: args = {} } }, { mcpReq }) => {
       // The device of a name with `__` may have disconnected, which the model learns from the result.
       const isKnown = registry.getTool(name) !== undefined || name.includes("__");
-      if (!isKnown) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${quote(name)}`);
+      if (!isKnown) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 64)}`);
       return toContent(await callTool(name, args, mcpReq.signal));
     });
     current = server;
     return server;
   };
-  serveStdio(createServer, { legacy: "reject", onerror: (error) => log(`mcp: ${error.message.split("\n")[0]}`) });
-  return atMostEvery(ANNOUNCEMENT_PERIOD_MS, () => {
-    current?.server.sendToolListChanged().catch((error: unknown) => log(`tools/list_changed: ${String(error)}`));
-  });
-}
-
-/** Returns a function that runs the action at once, and again after the period if it was called meanwhile. */
-function atMostEvery(periodMs: number, action: () => void): () => void {
-  let isDue = false;
-  let isWaiting = false;
-  const run = (): void => {
-    isWaiting = isDue;
-    if (!isDue) return;
-    isDue = false;
-    action();
-    setTimeout(run, periodMs);
+  serveStdio(createServer, { legacy: "reject", onerror: (error) => log(`mcp: ${error.message}`) });
+  let timer: NodeJS.Timeout | undefined;
+  const announce = (): void => {
+    timer = undefined;
+    current?.server.sendToolListChanged().catch((error: unknown) => log(`tools/list_changed: ${firstLine(error)}`));
   };
-  return () => {
-    isDue = true;
-    // Not before all tools of a registration are there.
-    if (!isWaiting) setImmediate(run);
-    isWaiting = true;
-  };
+  return () => void (timer ??= setTimeout(announce, ANNOUNCEMENT_PERIOD_MS));
 }

@@ -1,7 +1,7 @@
 // The settings: environment variables, checked before anything starts.
 
 import { isIP } from "node:net";
-import { type KnownDevice, readTokens, toolPatterns } from "./gateway/known-devices.ts";
+import { readTokens, toolPatterns } from "./gateway/known-devices.ts";
 import { SettingError } from "./setting-error.ts";
 
 /** Limits and their defaults. The variable of `callTimeoutMs` is CALL_TIMEOUT_MS. */
@@ -10,8 +10,6 @@ export const LIMITS = {
   callTimeoutMs: 30_000,
   /** The time of each hook. */
   hookTimeoutMs: 5000,
-  /** The time from a connection to its registration. */
-  registerTimeoutMs: 10_000,
   /** A device that has not answered a ping by the next one is disconnected. */
   pingIntervalMs: 15_000,
   maxDevices: 50,
@@ -23,21 +21,13 @@ export const LIMITS = {
   maxOutputBytes: 1_048_576,
 };
 export type Limits = typeof LIMITS;
-const MAX_LIMIT = 999_999_999;
+/** A message of twice as many bytes is still a small part of the memory. */
+const MAX_LIMIT = 16_777_216;
 
-export interface Settings {
-  readonly host: string;
-  readonly port: number;
-  /** Undefined if devices need no token. */
-  readonly knownDevices: readonly KnownDevice[] | undefined;
-  readonly allowedTools: RegExp;
-  /** Paths of modules. */
-  readonly hooks: readonly string[];
-  readonly limits: Limits;
-}
+export type Settings = ReturnType<typeof readSettings>;
 
 /** @throws SettingError that names the variable. */
-export function readSettings(env: NodeJS.ProcessEnv): Settings {
+export function readSettings(env: NodeJS.ProcessEnv) {
   const address = env["GATEWAY_ADDR"] || "127.0.0.1:8790";
   const [, ipv6, name = ipv6 ?? "", port = ""] = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(address) ?? [];
   if (name === "" || Number(port) > 65_535)
@@ -49,6 +39,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   return {
     host: name,
     port: Number(port),
+    /** Undefined if devices need no token. */
     knownDevices: tokensFile === undefined ? undefined : readTokens(tokensFile),
     allowedTools: toolPatterns(env["ALLOWED_TOOLS"] || "*", "ALLOWED_TOOLS"),
     hooks: (env["HOOKS"] ?? "").split(",").filter((path) => path !== ""),

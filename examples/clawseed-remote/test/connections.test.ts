@@ -10,12 +10,18 @@ import { type Message, RawDevice } from "./raw-device.ts";
 
 let server: WebSocketServer;
 let url: string;
+/** Of the log. */
+const lines: string[] = [];
 beforeAll(async () => {
   server = new WebSocketServer({ host: "127.0.0.1", port: 0 });
   await once(server, "listening");
+  vi.spyOn(process.stderr, "write").mockImplementation((text) => lines.push(String(text)) > 0);
   url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 });
-afterAll(() => server.close());
+afterAll(() => {
+  vi.restoreAllMocks();
+  server.close();
+});
 
 describe("the device client", () => {
   it("executes calls one after the other, and answers those that it cannot execute", async () => {
@@ -30,7 +36,7 @@ describe("the device client", () => {
     };
     const tools = [{ name: "work", description: "", parameters: z.object({ name: z.string() }), execute }];
     const connected = once(server, "connection") as Promise<[WebSocket]>;
-    const client = new DeviceClient({ url, tools, log: () => undefined });
+    const client = new DeviceClient({ url, tools });
     const running = client.run();
     const [socket] = await connected;
     const answers: Message[] = [];
@@ -66,27 +72,61 @@ describe("the device client", () => {
     client.stop();
     await running;
   });
+
+  it("ends its connection if the gateway sends calls and reads no answers", async () => {
+    const execute = (): string => "x".repeat(2_000_000);
+    const tools = [{ name: "work", description: "", parameters: z.object({}), execute }];
+    const connected = once(server, "connection") as Promise<[WebSocket]>;
+    const client = new DeviceClient({ url, tools });
+    const running = client.run();
+    const [socket] = await connected;
+    socket.pause();
+    for (let id = 0; id < 16; id++) socket.send(JSON.stringify({ type: "tool_call_request", id: `${id}`, name: "work", args: {} }));
+    await vi.waitFor(() => expect(lines).toContain("the gateway does not read its messages\n"), 10_000);
+    client.stop();
+    socket.terminate();
+    await running;
+  });
+
+  it("ignores calls with long ids, and writes few and plain lines about what the gateway sends", async () => {
+    const connected = once(server, "connection") as Promise<[WebSocket]>;
+    const client = new DeviceClient({ url, tools: [] });
+    const running = client.run();
+    const [socket] = await connected;
+    await once(socket, "message");
+    lines.length = 0;
+    const rejected = Array.from({ length: 1000 }, () => ({ name: "a\u001b[2J\nFAKE", reason: "\u202e".repeat(1000) }));
+    socket.send(JSON.stringify({ type: "tools_registered", count: 1, registered: 0, rejected }));
+    for (const id of ["i".repeat(201), "1"]) socket.send(JSON.stringify({ type: "tool_call_request", id, name: "work", args: {} }));
+    expect(JSON.parse(String((await once(socket, "message"))[0]))).toMatchObject({ id: "1" });
+    expect(lines).toHaveLength(21);
+    for (const line of lines) expect(line).toMatch(/^[ -~]{1,500}\n$/);
+    client.stop();
+    await running;
+  });
 });
 
 describe("a connection", () => {
-  it("of a device that does not read ends before its messages fill the memory", async () => {
-    const stderr = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  it("of a device that reads slowly fails the calls that do not fit, and ends if it never reads", async () => {
     const connected = once(server, "connection") as Promise<[WebSocket]>;
     using device = new RawDevice(url);
     const [socket] = await connected;
     device.socket.pause();
-    const connection = new DeviceConnection(
-      "pixel",
-      socket,
-      { ...LIMITS, maxCallsPerDevice: 1000 },
-      { onRegister: () => undefined, onEnd: () => undefined },
-    );
+    const limits = { ...LIMITS, maxCallsPerDevice: 1000 };
+    const connection = new DeviceConnection("pixel", socket, limits, { onRegister: () => undefined, onEnd: () => undefined });
     const signal = new AbortController().signal;
     const args = { text: "x".repeat(1_000_000) };
     const calls = Array.from({ length: 30 }, (_, index) => connection.call("work", args, { callId: String(index), signal }));
-    const errors = (await Promise.all(calls)).map(({ error }) => error);
-    stderr.mockRestore();
-    expect(errors).toContain("pixel disconnected during the call: does not read its messages");
-    expect(errors.at(-1)).toBe("pixel is disconnected");
+    expect(await calls.at(-1)).toMatchObject({ error: "pixel still reads earlier calls; try again later" });
+    device.answerAll(() => "done");
+    device.socket.resume();
+    const outputs = (await Promise.all(calls)).filter(({ success }) => success).map(({ output }) => output);
+    expect(outputs.length).toBeGreaterThan(0);
+    expect(new Set(outputs)).toEqual(new Set(["done"]));
+    device.socket.pause();
+    const last = connection.call("work", {}, { callId: "last", signal });
+    for (let count = 0; count < 30; count++) connection.send({ type: "result_acknowledged", id: args.text });
+    expect(await last).toMatchObject({ error: "pixel disconnected during the call: does not read its messages" });
+    expect(await connection.call("work", {}, { callId: "later", signal })).toMatchObject({ error: "pixel is disconnected" });
   });
 });

@@ -11,6 +11,9 @@ const FIRST = `
 export function beforeToolCall(call) {
   call.arguments.mutated = true; // A copy.
   if (call.arguments.throw) throw new Error("secret of the hook");
+  if (call.arguments.reject) void Promise.reject(new Error("unawaited\\nsecret"));
+  if (call.arguments.bigInt) return { modify: { ...call, arguments: { a: 1n } } };
+  if (call.arguments.cycle) return { modify: { ...call, arguments: { call: (call.call = call) } } };
   if (call.arguments.hang) return new Promise(() => {});
   if (call.arguments.invalid) return { allow: true };
   if (call.arguments.rename) return { modify: { name: "pixel__other", arguments: { from: call.name } } };
@@ -18,6 +21,7 @@ export function beforeToolCall(call) {
 }
 export function afterToolCall({ call, result, durationMs }) {
   if (call.arguments.auditFails) throw new Error("the audit is broken");
+  if (call.arguments.auditThrows) throw Object.create(null);
   process.stderr.write("audit " + JSON.stringify([call.name, call.arguments, result.success, durationMs >= 0]) + "\\n");
 }`;
 const SECOND = `
@@ -70,16 +74,32 @@ describe("a hook", () => {
     expect(await client.toolText("pixel__one", { rename: true })).toBe('["other",{"from":"pixel__one"}]');
   });
 
-  it.each(["throw", "hang", "invalid"])("that fails (%s) cancels the call, and its error stays in the log", async (how) => {
-    const result = await client.callTool("pixel__one", { [how]: true });
-    expect(result).toMatchObject({ isError: true, content: [{ text: "cancelled: a hook has failed" }] });
-    await bench.logged(
-      { throw: /hook before: Error: secret/, hang: /no result within 500 ms/, invalid: /it must return "continue"/ }[how] ?? /^$/,
-    );
-  });
+  it.each(["throw", "hang", "invalid", "bigInt", "cycle"])(
+    "that fails (%s) cancels the call, and its error stays in the log",
+    async (how) => {
+      const result = await client.callTool("pixel__one", { [how]: true });
+      expect(result).toMatchObject({ isError: true, content: [{ text: "cancelled: a hook has failed" }] });
+      const logged: Readonly<Record<string, RegExp>> = {
+        throw: /hook before: Error: secret/,
+        hang: /no result within 500 ms/,
+        invalid: /it must return "continue"/,
+        bigInt: /hook before: TypeError: Do not know how to serialize a BigInt$/,
+        cycle: /hook before: TypeError: Converting circular structure to JSON$/,
+      };
+      await bench.logged(logged[how] ?? /^$/);
+    },
+  );
 
   it("that fails after a call does not change its result", async () => {
     expect(await client.toolText("pixel__one", { auditFails: true })).toBe('["one",{"auditFails":true}]');
     await bench.logged(/hook after: Error: the audit is broken/);
+    expect(await client.toolText("pixel__one", { auditThrows: true })).toBe('["one",{"auditThrows":true}]');
+    await bench.logged(/hook after: \[Object: null prototype\] \{\}$/);
+  });
+
+  it("whose rejection nothing awaits is a line of the log, and the gateway goes on", async () => {
+    expect(await client.toolText("pixel__one", { reject: true })).toBe('["one",{"reject":true}]');
+    await bench.logged(/^unhandled rejection: Error: unawaited$/);
+    expect(await client.toolText("pixel__one")).toBe('["one",{}]');
   });
 });

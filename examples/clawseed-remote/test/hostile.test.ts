@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { ClientOptions } from "ws";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { Bench } from "./bench.ts";
@@ -39,7 +40,6 @@ beforeAll(async () => {
     MAX_CALLS_PER_DEVICE: "2",
     MAX_CALLS: "3",
     CALL_TIMEOUT_MS: "1000",
-    REGISTER_TIMEOUT_MS: "1000",
     PING_INTERVAL_MS: "1000",
   });
   client = await InteropClient.connect("v1", bench.sidecar.url, { lane: "shared" });
@@ -85,26 +85,21 @@ describe("a connection is rejected before the upgrade", () => {
     await third.closed;
     await Promise.all([second.flushed(), again.flushed()]);
   });
-
-  it("that sends its request too slowly", async () => {
-    const { hostname, port } = new URL(bench.url);
-    const isClosed = async (part: string): Promise<unknown> => {
-      const socket = connect(Number(port), hostname).resume();
-      socket.on("error", () => undefined);
-      socket.write(part);
-      return once(socket, "close");
-    };
-    await Promise.all(["", "GET / HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\n"].map(isClosed));
-    expect((await fetch(bench.url.replace("ws:", "http:"))).status).toBe(426);
-  });
 });
 
 describe("a connection is closed", () => {
   it.each<[string, number, RegExp, (device: RawDevice) => void]>([
     ["JSON that is broken", 1008, /not JSON/, ({ socket }) => socket.send("{")],
-    ["a message without a type", 1008, /no type/, (device) => device.send([])],
-    ["a registration without tools", 1008, /register_tools: tools/, (device) => device.send({ type: "register_tools" })],
-    ["an answer without an id", 1008, /tool_result: id/, (device) => device.send({ type: "tool_result", output: "" })],
+    ["a message that is no object", 1008, /expected object/, (device) => device.send([])],
+    ["a registration without tools", 1008, /^tools: /, (device) => device.send({ type: "register_tools" })],
+    ["an answer without an id", 1008, /^id: /, (device) => device.send({ type: "tool_result", output: "" })],
+    ["an answer whose output is no text", 1008, /^output: /, (device) => device.send({ type: "tool_result", id: "", output: {} })],
+    [
+      "a registration of over 64 KiB, before its parts are checked",
+      1008,
+      /no answer has at most 65536 bytes/,
+      (device) => device.send({ type: "register_tools", tools: [tool("a", { type: "object", required: Array(33_000).fill(1) })] }),
+    ],
     ["a binary frame", 1003, /must be text/, ({ socket }) => socket.send(Buffer.from("{}"))],
     ["a message that is too long", 1009, /^$/, (device) => device.send({ type: "x", x: "x".repeat(3 * MAX_OUTPUT_BYTES) })],
     ["text that is not UTF-8", 1007, /^$/, ({ socket }) => socket.send(Buffer.from([0xff]), { binary: false })],
@@ -140,16 +135,23 @@ describe("a connection is closed", () => {
     expect(await statusOf(bench.url, withToken("noisy"))).toBe(429);
   });
 
-  it("for silence before its registration", async () => {
-    using device = new RawDevice(bench.url, undefined, withToken("evil"));
-    expect(await device.closed).toEqual({ code: 1008, reason: "no register_tools within 1000 ms" });
-  });
-
   it("for never reading", async () => {
     using device = await evil();
     device.socket.pause();
     expect(await client.callTool("evil__poke")).toMatchObject({ isError: true });
     await bench.logged(/^evil: has not answered a ping$/);
+  });
+});
+
+describe("connections without a request", () => {
+  it("do not take the places of devices", async () => {
+    const { hostname, port } = new URL(bench.url);
+    const idle = Array.from({ length: 60 }, () => connect(Number(port), hostname).on("error", () => undefined));
+    await Promise.all(idle.map((socket) => once(socket, "connect")));
+    using device = await evil([]);
+    expect(await device.register([tool("poke")])).toMatchObject({ registered: 1 });
+    await bench.logged(/^over 50 connections have not sent their requests: the oldest is closed$/);
+    for (const socket of idle) socket.destroy();
   });
 });
 
@@ -163,43 +165,76 @@ describe("a tool is rejected with a reason", () => {
     [{ name: "a", description: "" }, /parameters: /],
     [tool("a", { type: "array" }), /parameters.type: /],
     [withA(true), /parameters.properties.a: /],
-    [withA({ type: "strnig" }), /not a valid JSON Schema/],
-    [withA({ $ref: "http://evil.example/x" }), /\$ref leads to another document/],
-    [tool("a", deep(20)), /over 12 levels/],
+    [withA({ type: "strnig" }), /parameters.properties.a.type: /],
+    [withA({ enum: ["a", "a"] }), /only different texts/],
+    [withA({ enum: [1, {}] }), /only different texts/],
+    [withA({ default: "\u00ad" }), /only a text/],
+    [withA({ minLength: -1 }), /minLength: /],
+    ...["$ref", "$id", "$schema", "$recursiveRef", "pattern", "x-mcp-header"].map(
+      (keyword) => [withA({ [keyword]: "#" }), /Unrecognized key/] as const,
+    ),
+    ...["oneOf", "anyOf", "allOf", "enum", "$ref"].map(
+      (keyword) => [tool("a", { type: "object", [keyword]: [{}] }), /parameters: Unrecognized key/] as const,
+    ),
+    ...[1, null].map(($schema) => [tool("a", { type: "object", $schema }), /\$schema: /] as const),
+    ...["a b", "ö", "a".repeat(65)].map((key) => [tool("a", { type: "object", properties: { [key]: {} } }), /properties\./] as const),
+    [tool("a", { type: "object", required: ["b", "b"] }), /occurs twice/],
+    [tool("a", deep(20)), /over 8 levels/],
     [tool("a", JSON.parse('{"type":"object","__proto__":{"polluted":true}}')), /__proto__/],
-    [{ ...tool("a"), description: "ok\u001b[2J" }, /control characters/],
-    [{ ...tool("a"), description: "ok\u{E0041}\u202e" }, /control characters/],
-    [withA({ description: "ok\u{E0041}" }), /control characters/],
+    ...["\u001b[2J", "\u{E0041}\u202e", "\u{E0101}", "\u{E0080}", "\u034f", "\u3164", "\u2028", "\u200c\u200d\u200c", "\ufe0f\ufe0e"].map(
+      (hidden) => [{ ...tool("a"), description: `ok${hidden}` }, /hidden characters/] as const,
+    ),
+    [withA({ description: "ok\u{E0041}" }), /hidden characters/],
     [{ ...tool("a"), description: "a".repeat(5000) }, /description: /],
     [null, /object/],
   ];
 
   it("if clients or providers would reject it, or it would mislead people", async () => {
     using device = await evil([]);
-    const answer = await device.register([...BAD.map(([bad]) => bad), tool("poke")]);
-    expect(answer).toMatchObject({ count: BAD.length + 1, registered: 1 });
-    expect(answer["rejected"]).toEqual(
+    const rejected: unknown[] = [];
+    // An answer has at most 20 reasons.
+    for (let first = 0; first < BAD.length; first += 19) {
+      const some = BAD.slice(first, first + 19);
+      const answer = await device.register([...some.map(([bad]) => bad), tool("poke")]);
+      expect(answer).toMatchObject({ count: some.length + 1, registered: 1 });
+      rejected.push(...(answer["rejected"] as unknown[]));
+    }
+    expect(rejected).toEqual(
       BAD.map(([, reason]) => ({ name: expect.any(String) as string, reason: expect.stringMatching(reason) as string })),
     );
     // The list reaches strict clients.
     expect((await client.listTools()).map(({ name }) => name)).toEqual(["evil__poke", "good__echo", "list_devices"]);
   });
 
+  it("but not if it is plain, as those of the libraries of devices are", async () => {
+    using device = await evil([]);
+    const { $schema, ...parameters } = z.toJSONSchema(
+      z.object({
+        mode: z.enum(["a", "b"]).default("a").describe("❤️‍🔥 or 👩‍👩‍👧"),
+        count: z.int().min(1).optional(),
+        list: z.array(z.object({ id: z.union([z.string(), z.null()]) })).max(3),
+      }),
+    );
+    expect($schema).toMatch(/^https:/);
+    expect(await device.register([{ ...tool("poke"), parameters: { ...parameters, $schema } }])).toMatchObject({ registered: 1 });
+    expect((await client.listTools()).find(({ name }) => name === "evil__poke")?.inputSchema).toEqual(parameters);
+  });
+
   it("if it is nested so deeply that programs overflow their stacks", async () => {
     using device = await evil([]);
     device.socket.send(
-      `{"type":"register_tools","tools":[{"name":"a","description":"","parameters":${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}}]}`,
+      `{"type":"register_tools","tools":[{"name":"a","description":"","parameters":{"type":"object","properties":{"a":${'{"items":'.repeat(6000)}1${"}".repeat(6000)}}}}]}`,
     );
-    expect(await device.next("tools_registered")).toMatchObject({ registered: 0, rejected: [{ reason: "over 12 levels" }] });
+    expect(await device.next("tools_registered")).toMatchObject({
+      registered: 0,
+      rejected: [{ reason: expect.stringMatching(/over 8 levels$/) as string }],
+    });
   });
 
-  it("thousands of tools, and tools of too many bytes", async () => {
+  it("hundreds of tools, and a name that occurs twice", async () => {
     using device = await evil([]);
-    const many = await device.register(Array.from({ length: 1000 }, (_, index) => tool(`a${index}`)));
-    expect(many).toMatchObject({ count: 1000, registered: 20, rejected: [{ reason: "a device has at most 20 tools; 980 ignored" }] });
-    const enums = Array.from({ length: 2000 }, (_, index) => `value ${index}`);
-    const large = Array.from({ length: 5 }, (_, index) => tool(`a${index}`, { type: "object", properties: { a: { enum: enums } } }));
-    expect(await device.register(large)).toMatchObject({ count: 5, registered: 2 });
+    const many = await device.register(Array.from({ length: 500 }, (_, index) => tool(`a${index}`)));
+    expect(many).toMatchObject({ count: 500, registered: 20, rejected: [{ reason: "a device has at most 20 tools; 480 ignored" }] });
     expect(await device.register([tool("same"), tool("same")])).toMatchObject({
       registered: 1,
       rejected: [{ reason: "the name occurs twice" }],

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { beforeAll, afterAll, describe, expect, it } from "vitest";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { ToolRegistry, type ToolResult } from "../src/registry.ts";
@@ -28,8 +28,9 @@ describe("the settings", () => {
     [{ GATEWAY_ADDR: "8790" }, "GATEWAY_ADDR must be HOST:PORT, such as 127.0.0.1:8790, and is 8790"],
     [{ GATEWAY_ADDR: "127.0.0.1:70000" }, "GATEWAY_ADDR must be HOST:PORT, such as 127.0.0.1:8790, and is 127.0.0.1:70000"],
     [{ GATEWAY_ADDR: "0.0.0.0:0" }, "GATEWAY_ADDR 0.0.0.0:0 can be reached from other machines: set DEVICE_TOKENS_FILE, or use 127.0.0.1"],
-    [{ CALL_TIMEOUT_MS: "30s" }, "CALL_TIMEOUT_MS must be a whole number from 1 to 999999999"],
-    [{ MAX_DEVICES: "0" }, "MAX_DEVICES must be a whole number from 1 to 999999999"],
+    [{ CALL_TIMEOUT_MS: "30s" }, "CALL_TIMEOUT_MS must be a whole number from 1 to 16777216"],
+    [{ MAX_DEVICES: "0" }, "MAX_DEVICES must be a whole number from 1 to 16777216"],
+    [{ MAX_OUTPUT_BYTES: "16777217" }, "MAX_OUTPUT_BYTES must be a whole number from 1 to 16777216"],
     [{ ALLOWED_TOOLS: "camera(" }, "ALLOWED_TOOLS: patterns of tools must be like camera,device_*"],
     [{ DEVICE_TOKENS_FILE: "/none" }, "DEVICE_TOKENS_FILE cannot be read: ENOENT: no such file or directory, open '/none'"],
   ])("%j are rejected", (env, message) => {
@@ -57,7 +58,11 @@ describe("the program", () => {
   it.each([
     [{ PING_INTERVAL_MS: "x" }, [], /^PING_INTERVAL_MS must be a whole number/],
     [{ HOOKS: "./none.js" }, [], /^HOOKS: \.\/none\.js cannot be loaded: /],
-    [{ HOOKS: GATEWAY.replace(/main\.ts$/, "log.ts") }, [], /^HOOKS: .* must export the function beforeToolCall or afterToolCall$/],
+    [
+      { HOOKS: GATEWAY.replace(/main\.ts$/, "log.ts") },
+      [],
+      /^HOOKS: .* must export beforeToolCall or afterToolCall, and both must be functions$/,
+    ],
     [{}, ["--port"], /^there are no arguments/],
   ])("with the wrong settings %j %j ends with code 2 and one line", async (env, args, message) => {
     await using program = new Running(GATEWAY, env, args);
@@ -77,6 +82,21 @@ describe("the program", () => {
     other.close();
   });
 
+  it.each([
+    ["throw null;", 2, /^HOOKS: .* cannot be loaded: null$/],
+    ["export const beforeToolCall = 1; export function afterToolCall() {}", 2, /both must be functions$/],
+    [
+      'export function beforeToolCall() {} await new Promise((resolve) => setTimeout(() => { resolve(); throw new Error("late\\nsecret"); }));',
+      1,
+      /^uncaught exception: Error: late$/,
+    ],
+  ])("with the hook %j ends with code %i and one line", async (text, code, message) => {
+    await writeFile(folder.file("hook.mjs"), text);
+    await using program = new Running(GATEWAY, { HOOKS: folder.file("hook.mjs"), GATEWAY_ADDR: "127.0.0.1:0" });
+    expect(await program.exited).toBe(code);
+    expect(program.lines).toEqual([expect.stringMatching(message)]);
+  });
+
   it("ends when its stdin ends, although devices are connected", async () => {
     await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
@@ -84,17 +104,23 @@ describe("the program", () => {
     using silent = new RawDevice(url, "silent");
     await once(silent.socket, "open");
     silent.socket.pause();
+    // The upgrade is complete only when the gateway is stopping.
+    const late = connect(Number(new URL(url).port), "127.0.0.1").on("error", () => undefined);
+    late.write("GET /?device=late HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+    await device.flushed();
     program.process.stdin?.end();
+    await device.closed;
+    late.write("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
     expect(await program.exited).toBe(0);
+    late.destroy();
     expect(await device.closed).toEqual({ code: 1001, reason: "the gateway is stopping" });
   });
 
-  it("a device without a permitted name or token ends with a message", async () => {
+  it("a device that is rejected says so, and one with a wrong setting ends with code 2", async () => {
     await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
     await using device = Running.device({ GATEWAY_URL: url, DEVICE_NAME: "a__b" });
-    expect(await device.exited).toBe(1);
-    expect(device.lines.at(-1)).toBe("the gateway rejects this device: HTTP 400");
+    await device.line(/^Unexpected server response: 400$/);
     await using lost = Running.device({ GATEWAY_URL: "http://127.0.0.1" });
     expect(await lost.exited).toBe(2);
     expect(lost.lines).toEqual(["GATEWAY_URL must be like ws://127.0.0.1:8790"]);

@@ -4,6 +4,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { z } from "zod";
+import { log } from "../log.ts";
 import { withTimeLimit } from "../time-limit.ts";
 
 export interface DeviceTool {
@@ -19,22 +20,24 @@ export interface DeviceOptions {
   readonly url: string;
   readonly token?: string | undefined;
   readonly tools: readonly DeviceTool[];
-  readonly log: (text: string) => void;
 }
 
 const Message = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("tool_call_request"), id: z.string(), name: z.string(), args: z.record(z.string(), z.unknown()) }),
+  z.object({ type: z.literal("tool_call_request"), id: z.string().max(200), name: z.string(), args: z.record(z.string(), z.unknown()) }),
   z.object({
     type: z.literal("tools_registered"),
     count: z.number(),
     registered: z.number(),
-    rejected: z.array(z.object({ name: z.string(), reason: z.string() })).optional(),
+    rejected: z.array(z.unknown()).optional(),
   }),
   z.object({ type: z.literal("result_acknowledged"), id: z.string() }),
 ]);
 type ToolCallRequest = Extract<z.infer<typeof Message>, { type: "tool_call_request" }>;
 
 const MAX_MESSAGE_BYTES = 4_194_304;
+/** Answers that the gateway has not read yet. */
+const MAX_BUFFERED_BYTES = 8_388_608;
+const MAX_REPORTED_REJECTIONS = 20;
 const MAX_QUEUED_CALLS = 16;
 /** The time limit of the gateway. A tool that needs longer must not block the others. */
 const TOOL_TIMEOUT_MS = 30_000;
@@ -43,8 +46,6 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const SILENCE_TIMEOUT_MS = 45_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 30_000;
-/** HTTP statuses of an upgrade that would be rejected again. */
-const REJECTIONS = new Set([400, 401, 403]);
 /** Another device with the same name took over: to reconnect would disconnect that one. */
 const CLOSED_AS_REPLACED = 4001;
 
@@ -63,11 +64,10 @@ export class DeviceClient {
     this.#stopped.abort();
   }
 
-  /** Stays connected until `stop`. @throws Error if the gateway rejects this device, or another one took its name. */
+  /** Stays connected until `stop`. @throws Error if another device took its name. */
   async run(): Promise<void> {
     while (!this.#stopped.signal.aborted) {
-      const problem = await this.#connection();
-      if (problem !== undefined) throw new Error(problem);
+      if (await this.#connection()) throw new Error("another device with the same name has connected");
       if (this.#stopped.signal.aborted) return;
       // Devices that have lost the same gateway come back at different times.
       const pauseMs = this.#pauseMs * (0.5 + Math.random() / 2);
@@ -76,9 +76,9 @@ export class DeviceClient {
     }
   }
 
-  /** Connects once. @returns when disconnected: the reason why it makes no sense to try again, if there is one. */
-  #connection(): Promise<string | undefined> {
-    const { url, token, tools, log } = this.#options;
+  /** Connects once. @returns when disconnected: true if another device took its name. */
+  #connection(): Promise<boolean> {
+    const { url, token, tools } = this.#options;
     const options = {
       ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
@@ -91,26 +91,21 @@ export class DeviceClient {
     const close = (): void => socket.close(1000);
     this.#stopped.signal.addEventListener("abort", close);
     return new Promise((resolve) => {
-      let problem: string | undefined;
       socket.on("open", () => {
         const specs = tools.map(({ name, description, parameters }) => ({ name, description, parameters: z.toJSONSchema(parameters) }));
         socket.send(JSON.stringify({ type: "register_tools", tools: specs }));
       });
-      socket.on("ping", () => silence.refresh());
-      socket.on("message", (data) => this.#onMessage(socket, (data as Buffer).toString()));
-      socket.on("unexpected-response", (_, response) => {
-        const { statusCode = 0 } = response;
-        if (REJECTIONS.has(statusCode)) problem = `the gateway rejects this device: HTTP ${statusCode}`;
-        else log(`the gateway answers with HTTP ${statusCode}`);
-        response.destroy();
-        socket.terminate();
+      socket.on("ping", () => {
+        silence.refresh();
+        checkBuffer(socket);
       });
+      socket.on("message", (data) => this.#onMessage(socket, (data as Buffer).toString()));
       socket.on("error", (error) => log(error.message));
       socket.on("close", (code, reason) => {
         clearTimeout(silence);
         this.#stopped.signal.removeEventListener("abort", close);
         log(`disconnected: ${code} ${reason.toString()}`);
-        resolve(code === CLOSED_AS_REPLACED ? "another device with the same name has connected" : problem);
+        resolve(code === CLOSED_AS_REPLACED);
       });
     });
   }
@@ -119,11 +114,14 @@ export class DeviceClient {
     const message = parse(text);
     if (message?.type === "tools_registered") {
       this.#pauseMs = FIRST_PAUSE_MS;
-      this.#options.log(`registered ${message.registered} of ${message.count} tools`);
-      for (const { name, reason } of message.rejected ?? []) this.#options.log(`not registered: ${name}: ${reason}`);
+      log(`registered ${message.registered} of ${message.count} tools`);
+      for (const each of message.rejected?.slice(0, MAX_REPORTED_REJECTIONS) ?? []) log(`not registered: ${JSON.stringify(each)}`);
     }
     if (message?.type !== "tool_call_request") return;
-    const answer = (body: object): void => socket.send(JSON.stringify({ ...body, id: message.id }), () => undefined);
+    const answer = (body: object): void => {
+      checkBuffer(socket);
+      socket.send(JSON.stringify({ ...body, id: message.id }), () => undefined);
+    };
     if (this.#queued >= MAX_QUEUED_CALLS) return answer({ type: "tool_error", error: "The device is busy", success: false });
     this.#queued += 1;
     this.#queue = this.#queue.then(async () => {
@@ -144,6 +142,13 @@ export class DeviceClient {
       return { type: "tool_error", error: text, success: false };
     }
   }
+}
+
+/** Pongs need memory too. */
+function checkBuffer(socket: WebSocket): void {
+  if (socket.bufferedAmount <= MAX_BUFFERED_BYTES) return;
+  log("the gateway does not read its messages");
+  socket.terminate();
 }
 
 /** Messages that this device does not know are ignored. */

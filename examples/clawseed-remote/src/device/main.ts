@@ -4,6 +4,7 @@
 import { camera } from "./camera.ts";
 import { DeviceClient } from "./device-client.ts";
 import { deviceInfo } from "./device-info.ts";
+import { log } from "../log.ts";
 
 const url = URL.parse(process.env["GATEWAY_URL"] || "ws://127.0.0.1:8790");
 const token = process.env["DEVICE_TOKEN"] || undefined;
@@ -11,13 +12,9 @@ if (url === null || !/^wss?:$/.test(url.protocol) || url.hash !== "") fail(2, "G
 if (token !== undefined && !/^[!-~]+$/.test(token)) fail(2, "DEVICE_TOKEN has characters that no header can have");
 url.searchParams.set("device", process.env["DEVICE_NAME"] || "device");
 
-const client = new DeviceClient({ url: url.href, token, tools: [deviceInfo, camera], log });
+const client = new DeviceClient({ url: url.href, token, tools: [deviceInfo, camera] });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => client.stop());
 await client.run().catch((error: Error) => fail(1, error.message));
-
-function log(text: string): void {
-  process.stderr.write(`${text}\n`);
-}
 
 function fail(code: number, text: string): never {
   log(text);

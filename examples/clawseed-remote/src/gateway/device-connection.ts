@@ -2,16 +2,14 @@
 
 import { randomUUID } from "node:crypto";
 import type { RawData, WebSocket } from "ws";
-import { log, quote } from "../log.ts";
-import { parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
+import { log } from "../log.ts";
+import { type FromDevice, parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
 import { RateLimit } from "./rate-limit.ts";
 import { failure, type ToolContext, type ToolResult } from "../registry.ts";
 import type { Limits } from "../settings.ts";
 
-/** Dropped messages, without late answers. */
-const MAX_UNEXPECTED_PER_MINUTE = 100;
-/** Calls that have ended without an answer, whose late answers are expected. */
-const MAX_REMEMBERED_CALLS = 1000;
+/** So many that late answers to cancelled calls are no reason to disconnect a device. */
+const MAX_DROPPED_PER_MINUTE = 500;
 
 /** Close codes of RFC 6455, section 7.4, and one of the private range. */
 export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 1008, replaced: 4001 } as const;
@@ -34,9 +32,7 @@ export class DeviceConnection {
   readonly #limits: Limits;
   readonly #events: ConnectionEvents;
   readonly #calls = new Map<string, (result: ToolResult) => void>();
-  readonly #endedCalls = new Set<string>();
-  readonly #unexpected = new RateLimit(MAX_UNEXPECTED_PER_MINUTE);
-  readonly #registerTimer: NodeJS.Timeout;
+  readonly #droppedRate = new RateLimit(MAX_DROPPED_PER_MINUTE);
   #isAlive = true;
   #isEnded = false;
 
@@ -45,10 +41,10 @@ export class DeviceConnection {
     this.#socket = socket;
     this.#limits = limits;
     this.#events = events;
-    const onLate = (): void => this.end(CLOSE.policyViolation, `no register_tools within ${limits.registerTimeoutMs} ms`);
-    this.#registerTimer = setTimeout(onLate, limits.registerTimeoutMs);
     socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
     socket.on("pong", () => (this.#isAlive = true));
+    // Its pong needs memory too.
+    socket.on("ping", () => this.#isReading());
     // Such as a message that is too long. The event `close` follows.
     socket.on("error", (error) => log(`${device}: ${error.message}`));
     socket.on("close", () => this.end(CLOSE.goingAway, "disconnected"));
@@ -61,12 +57,8 @@ export class DeviceConnection {
   /** Calls a tool by the name that the device uses. Never rejects. */
   call(name: string, args: object, { callId: id, signal }: ToolContext): Promise<ToolResult> {
     const text = JSON.stringify({ type: "tool_call_request", id, name, args } satisfies ToDevice);
-    if (this.#isEnded) return Promise.resolve(failure(`${this.device} is disconnected`));
-    if (signal.aborted) return Promise.resolve(failure("the call was cancelled"));
-    if (this.#calls.size >= this.#limits.maxCallsPerDevice) {
-      return Promise.resolve(failure(`${this.device} has ${this.#calls.size} calls in flight; try again later`));
-    }
-    if (Buffer.byteLength(text) > this.#limits.maxOutputBytes) return Promise.resolve(failure("the arguments are too large"));
+    const obstacle = signal.aborted ? "the call was cancelled" : this.#obstacleTo(text);
+    if (obstacle !== undefined) return Promise.resolve(failure(obstacle));
     return new Promise((resolve) => {
       const settle = (result: ToolResult): void => {
         clearTimeout(timer);
@@ -74,28 +66,22 @@ export class DeviceConnection {
         this.#calls.delete(id);
         resolve(result);
       };
-      const giveUp = (reason: string): void => {
-        this.#endedCalls.add(id);
-        const [oldest = ""] = this.#endedCalls;
-        if (this.#endedCalls.size > MAX_REMEMBERED_CALLS) this.#endedCalls.delete(oldest);
-        settle(failure(reason));
-      };
-      const onCancelled = (): void => giveUp("the call was cancelled");
-      const timeoutMs = this.#limits.callTimeoutMs;
-      const timer = setTimeout(() => giveUp(`${this.device} has not answered within ${timeoutMs} ms`), timeoutMs);
+      const onCancelled = (): void => settle(failure("the call was cancelled"));
+      const { callTimeoutMs } = this.#limits;
+      const timer = setTimeout(() => settle(failure(`${this.device} has not answered within ${callTimeoutMs} ms`)), callTimeoutMs);
       signal.addEventListener("abort", onCancelled);
       this.#calls.set(id, settle);
-      this.#sendText(text);
+      this.#socket.send(text, () => undefined);
     });
   }
 
   send(message: ToDevice): void {
-    this.#sendText(JSON.stringify(message));
+    if (this.#isReading()) this.#socket.send(JSON.stringify(message), () => undefined);
   }
 
   /** Disconnects a device that has not answered the last ping, and sends the next one. */
   checkAlive(): void {
-    if (!this.#isAlive) return this.terminate("has not answered a ping");
+    if (!this.#isAlive) return this.#terminate("has not answered a ping");
     this.#isAlive = false;
     this.#socket.ping();
   }
@@ -104,15 +90,31 @@ export class DeviceConnection {
   end(code: number, reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    clearTimeout(this.#registerTimer);
     log(`${this.device}: ${reason}`);
     this.#events.onEnd(this);
     for (const settle of this.#calls.values()) settle(failure(`${this.device} disconnected during the call: ${reason}`));
     this.#socket.close(code, reason);
   }
 
+  /** Returns the reason why a call cannot be sent now. */
+  #obstacleTo(text: string): string | undefined {
+    const { maxCallsPerDevice, maxOutputBytes } = this.#limits;
+    const bytes = Buffer.byteLength(text);
+    if (this.#isEnded) return `${this.device} is disconnected`;
+    if (this.#calls.size >= maxCallsPerDevice) return `${this.device} has ${this.#calls.size} calls in flight; try again later`;
+    if (bytes > maxOutputBytes) return "the arguments are too large";
+    if (this.#socket.bufferedAmount + bytes > 2 * maxOutputBytes) return `${this.device} still reads earlier calls; try again later`;
+    return undefined;
+  }
+
+  /** Ends the connection if its buffer has much more than calls can put into it. */
+  #isReading(): boolean {
+    if (this.#socket.bufferedAmount > 3 * this.#limits.maxOutputBytes) this.#terminate("does not read its messages");
+    return !this.#isEnded;
+  }
+
   /** Ends the connection without the closing handshake. */
-  terminate(reason: string): void {
+  #terminate(reason: string): void {
     this.end(CLOSE.policyViolation, reason);
     this.#socket.terminate();
   }
@@ -120,41 +122,29 @@ export class DeviceConnection {
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isEnded) return;
     if (isBinary) return this.end(CLOSE.unsupportedData, "messages must be text");
-    const message = parseMessage((data as Buffer).toString());
-    switch (message.type) {
-      case "register_tools":
-        clearTimeout(this.#registerTimer);
-        return this.#events.onRegister(this, message.tools);
-      case "tool_result":
-      case "tool_error":
-        return this.#onAnswer(message.id, resultOf(message, this.#limits.maxOutputBytes));
-      case "malformed_answer":
-        return this.#onAnswer(message.id, failure(`${this.device} has sent a malformed answer: ${message.reason}`));
-      case "unknown":
-        return this.#drop(`the type ${quote(message.name)} is unknown`);
-      case "malformed":
-        return this.end(CLOSE.policyViolation, message.reason.slice(0, 100));
+    let message: FromDevice | undefined;
+    try {
+      message = parseMessage(data as Buffer);
+    } catch (error) {
+      return this.end(CLOSE.policyViolation, (error as Error).message.slice(0, 100));
     }
+    if (message === undefined) return this.#drop("a message of an unknown type");
+    if (message.type !== "register_tools") return this.#onAnswer(message);
+    this.#events.onRegister(this, message.tools);
   }
 
   /** Only answers to calls of this connection are accepted, and one for each. */
-  #onAnswer(id: string, result: ToolResult): void {
-    const settle = this.#calls.get(id);
-    if (settle === undefined) return this.#drop("an answer to no call in flight", this.#endedCalls.delete(id));
-    settle(result);
-    this.send({ type: "result_acknowledged", id });
+  #onAnswer(answer: ToolAnswer): void {
+    const settle = this.#calls.get(answer.id);
+    if (settle === undefined) return this.#drop("an answer to no call in flight");
+    settle(resultOf(answer, this.#limits.maxOutputBytes));
+    this.send({ type: "result_acknowledged", id: answer.id });
   }
 
-  /** @param isExpected true if the device is not to blame. */
-  #drop(what: string, isExpected = false): void {
+  #drop(what: string): void {
     this.dropped += 1;
     log(`${this.device}: dropped: ${what}`);
-    if (!isExpected && !this.#unexpected.take("")) this.end(CLOSE.policyViolation, "too many messages that answer nothing");
-  }
-
-  #sendText(text: string): void {
-    if (this.#socket.bufferedAmount > this.#limits.maxOutputBytes) return this.terminate("does not read its messages");
-    this.#socket.send(text, () => undefined);
+    if (!this.#droppedRate.take("")) this.end(CLOSE.policyViolation, "too many messages that answer nothing");
   }
 }
 

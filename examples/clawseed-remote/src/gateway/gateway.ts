@@ -2,14 +2,13 @@
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { CLOSE, DeviceConnection } from "./device-connection.ts";
 import { log } from "../log.ts";
 import { RateLimit } from "./rate-limit.ts";
 import type { ToolRegistry } from "../registry.ts";
-import { RemoteTool } from "./remote-tool.ts";
 import type { Settings } from "../settings.ts";
 import { DEVICE_NAME, findByToken } from "./known-devices.ts";
 import { checkTools } from "./tool-check.ts";
@@ -18,6 +17,8 @@ import { checkTools } from "./tool-check.ts";
 const DEFAULT_NAME = "device";
 /** Connections and registrations of a device. */
 const MAX_PER_MINUTE = 60;
+/** Connections without an upgrade. */
+const MAX_WAITING = 50;
 const MAX_REPORTED_REJECTIONS = 20;
 const CLOSE_TIMEOUT_MS = 500;
 const ANY_TOOL = /^/;
@@ -30,45 +31,34 @@ export class Gateway {
   readonly #http: Server;
   readonly #sockets: WebSocketServer;
   readonly #connections = new Set<DeviceConnection>();
+  readonly #waiting = new Set<Duplex>();
   readonly #rate = new RateLimit(MAX_PER_MINUTE);
-  readonly #pings: NodeJS.Timeout;
+  #pings: NodeJS.Timeout | undefined;
 
   private constructor(settings: Settings, registry: ToolRegistry) {
     this.#settings = settings;
     this.#registry = registry;
-    const { registerTimeoutMs, pingIntervalMs, maxOutputBytes, maxDevices } = settings.limits;
     const options = {
       noServer: true,
       clientTracking: false,
       // A compressed message could be far larger than it is on the wire.
       perMessageDeflate: false,
-      maxPayload: 2 * maxOutputBytes,
+      maxPayload: 2 * settings.limits.maxOutputBytes,
       closeTimeout: CLOSE_TIMEOUT_MS,
     };
     this.#sockets = new WebSocketServer(options);
-    this.#http = createServer({
-      headersTimeout: registerTimeoutMs,
-      requestTimeout: registerTimeoutMs,
-      connectionsCheckingInterval: Math.ceil(registerTimeoutMs / 5),
-      maxHeaderSize: 8192,
-    });
-    // Each device has a second connection while it reconnects. The rest is for those that are rejected.
-    this.#http.maxConnections = 2 * maxDevices + 50;
+    this.#http = createServer({ maxHeaderSize: 8192 });
+    this.#http.on("connection", (socket) => this.#onConnection(socket));
     this.#http.on("request", (_, response) => response.writeHead(426, { Connection: "close" }).end("This port is for WebSocket.\n"));
     this.#http.on("upgrade", (request, socket, head) => this.#onUpgrade(request, socket, head));
-    this.#pings = setInterval(() => this.#connections.forEach((each) => each.checkAlive()), pingIntervalMs);
   }
 
   /** @throws the error of `listen`, such as EADDRINUSE. */
   static async listen(settings: Settings, registry: ToolRegistry): Promise<Gateway> {
     const gateway = new Gateway(settings, registry);
-    try {
-      gateway.#http.listen(settings.port, settings.host);
-      await once(gateway.#http, "listening");
-    } catch (error) {
-      clearInterval(gateway.#pings);
-      throw error;
-    }
+    gateway.#http.listen(settings.port, settings.host);
+    await once(gateway.#http, "listening");
+    gateway.#pings = setInterval(() => gateway.#connections.forEach((each) => each.checkAlive()), settings.limits.pingIntervalMs);
     // Such as too many open files.
     gateway.#http.on("error", (error) => log(`gateway: ${error.message}`));
     const { address, port, family } = gateway.#http.address() as AddressInfo;
@@ -81,17 +71,28 @@ export class Gateway {
     return [...this.#connections].filter(({ isRegistered }) => isRegistered);
   }
 
-  /** Disconnects all devices. */
-  async close(): Promise<void> {
+  /** Disconnects all devices. @param onClosed is called when the last connection has ended. */
+  close(onClosed: () => void): void {
+    if (!this.#http.listening) return;
     clearInterval(this.#pings);
     for (const connection of this.#connections) connection.end(CLOSE.goingAway, "the gateway is stopping");
-    this.#http.close();
-    const timer = setTimeout(() => this.#http.closeAllConnections(), CLOSE_TIMEOUT_MS);
-    await once(this.#http, "close");
-    clearTimeout(timer);
+    this.#http.close(onClosed);
+  }
+
+  /** Connections without an upgrade cannot take the places of devices: the oldest of them has to go. */
+  #onConnection(socket: Socket): void {
+    this.#waiting.add(socket);
+    socket.once("close", () => this.#waiting.delete(socket));
+    const [oldest] = this.#waiting;
+    if (this.#waiting.size <= MAX_WAITING || oldest === undefined) return;
+    this.#waiting.delete(oldest);
+    oldest.destroy();
+    // No device can have this name.
+    if (this.#rate.take("WAITING")) log(`over ${MAX_WAITING} connections have not sent their requests: the oldest is closed`);
   }
 
   #onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    this.#waiting.delete(socket);
     const onError = (): void => void socket.destroy();
     socket.on("error", onError);
     const admission = this.#admit(request);
@@ -106,7 +107,8 @@ export class Gateway {
       socket.off("error", onError);
       const { device } = admission;
       // A device needs no more than one connection that has not registered yet.
-      for (const other of this.#othersOf(device)) if (!other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
+      for (const other of this.#connections)
+        if (other.device === device && !other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
       this.#connections.add(
         new DeviceConnection(device, webSocket, this.#settings.limits, {
           onRegister: (connection, tools) => this.#register(connection, tools),
@@ -123,6 +125,7 @@ export class Gateway {
   /** Decides before the upgrade. */
   #admit(request: IncomingMessage): Admission {
     const { knownDevices, limits } = this.#settings;
+    if (!this.#http.listening) return { status: 503, reason: "the gateway is stopping" };
     // A page in a browser could connect to a gateway of the same machine. Only browsers send this header.
     if (request.headers.origin !== undefined) return { status: 403, reason: "web pages cannot be devices" };
     const asked = URL.parse(request.url ?? "", "ws://gateway")?.searchParams.get("device") ?? DEFAULT_NAME;
@@ -135,10 +138,6 @@ export class Gateway {
     return { device };
   }
 
-  #othersOf(device: string, own?: DeviceConnection): DeviceConnection[] {
-    return [...this.#connections].filter((each) => each.device === device && each !== own);
-  }
-
   /** Makes these the tools of the device. They replace those of its older connection, which then ends. */
   #register(connection: DeviceConnection, tools: readonly unknown[]): void {
     const { device, session } = connection;
@@ -149,9 +148,15 @@ export class Gateway {
     const source = { kind: "remote", session } as const;
     const names = new Set([...accepted.values()].map(({ name }) => name));
     for (const name of this.#registry.toolNames(source)) if (!names.has(name)) this.#registry.unregister(name);
-    for (const [deviceName, spec] of accepted) this.#registry.registerOrReplace(new RemoteTool(spec, connection, deviceName), source);
+    // The RemoteTool of ClawSeed.
+    for (const [deviceName, spec] of accepted)
+      this.#registry.registerOrReplace({ spec, execute: (args, context) => connection.call(deviceName, args, context) }, source);
     connection.isRegistered = true;
-    for (const older of this.#othersOf(device, connection)) older.end(CLOSE.replaced, "replaced by a newer connection");
+    // In order of connection. A newer one may be about to register.
+    for (const older of this.#connections) {
+      if (older === connection) break;
+      if (older.device === device) older.end(CLOSE.replaced, "replaced by a newer connection");
+    }
     log(`${device}: ${accepted.size} of ${tools.length} tools registered`);
     connection.send({
       type: "tools_registered",
