@@ -5,12 +5,7 @@ import { disableTypes, imageSize, types } from "image-size";
 import type { ToolResult } from "./registry.ts";
 
 /** The types of MCP clients and model providers, by the names of image-size. */
-const MEDIA_TYPES = new Map([
-  ["png", "image/png"],
-  ["jpg", "image/jpeg"],
-  ["webp", "image/webp"],
-  ["gif", "image/gif"],
-]);
+const MEDIA_TYPES = new Map(Object.entries({ png: "image/png", jpg: "image/jpeg", webp: "image/webp", gif: "image/gif" }));
 /** Of either side. A larger image could need gigabytes when it is decoded. */
 const MAX_PIXELS = 8192;
 const IMAGE = /^data:(image\/(?:png|jpeg|webp|gif));base64,/;

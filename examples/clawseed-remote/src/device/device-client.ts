@@ -24,13 +24,7 @@ export interface DeviceOptions {
 
 const Message = z.discriminatedUnion("type", [
   z.object({ type: z.literal("tool_call_request"), id: z.string().max(200), name: z.string(), args: z.record(z.string(), z.unknown()) }),
-  z.object({
-    type: z.literal("tools_registered"),
-    count: z.number(),
-    registered: z.number(),
-    rejected: z.array(z.unknown()).optional(),
-  }),
-  z.object({ type: z.literal("result_acknowledged"), id: z.string() }),
+  z.object({ type: z.literal("tools_registered"), count: z.number(), registered: z.number(), rejected: z.array(z.unknown()).default([]) }),
 ]);
 type ToolCallRequest = Extract<z.infer<typeof Message>, { type: "tool_call_request" }>;
 
@@ -112,12 +106,13 @@ export class DeviceClient {
 
   #onMessage(socket: WebSocket, text: string): void {
     const message = parse(text);
-    if (message?.type === "tools_registered") {
+    if (message === undefined) return;
+    if (message.type === "tools_registered") {
       this.#pauseMs = FIRST_PAUSE_MS;
       log(`registered ${message.registered} of ${message.count} tools`);
-      for (const each of message.rejected?.slice(0, MAX_REPORTED_REJECTIONS) ?? []) log(`not registered: ${JSON.stringify(each)}`);
+      for (const each of message.rejected.slice(0, MAX_REPORTED_REJECTIONS)) log(`not registered: ${JSON.stringify(each)}`);
+      return;
     }
-    if (message?.type !== "tool_call_request") return;
     const answer = (body: object): void => {
       checkBuffer(socket);
       socket.send(JSON.stringify({ ...body, id: message.id }), () => undefined);

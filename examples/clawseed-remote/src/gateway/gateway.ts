@@ -158,11 +158,7 @@ export class Gateway {
       if (older.device === device) older.end(CLOSE.replaced, "replaced by a newer connection");
     }
     log(`${device}: ${accepted.size} of ${tools.length} tools registered`);
-    connection.send({
-      type: "tools_registered",
-      count: tools.length,
-      registered: accepted.size,
-      ...(rejected.length === 0 ? {} : { rejected: rejected.slice(0, MAX_REPORTED_REJECTIONS) }),
-    });
+    const report = rejected.length === 0 ? {} : { rejected: rejected.slice(0, MAX_REPORTED_REJECTIONS) };
+    connection.send({ type: "tools_registered", count: tools.length, registered: accepted.size, ...report });
   }
 }

@@ -14,13 +14,15 @@ const HIDDEN =
   /[[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]--[\n\r\t\p{Join_Control}]--\uFE0E--\uFE0F]|\p{Join_Control}(?:\p{Join_Control}|\uFE0E|\uFE0F)|(?:\uFE0E|\uFE0F){2}/v;
 
 const Text = z.string().refine((text) => !HIDDEN.test(text), "a text has hidden characters");
-const PropertyName = z.string().regex(/^[\w.-]{1,64}$/);
+const PROPERTY_NAME = /^[\w.-]{1,64}$/;
 const isSet = (all: readonly unknown[]): boolean => new Set(all).size === all.length;
 const Type = z.enum(["object", "array", "string", "number", "integer", "boolean", "null"]);
 const isValue = (value: unknown): boolean =>
   typeof value === "string" ? !HIDDEN.test(value) : value === null || typeof value === "boolean" || Number.isFinite(value);
 const Value = z.unknown().refine(isValue, "only a text, a number, a boolean or null is allowed");
 /** One check for all, as each of thousands could be an error. */
+const areNames = (all: readonly unknown[]): boolean =>
+  all.every((name) => typeof name === "string" && PROPERTY_NAME.test(name)) && isSet(all);
 const areValues = (all: readonly unknown[]): boolean => all.length > 0 && all.every(isValue) && isSet(all);
 
 /** @param parts the schema of the schemas within. */
@@ -28,8 +30,8 @@ function objectKeywords(parts: z.ZodType) {
   return {
     title: Text.optional(),
     description: Text.optional(),
-    properties: z.record(PropertyName, parts).optional(),
-    required: z.array(PropertyName).refine(isSet, "a name occurs twice").optional(),
+    properties: z.record(z.string().regex(PROPERTY_NAME), parts).optional(),
+    required: z.array(z.unknown()).refine(areNames, "only different names of properties are allowed").optional(),
     additionalProperties: z.union([z.boolean(), parts]).optional(),
   };
 }
@@ -57,10 +59,7 @@ const Parameters = z.strictObject({
   ...objectKeywords(schemaOf(MAX_LEVELS)),
   type: z.literal("object"),
   // It names a draft, which does not matter here. Some clients would load it.
-  $schema: z
-    .string()
-    .transform(() => undefined)
-    .optional(),
+  $schema: Text.optional().transform(() => undefined),
 });
 const Spec = z.object({ name: z.string().regex(/^[\w-]+$/), description: Text.max(4096), parameters: Parameters });
 
