@@ -110,7 +110,10 @@ describe("the program", () => {
     await device.flushed();
     program.process.stdin?.end();
     await device.closed;
+    const registration = Buffer.from('{"type":"register_tools","tools":[]}');
+    const frame = Buffer.concat([Buffer.from([0x81, 0x80 + registration.length, 0, 0, 0, 0]), registration]);
     late.write("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+    late.write(frame);
     expect(await program.exited).toBe(0);
     late.destroy();
     expect(await device.closed).toEqual({ code: 1001, reason: "the gateway is stopping" });
