@@ -111,6 +111,10 @@ const RULES: readonly Rule[] = [
     cause: () => "uv cannot reach the Python index; check the network, the proxy and UV_DEFAULT_INDEX",
   },
   {
+    pattern: /\bEADDRINUSE\b(?:[^\n]*? (\S+:\d+)\b)?|\baddress already in use\b/i,
+    cause: (address) => `another program listens at the server's address${named(address)}; end it, or give the server another port`,
+  },
+  {
     pattern: /^KeyError: '([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'$/m,
     cause: (name) => missingVariable(name),
   },

@@ -124,6 +124,18 @@ describe("the likely cause of a failed start", () => {
     ],
     ["the Python script does not exist", NO_PYTHON_SCRIPT, { exitCode: 2 }, "the file /nope.py does not exist;"],
     ["the package is for another Node", OLD_NODE, { command: NPX }, "the package needs another version of Node;"],
+    [
+      "a port of the server is taken",
+      "listen EADDRINUSE: address already in use 127.0.0.1:8790: set GATEWAY_ADDR",
+      {},
+      "another program listens at the server's address 127.0.0.1:8790;",
+    ],
+    [
+      "a port of a Python server is taken",
+      "OSError: [Errno 98] Address already in use",
+      {},
+      "another program listens at the server's address;",
+    ],
     ["an argument is missing", "Usage: mcp-server-files [options] <directory>", {}, "the arguments of the server are wrong or missing;"],
   ] satisfies [string, string, Partial<ExitFacts>, string][])("a cause is named if %s", (_case, stderr, facts, cause) => {
     expect(causeOf(stderr, facts)).toContain(cause);

@@ -73,6 +73,7 @@ async function compileAgent(
   { calls }: Conversation,
 ): Promise<CompiledAgent> {
   const origins = new Map([...urls].map(([name, url]) => [name, new URL(url).origin]));
+  let isWaiting = false;
   for (const deadline = Date.now() + TOOLS_TIMEOUT_MS; ; await setTimeout(DISCOVERY_INTERVAL_MS)) {
     for (const sidecar of sidecars)
       discover(sidecar, urls.get(sidecar.name) ?? "", join(folder, `.claw-discovered/${sidecar.name}.claw-describe.json`));
@@ -82,10 +83,14 @@ async function compileAgent(
     if (agent === undefined) throw new Error("The pod has no agent.");
     const tools = new WireTools(agent.manifest);
     const missing = calls.map(({ tool }) => tool).filter((name) => tools.find(name) === undefined);
-    if (missing.length > 0 && Date.now() < deadline) continue;
+    if (missing.length > 0 && Date.now() < deadline) {
+      if (!isWaiting) process.stderr.write(`waiting for the tools ${missing.join(", ")}\n`);
+      isWaiting = true;
+      continue;
+    }
     // A real model uses those that are there.
     if (missing.length > 0 && variable("MODEL_URL") === undefined) {
-      throw new Error(`${agent.name} has no tools ${missing.join(", ")}. A scripted model calls them.`);
+      throw new Error(`${agent.name} has no tools ${missing.join(", ")}, which the scripted model calls: start their devices.`);
     }
     writeAgents(join(folder, "context"), agents);
     return agent;
