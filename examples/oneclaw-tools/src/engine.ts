@@ -4,25 +4,22 @@ import type { Settings } from "./settings.ts";
 import { Threads } from "./threads.ts";
 import { failure, type ToolResult } from "./tool.ts";
 
-const MAX_ARGUMENTS_BYTES = 4 * 1024 * 1024;
+const MAX_CALLS = 32;
+const MAX_LEVELS = 100;
 
 /** The life of a call. Source: "Execution Flow". */
 export class Engine {
   readonly #registry: Registry;
   readonly #settings: Settings;
   readonly #permissions: Permissions;
-  readonly #threads: Threads;
+  readonly threads: Threads;
+  #calls = 0;
 
   /** @param modules URLs of the modules with the tools of the registry. */
   constructor(registry: Registry, settings: Settings, modules: readonly string[]) {
     [this.#registry, this.#settings] = [registry, settings];
     this.#permissions = new Permissions(settings.permissions);
-    this.#threads = new Threads(modules, settings);
-  }
-
-  /** Resolves when no tool runs. */
-  settled(): Promise<void> {
-    return this.#threads.settled();
+    this.threads = new Threads(modules, settings);
   }
 
   /** The tools that the agent may use. */
@@ -30,30 +27,30 @@ export class Engine {
     return this.#registry.all.filter(({ name }) => this.#settings.tools.has(name));
   }
 
-  /** Logs the outcome without its content. @throws only errors of the asker. */
+  /** Logs the outcome without its content. Never rejects. */
   async call(name: string, args: unknown, asker: Asker, signal: AbortSignal): Promise<ToolResult> {
     const startMs = performance.now();
     const tool = this.tools.find((each) => each.name === name);
-    const result =
-      tool === undefined ? failure("validation_error", `Tool ${shown(name)} is not available`) : await this.#run(tool, args, asker, signal);
+    this.#calls += 1;
+    const result = await this.#run(name, tool, args, asker, signal).finally(() => (this.#calls -= 1));
     const outcome = result.status === "success" ? result.status : result.error_type;
     process.stderr.write(`${tool?.name ?? "unknown tool"}: ${outcome} after ${Math.round(performance.now() - startMs)} ms\n`);
     return result;
   }
 
-  async #run(tool: RegisteredTool, args: unknown, asker: Asker, signal: AbortSignal): Promise<ToolResult> {
-    const bytes = Buffer.byteLength(JSON.stringify(args));
-    if (bytes > MAX_ARGUMENTS_BYTES)
-      return failure("validation_error", `The arguments have ${bytes} bytes. The limit is ${MAX_ARGUMENTS_BYTES} bytes`);
-    const problem = tool.problemOf(args);
-    if (problem !== undefined) return failure("validation_error", `Invalid arguments of ${tool.name}: ${problem}`);
-    const refusal = await this.#permissions.require(tool.permissions, tool.name, asker);
-    if (refusal !== undefined) return refusal;
-    const timeoutMs = this.#settings.timeoutsMs.get(tool.name) ?? tool.timeoutMs;
-    return this.#threads.run({ name: tool.name, args, timeoutMs, signal });
+  async #run(name: string, tool: RegisteredTool | undefined, args: unknown, asker: Asker, signal: AbortSignal): Promise<ToolResult> {
+    if (tool === undefined) return failure("validation_error", `Tool ${name.slice(0, 100)} is not available`);
+    if (this.#calls > MAX_CALLS) return failure("execution_error", `The server is busy: ${MAX_CALLS} calls are under way. Try again later`);
+    const problem = isPlain(args) ? tool.problemOf(args) : `They have more than ${MAX_LEVELS} levels, or half of a surrogate pair`;
+    if (problem !== undefined) return failure("validation_error", `Invalid arguments of ${name}: ${problem}`);
+    const refusal = await this.#permissions.require(tool.permissions, name, asker);
+    return refusal ?? this.threads.run({ name, args, timeoutMs: tool.timeoutMs, signal });
   }
 }
 
-function shown(name: string): string {
-  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
+/** Values that are too deep for a thread end the process. Half of a surrogate pair would silently become another character. */
+function isPlain(value: unknown, levels = MAX_LEVELS): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.entries(value).every((each) => each.every((part) => isPlain(part, levels - 1)));
 }

@@ -43,13 +43,4 @@ export class Registry {
   get all(): readonly RegisteredTool[] {
     return [...this.#tools.values()];
   }
-
-  /** The permissions that tools declare. INTERNET is always known, since it is granted by default. */
-  get permissions(): readonly string[] {
-    return [...new Set(["INTERNET", ...this.all.flatMap((tool) => tool.permissions)])];
-  }
-
-  get names(): readonly string[] {
-    return [...this.#tools.keys()];
-  }
 }

@@ -1,24 +1,62 @@
-import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { pipeline, Transform } from "node:stream";
+import { setImmediate, setTimeout } from "node:timers/promises";
+import type { JSONRPCMessage } from "@modelcontextprotocol/server";
+import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import { Engine } from "./engine.ts";
 import { Registry } from "./registry.ts";
 import { createServer } from "./server.ts";
 import { readSettings } from "./settings.ts";
 
+/** The time for the last results. Clients of the SDK end a server two seconds after they end its stdin. */
+const LAST_RESULTS_MS = 1000;
+
+class Connection extends StdioServerTransport {
+  readonly closed = Promise.withResolvers<void>();
+
+  /** The SDK calls it too: at the end of stdin, for a line over 10 MiB, and when stdout is closed. */
+  override async close(): Promise<void> {
+    await super.close();
+    this.closed.resolve();
+  }
+
+  /** The SDK explains invalid requests by several lines. */
+  override send(message: JSONRPCMessage): Promise<void> {
+    if (!("error" in message)) return super.send(message);
+    return super.send({ ...message, error: { ...message.error, message: message.error.message.replaceAll(/\s+/g, " ").slice(0, 1000) } });
+  }
+}
+
 /** Serves MCP on stdio until stdin ends. @param modules URLs of modules that export `tools`. @throws Error if a setting is wrong. */
-export async function serve(modules: readonly string[]): Promise<void> {
+export async function serve(modules: readonly string[]): Promise<never> {
+  // Nobody may read the log.
+  process.stderr.on("error", () => {});
   const registry = await Registry.load(modules);
-  const settings = readSettings(process.env, registry.names, registry.permissions);
+  const settings = readSettings(process.env, registry.all);
   const engine = new Engine(registry, settings, modules);
-  const connection = serveStdio((context) => createServer(engine, settings, context), {
+  const input = new Transform({
+    // No more requests are read while the client does not read the results.
+    transform(chunk, _encoding, done) {
+      if (process.stdout.writableNeedDrain) process.stdout.once("drain", () => done(null, chunk));
+      else done(null, chunk);
+    },
+    // The end of the connection aborts its calls.
+    flush(done) {
+      void setImmediate()
+        .then(() => Promise.race([engine.threads.settled(), setTimeout(LAST_RESULTS_MS)]))
+        .then(() => setImmediate())
+        .then(() => done());
+    },
+  });
+  const connection = new Connection(input);
+  serveStdio((context) => createServer(engine, settings, context), {
+    transport: connection,
     onerror: (error) => process.stderr.write(`connection: ${error.message.split("\n", 1)[0]}\n`),
   });
-  // The end of the connection aborts its calls.
-  const close = async (): Promise<never> => {
-    await connection.close();
-    await engine.settled();
-    process.exit();
-  };
-  process.stdin.once("end", () => void close());
-  process.stdout.once("error", () => void close());
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void close());
+  pipeline(process.stdin, input, () => {});
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void connection.close());
+  await connection.closed.promise;
+  await engine.threads.settled();
+  const written = new Promise((resolve) => process.stdout.write("", resolve));
+  await Promise.race([written, setTimeout(LAST_RESULTS_MS)]);
+  process.exit();
 }

@@ -7,7 +7,6 @@ import type { Reply } from "./worker.ts";
 
 /** The time that an aborted tool has to clean up. */
 const GRACE_MS = 250;
-const MAX_QUEUED_CALLS = 32;
 /** Buffers are outside of this limit. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128 };
 
@@ -20,7 +19,7 @@ interface Call {
 
 /**
  * Runs tools in threads, one call at a time in each. A thread is kept for the next call, and terminated if its tool crashes or does not
- * stop. Pool packages pass the output of threads to stdout, which belongs to MCP, and do not report the start of a queued call.
+ * stop. Pool packages pass the output of threads to stdout, which belongs to MCP.
  */
 export class Threads {
   readonly #modules: readonly string[];
@@ -37,9 +36,6 @@ export class Threads {
 
   /** Never rejects. Resolves at the time limit, which begins with the execution, even if the tool does not stop. */
   run(call: Call): Promise<ToolResult> {
-    const { pendingCount } = this.#limit;
-    if (pendingCount >= MAX_QUEUED_CALLS)
-      return Promise.resolve(failure("execution_error", `The server is busy: ${pendingCount} calls are queued. Try again later`));
     return new Promise((resolve) => {
       const running: Promise<void> = this.#limit(() => this.#occupy(call, resolve)).finally(() => this.#running.delete(running));
       this.#running.add(running);
@@ -66,9 +62,10 @@ export class Threads {
     const timer = setTimeout(() => stop(failure("timeout", `${name} was aborted after its time limit of ${timeoutMs} ms`)), timeoutMs);
     const cancel = (): void => stop(failure("execution_error", "The call was cancelled"));
     signal.addEventListener("abort", cancel);
-    const exit = once(worker, "exit", settled).then(([code]) => Promise.reject(new Error(`its thread exited with code ${String(code)}`)));
     try {
       post(worker, { kind: "call", name, args });
+      // Created last, since its rejection is handled from here on.
+      const exit = once(worker, "exit", settled).then(([code]) => Promise.reject(new Error(`its thread exited with code ${String(code)}`)));
       const [reply] = (await Promise.race([once(worker, "message", settled), exit])) as [Reply];
       resolve(reply.result);
       if (reply.isReusable) this.#idle.add(worker);

@@ -30,6 +30,6 @@ print("of which MCP: call of a tool that does not exist", none / ROUNDS);
 const parallel = (): Promise<unknown> => Promise.all(Array.from({ length: 30 }, () => call("misbehave", { how: "get_thread" })));
 await parallel();
 print("30 of these calls at the same time", await millis(parallel));
-const busy = Array.from({ length: 4 }, () => call("spin_briefly"));
+const busy = Array.from({ length: 4 }, () => call("misbehave_briefly", { how: "spin" }));
 print("list of tools while four threads are in endless loops", await millis(() => client.listTools()));
 await Promise.all(busy);

@@ -1,20 +1,23 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { toOpenAi } from "../src/providers/openai.ts";
+import { readSettings } from "../src/settings.ts";
 import { tools } from "../src/tools/built-in.ts";
-import { MAIN, readResult, success } from "./tool-server.ts";
+import { failure, type ToolResult } from "../src/tool.ts";
+import { decide, MAIN, RawServer, readResult, success } from "./tool-server.ts";
 
 const FOLDER = fileURLToPath(new URL("../", import.meta.url));
 const README = readFileSync(`${FOLDER}README.md`, "utf8");
 const run = promisify(execFile);
+const FLOOD = 5000;
 
 describe("the command line", () => {
   it("the commands of the README print what it shows", async () => {
@@ -49,43 +52,33 @@ describe("the command line", () => {
     }
   });
 
-  it("tools shows the choice of the agent", async () => {
+  it("definitions prints the tools of the agent for its provider", async () => {
     await using folder = await TempDir.create();
     const env = { ONECLAW_FOLDER: folder.path, ONECLAW_TOOLS: "get_current_time, read_file,write_file" };
-    const { stdout } = await run(process.execPath, [MAIN, "tools"], { env });
-    expect(README).toContain(stdout);
-    expect(stdout.split("\n")).toContain("[ ] http_request - Make an HTTP request to a URL (needs INTERNET)");
-    const { stdout: printed } = await run(process.execPath, [MAIN, "definitions", "--provider", "openai"], { env });
-    expect(JSON.parse(printed)).toEqual(JSON.parse(JSON.stringify(toOpenAi(tools.slice(0, 3)))));
+    const { stdout } = await run(process.execPath, [MAIN, "definitions", "openai"], { env });
+    expect(JSON.parse(stdout)).toEqual(JSON.parse(JSON.stringify(toOpenAi(tools.slice(0, 3)))));
   });
 
   it.each([
     [{ ONECLAW_TOOLS: "read_files" }, /^ONECLAW_TOOLS has "read_files", which is none of get_current_time, read_file/],
-    [{ ONECLAW_PERMISSIONS: "INTERNETS" }, /^ONECLAW_PERMISSIONS has "INTERNETS", which is none of INTERNET$/m],
-    [{ ONECLAW_USERS: "two" }, /^ONECLAW_USERS has "two", which is none of many, one$/m],
-    [{ ONECLAW_TIMEOUTS_MS: "read_file" }, /^ONECLAW_TIMEOUTS_MS of read_file must be a number from 1 to 3600000$/m],
-    [{ ONECLAW_TIMEOUTS_MS: "cat=1" }, /^ONECLAW_TIMEOUTS_MS has "cat"/],
-    [{ ONECLAW_MAX_THREADS: "0" }, /^ONECLAW_MAX_THREADS must be a number from 1 to 64$/m],
-    [{ ONECLAW_MAX_FILE_BYTES: "1e3" }, /^ONECLAW_MAX_FILE_BYTES must be a number from 1 to 4194304$/m],
-    [{ ONECLAW_FOLDER: "/dev/null/x" }, /^ONECLAW_FOLDER \/dev\/null\/x cannot be used: ENOTDIR$/m],
-    [{ ONECLAW_FOLDERS: "/tmp" }, /^ONECLAW_FOLDERS is not a setting$/m],
-  ])("%j is rejected in one line", async (env, message) => {
-    await expect(run(process.execPath, [MAIN], { env })).rejects.toMatchObject({
-      code: 2,
-      stdout: "",
-      stderr: expect.stringMatching(message) as string,
-    });
+    [{ ONECLAW_TOOLS: "read_file, read_file" }, /^ONECLAW_TOOLS has a name twice$/],
+    [{ ONECLAW_PERMISSIONS: "INTERNETS" }, /^ONECLAW_PERMISSIONS has "INTERNETS", which is none of INTERNET$/],
+    [{ ONECLAW_PRIVATE_ADDRESSES: "no" }, /^ONECLAW_PRIVATE_ADDRESSES has "no", which is none of allow, deny$/],
+    [{ ONECLAW_MAX_THREADS: "0" }, /^ONECLAW_MAX_THREADS must be a number from 1 to 64$/],
+    [{ ONECLAW_MAX_FILE_BYTES: "1e3" }, /^ONECLAW_MAX_FILE_BYTES must be a number from 1 to 4194304$/],
+    [{ ONECLAW_FOLDER: "/dev/null/x" }, /^ONECLAW_FOLDER \/dev\/null\/x cannot be used: ENOTDIR$/],
+    [{ ONECLAW_FOLDER: "/dev/null" }, /^ONECLAW_FOLDER \/dev\/null cannot be used: ENOTDIR$/],
+    [{ ONECLAW_FOLDERS: "/tmp" }, /^ONECLAW_FOLDERS is not a setting$/],
+  ])("%j is rejected", (env, message) => {
+    expect(() => readSettings(env, tools)).toThrow(message);
   });
 
-  it.each([[["serve"]], [["tools", "more"]], [["definitions"]], [["definitions", "--provider", "mistral"]], [["--port", "1"]]])(
-    "the arguments %j are rejected",
-    async (args) => {
-      await expect(run(process.execPath, [MAIN, ...args], { env: { ONECLAW_FOLDER: "/tmp" } })).rejects.toMatchObject({
-        code: 2,
-        stdout: "",
-      });
-    },
-  );
+  it.each([
+    [[], { ONECLAW_FOLDER: "/proc/x" }, "ONECLAW_FOLDER /proc/x cannot be used: ENOENT\n"],
+    [["definitions", "mistral"], {}, expect.stringMatching(/^Usage: .*\n$/) as string],
+  ])("the arguments %j with %j are rejected in one line", async (args, env, stderr) => {
+    await expect(run(process.execPath, [MAIN, ...args], { env, timeout: 10_000 })).rejects.toMatchObject({ code: 2, stdout: "", stderr });
+  });
 
   it("the server runs without the sidecar, in any folder, and creates its own private one", async () => {
     await using home = await TempDir.create();
@@ -98,23 +91,94 @@ describe("the command line", () => {
   it("a signal stops the server, which cleans up an unfinished write", async () => {
     await using folder = await TempDir.create();
     writeFileSync(folder.file("a.txt"), "old");
-    const server = spawn(process.execPath, [MAIN], { env: { ONECLAW_FOLDER: folder.path }, stdio: ["pipe", "pipe", "ignore"] });
-    const ended = once(server, "exit");
-    // Calls after its end.
-    server.stdin.on("error", () => {});
-    const initialize = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
-    const send = (message: object): void => void server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
-    send({ id: 1, method: "initialize", params: initialize });
-    await once(server.stdout, "data");
-    for (let id = 2; id < 30; id += 1) {
-      send({ id, method: "tools/call", params: { name: "write_file", arguments: { path: "a.txt", content: "new".repeat(300_000) } } });
-    }
-    await once(server.stdout, "data");
-    const output = text(server.stdout);
-    server.kill("SIGTERM");
-    expect(await ended).toEqual([0, null]);
-    await output;
+    await using server = new RawServer(folder.path);
+    await server.initialize();
+    for (let id = 1; id < 30; id += 1) server.call(id, "write_file", { path: "a.txt", content: "new".repeat(300_000) });
+    await server.next();
+    server.process.kill("SIGTERM");
+    expect(await server.exited).toEqual([0, null]);
     expect(["old", "new".repeat(300_000)]).toContain(readFileSync(folder.file("a.txt"), "utf8"));
-    expect(existsSync(folder.path) && (await run("ls", ["-A", folder.path])).stdout).toBe("a.txt\n");
+    expect(readdirSync(folder.path)).toEqual(["a.txt"]);
+  });
+});
+
+// Each test uses the server as the last one left it.
+describe("bare pipes", () => {
+  let folder: TempDir;
+  let server: RawServer;
+  beforeAll(async () => {
+    folder = await TempDir.create();
+    server = new RawServer(folder.path);
+    await server.initialize();
+  });
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]();
+    await folder[Symbol.asyncDispose]();
+  });
+  const resultOf = async (name: string, args: object): Promise<ToolResult> => {
+    server.call(1, name, args);
+    return readResult((await server.next())?.result ?? {});
+  };
+
+  it("requests are not read while the client does not read the results", async () => {
+    let logged = 0;
+    server.process.stderr.on("data", (chunk: Buffer) => (logged += chunk.toString().split("\n").length - 1));
+    server.process.stdout.pause();
+    for (let id = 0; id < FLOOD; id += 1) server.call(id, "missing", {});
+    // Until the log stands still.
+    for (let before = -1; before < logged || logged === 0; await delay(300)) before = logged;
+    expect(logged).toBeLessThan(FLOOD);
+    server.process.stdout.resume();
+    for (let id = 0; id < FLOOD; id += 1) expect((await server.next())?.id).toBe(id);
+  });
+
+  it("a log that cannot be written does not stop the server", async () => {
+    server.process.stderr.destroy();
+    await once(server.process.stderr, "close");
+    for (let round = 0; round < 2; round += 1) expect(await resultOf("get_current_time", {})).toMatchObject({ status: "success" });
+  });
+
+  it("deep arguments and halves of surrogate pairs are validation errors", async () => {
+    const deep = JSON.parse(`${"[".repeat(5000)}${"]".repeat(5000)}`) as object;
+    for (const [name, args] of [
+      ["misbehave", { how: "return_function", x: deep }],
+      ["write_file", { path: "\ud800.txt", content: "" }],
+      ["write_file", { path: "a.txt", content: "\udc00" }],
+      ["http_request", { url: "http://127.0.0.1/", method: "POST", body: "a\ud83d" }],
+    ] as const) {
+      const problem = "They have more than 100 levels, or half of a surrogate pair";
+      expect(await resultOf(name, args)).toEqual(failure("validation_error", `Invalid arguments of ${name}: ${problem}`));
+    }
+    expect(readdirSync(folder.path)).toEqual([]);
+  });
+
+  it("an invalid request gets an error of one line", async () => {
+    for (const args of [null, [], "x", 5]) {
+      server.call(1, "get_current_time", args);
+      expect(await server.next()).toMatchObject({
+        error: { code: -32602, message: expect.stringMatching(/^Invalid tools\/call request: .*expected record.*$/) as string },
+      });
+    }
+  });
+
+  it("a line over 10 MiB ends the server", async () => {
+    server.process.stdin.write("x".repeat(11 * 1024 * 1024));
+    expect(await server.exited).toEqual([0, null]);
+  });
+
+  it("calls before the end of stdin get their results, but no grant without a question", async () => {
+    await using stateless = new RawServer(folder.path);
+    const inputResponses = { permission: decide("Allow this time") };
+    stateless.statelessCall(1, "get_location", {}, { inputResponses });
+    stateless.statelessCall(2, "get_location", { elicitation: {} }, { inputResponses });
+    stateless.process.stdin.end();
+    const results = [await stateless.next(), await stateless.next()].toSorted((a, b) => (a?.id ?? 0) - (b?.id ?? 0));
+    expect(readResult(results[0]?.result ?? {})).toMatchObject({
+      error_type: "permission_denied",
+      message: expect.stringContaining("this client cannot ask the user") as string,
+    });
+    expect(readResult(results[1]?.result ?? {})).toEqual(success("52.5, 13.4"));
+    expect(await stateless.next()).toBeUndefined();
+    expect(await stateless.exited).toEqual([0, null]);
   });
 });

@@ -35,14 +35,17 @@ describe("Edge Cases", () => {
   it("Tool called with extremely large parameters", async () => {
     const content = "x".repeat(5 * 1024 * 1024);
     expect(await client.call("write_file", { path: "large.txt", content })).toEqual(
-      failure("validation_error", `The arguments have ${content.length + 33} bytes. The limit is 4194304 bytes`),
+      failure("execution_error", `large.txt would have ${content.length} bytes. The limit is 1048576 bytes`),
+    );
+    expect(await client.call("get_current_time", { timezone: content })).toEqual(
+      failure("validation_error", "Invalid arguments of get_current_time: timezone must NOT have more than 100 characters"),
     );
     const path = "a/".repeat(2000);
     expect(await client.call("read_file", { path: `${path}b` })).toMatchObject({ error_type: "execution_error" });
     expect(await client.call("read_file", { path: "n".repeat(300) })).toMatchObject({
-      message: expect.stringMatching(/^A name in n+ is too long$/) as string,
+      message: expect.stringMatching(/^n{300}: name too long$/) as string,
     });
-    expect(await client.call("n".repeat(1000))).toEqual(failure("validation_error", `Tool ${"n".repeat(100)}… is not available`));
+    expect(await client.call("n".repeat(1000))).toEqual(failure("validation_error", `Tool ${"n".repeat(100)} is not available`));
   });
 
   it("HTTP request to unreachable host", async () => {
@@ -83,7 +86,7 @@ describe("Edge Cases", () => {
     for (const mode of ["overwrite", "append"]) {
       expect(await client.call("write_file", { path: "fixed.txt", content: "x", mode })).toMatchObject({
         error_type: "execution_error",
-        message: expect.stringMatching(/read-only/) as string,
+        message: "fixed.txt is read-only",
       });
       expect(await client.call("write_file", { path: "closed/new.txt", content: "x", mode })).toEqual(
         failure("execution_error", "The folder of closed/new.txt is read-only"),

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { toAnthropic, toAnthropicResult } from "../src/providers/anthropic.ts";
-import { toGemini, toGeminiResult } from "../src/providers/gemini.ts";
-import { toOpenAi, toOpenAiResult } from "../src/providers/openai.ts";
+import { toAnthropic } from "../src/providers/anthropic.ts";
+import { toGemini } from "../src/providers/gemini.ts";
+import { toOpenAi } from "../src/providers/openai.ts";
 import { failure } from "../src/tool.ts";
 import { tools as builtIn } from "../src/tools/built-in.ts";
 import { decide, readQuestion, success, type ToolClient, ToolServer } from "./tool-server.ts";
@@ -16,7 +16,7 @@ describe("Functional Tests", () => {
   let web: WebServer;
   let client: ToolClient;
   beforeAll(async () => {
-    [server, web] = await Promise.all([ToolServer.start({ ONECLAW_TIMEOUTS_MS: "misbehave=500" }), WebServer.start()]);
+    [server, web] = await Promise.all([ToolServer.start(), WebServer.start()]);
     client = await server.session();
   });
   afterAll(async () => {
@@ -92,9 +92,9 @@ describe("Functional Tests", () => {
   });
 
   it("Verify tool timeout aborts execution and returns error", async () => {
-    const outcome = failure("timeout", "misbehave was aborted after its time limit of 500 ms");
-    expect(await client.call("misbehave", { how: "hang" })).toEqual(outcome);
-    expect(await client.call("misbehave", { how: "spin" })).toEqual(outcome);
+    const outcome = failure("timeout", "misbehave_briefly was aborted after its time limit of 400 ms");
+    expect(await client.call("misbehave_briefly", { how: "hang" })).toEqual(outcome);
+    expect(await client.call("misbehave_briefly", { how: "spin" })).toEqual(outcome);
   });
 
   it("Verify tool crash is caught and returns error (app stays alive)", async () => {
@@ -163,14 +163,6 @@ describe("Functional Tests", () => {
     expect(toOpenAi(builtIn)[1]).toEqual({ type: "function", function: { name, description, parameters } });
     expect(toAnthropic(builtIn)[1]).toEqual({ name, description, input_schema: parameters });
     expect(toGemini(builtIn)[0]?.functionDeclarations?.[1]).toEqual({ name, description, parametersJsonSchema: parameters });
-    const [good, bad] = [success("text"), failure("timeout", "too late")];
-    expect(toOpenAiResult("1", bad)).toEqual({ role: "tool", tool_call_id: "1", content: JSON.stringify(bad) });
-    expect(toAnthropicResult("1", bad)).toEqual({ type: "tool_result", tool_use_id: "1", content: JSON.stringify(bad), is_error: true });
-    expect(toAnthropicResult("1", good)).toMatchObject({ is_error: false });
-    expect(toGeminiResult("1", name, good)).toEqual({ functionResponse: { id: "1", name, response: { output: "text" } } });
-    expect(toGeminiResult(undefined, name, bad)).toEqual({
-      functionResponse: { name, response: { error: { error_type: "timeout", message: "too late" } } },
-    });
   });
 
   it('Verify unavailable tool returns "not available" error', async () => {

@@ -52,16 +52,19 @@ const FAULTS: Readonly<Record<string, () => unknown>> = {
   },
 };
 
+const misbehave: Tool = {
+  name: "misbehave",
+  description: "Fail in the given way",
+  parameters: { type: "object", properties: { how: { enum: Object.keys(FAULTS) } }, required: ["how"] },
+  permissions: [],
+  timeoutMs: 30_000,
+  execute: ({ how }: { readonly how: string }) => FAULTS[how]?.(),
+};
+
 /** Tools that the tests need, and that are not for users. */
 export const tools: readonly Tool[] = [
-  {
-    name: "misbehave",
-    description: "Fail in the given way",
-    parameters: { type: "object", properties: { how: { enum: Object.keys(FAULTS) } }, required: ["how"] },
-    permissions: [],
-    timeoutMs: 30_000,
-    execute: ({ how }: { readonly how: string }) => FAULTS[how]?.(),
-  },
+  misbehave,
+  { ...misbehave, name: "misbehave_briefly", timeoutMs: 400 },
   {
     name: "hold_file",
     description: "Keep a file until the call is aborted",
@@ -74,14 +77,6 @@ export const tools: readonly Tool[] = [
       await delay(20);
       rmSync(`${settings.folder}/held`);
     },
-  },
-  {
-    name: "spin_briefly",
-    description: "Keep a thread busy until the time limit",
-    parameters: NO_ARGUMENTS,
-    permissions: [],
-    timeoutMs: 400,
-    execute: () => FAULTS["spin"]?.(),
   },
   {
     name: "get_location",

@@ -55,7 +55,7 @@ describe("threads", () => {
   });
 
   it("the server answers while all threads are busy", async () => {
-    const busy = [client.call("spin_briefly"), client.call("spin_briefly")];
+    const busy = [1, 2].map(() => client.call("misbehave_briefly", { how: "spin" }));
     const order: string[] = [];
     const ended = Promise.all(busy.map(async (each) => order.push((await each).status)));
     // The list and a call that needs no thread come before the time limit of the busy tools.
@@ -88,15 +88,12 @@ describe("threads", () => {
     expect(await next).toMatchObject({ status: "success" });
   });
 
-  it("a call beyond the queue gets a clear error", async () => {
+  it("a call beyond the limit gets a clear error", async () => {
     const controller = new AbortController();
-    await using direct = await DirectClient.connect([process.execPath, MORE], {
-      ONECLAW_FOLDER: server.folder.path,
-      ONECLAW_MAX_THREADS: "1",
-    });
+    await using direct = await DirectClient.connect([process.execPath, MORE], { ONECLAW_FOLDER: server.folder.path });
     const call = async (how: string) => readResult(await direct.callTool({ name: "misbehave", arguments: { how } }, undefined, controller));
-    const held = Array.from({ length: 33 }, () => call("hang").catch(() => "cancelled"));
-    expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 32 calls are queued. Try again later"));
+    const held = Array.from({ length: 32 }, () => call("hang").catch(() => "cancelled"));
+    expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 32 calls are under way. Try again later"));
     controller.abort();
     await Promise.all(held);
   });

@@ -8,7 +8,7 @@ import { ToolError } from "../src/tool.ts";
 import { readFile } from "../src/tools/read-file.ts";
 import { writeFile } from "../src/tools/write-file.ts";
 
-const ROUNDS = 3000;
+const ROUNDS = 500;
 
 /** Replaces a name by turns with two others, until it is killed. It prints a line when it has begun. */
 const SWAPPER = `
@@ -38,7 +38,7 @@ describe("the file tools", () => {
   afterEach(() => Promise.all([folder[Symbol.asyncDispose](), outside[Symbol.asyncDispose]()]));
 
   const context = (signal = new AbortController().signal) => {
-    const settings = readSettings({ ONECLAW_FOLDER: folder.path, ONECLAW_MAX_FILE_BYTES: "1000" }, ["read_file"], ["INTERNET"]);
+    const settings = readSettings({ ONECLAW_FOLDER: folder.path, ONECLAW_MAX_FILE_BYTES: "1000" }, [readFile]);
     return { settings, signal };
   };
   const read = async (args: object): Promise<unknown> => readFile.execute(args as never, context());
@@ -134,11 +134,6 @@ describe("the file tools", () => {
     await write({ path: "a.txt", content: "x".repeat(600) });
     await expect(write({ path: "a.txt", content: "x".repeat(600), mode: "append" })).rejects.toThrow("a.txt would have 1200 bytes");
     expect(statSync(folder.file("a.txt")).size).toBe(600);
-  });
-
-  it("half of a surrogate pair is refused", async () => {
-    await expect(write({ path: "a.txt", content: "\uD800" })).rejects.toMatchObject({ type: "validation_error" });
-    expect(readdirSync(folder.path)).toEqual([]);
   });
 
   it("an aborted overwrite leaves the old file, and no other", async () => {

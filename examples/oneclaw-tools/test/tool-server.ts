@@ -1,3 +1,6 @@
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { ModernSdkClient } from "../../../test/support/modern-sdk-client.ts";
 import type { Question } from "../../../test/support/sdk-client-questions.ts";
@@ -62,6 +65,60 @@ export class ToolServer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.sidecar[Symbol.asyncDispose]();
     await this.folder[Symbol.asyncDispose]();
+  }
+}
+
+const ENVELOPE = {
+  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+  "io.modelcontextprotocol/clientInfo": { name: "raw", version: "1" },
+};
+
+/** The server on bare pipes, for messages that no SDK sends. */
+export class RawServer implements AsyncDisposable {
+  readonly process: ChildProcessWithoutNullStreams;
+  readonly exited: Promise<unknown[]>;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(folder: string) {
+    this.process = spawn(process.execPath, [MORE], { env: { ONECLAW_FOLDER: folder } });
+    this.exited = once(this.process, "exit");
+    // Writes after its end.
+    this.process.stdin.on("error", () => {});
+    this.#lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
+  }
+
+  send(id: number, method: string, params: object): void {
+    this.process.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+  }
+
+  call(id: number, name: string, args: unknown): void {
+    this.send(id, "tools/call", { name, arguments: args });
+  }
+
+  /** A call of 2026-07-28. */
+  statelessCall(id: number, name: string, capabilities: object, more: object = {}): void {
+    this.send(id, "tools/call", {
+      name,
+      arguments: {},
+      _meta: { ...ENVELOPE, "io.modelcontextprotocol/clientCapabilities": capabilities },
+      ...more,
+    });
+  }
+
+  async initialize(): Promise<void> {
+    this.send(0, "initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } });
+    await this.next();
+  }
+
+  /** The next message of the server, or undefined after the last one. */
+  async next(): Promise<{ id: number; result: object; error?: { code: number; message: string } } | undefined> {
+    const { value, done } = await this.#lines.next();
+    return done === true ? undefined : (JSON.parse(value as string) as { id: number; result: object });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill("SIGKILL");
+    await this.exited;
   }
 }
 

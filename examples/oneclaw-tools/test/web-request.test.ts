@@ -16,7 +16,7 @@ describe("http_request", () => {
   afterAll(() => Promise.all([web[Symbol.asyncDispose](), other[Symbol.asyncDispose]()]));
 
   const request = async (args: object, env: Record<string, string> = {}, signal = new AbortController().signal): Promise<unknown> => {
-    const settings = readSettings({ ONECLAW_FOLDER: "/tmp", ONECLAW_MAX_RESPONSE_BYTES: "10000", ...env }, ["http_request"], ["INTERNET"]);
+    const settings = readSettings({ ONECLAW_FOLDER: "/tmp", ONECLAW_MAX_RESPONSE_BYTES: "10000", ...env }, [httpRequest]);
     return httpRequest.execute(args as never, { settings, signal });
   };
 
@@ -30,6 +30,12 @@ describe("http_request", () => {
     expect(other.seen.at(-1)?.headers).not.toHaveProperty("cookie");
   });
 
+  it("the header User-Agent can be replaced", async () => {
+    await request({ url: web.url("/hello") });
+    await request({ url: web.url("/hello"), headers: { "USER-agent": "mine" } });
+    expect(web.seen.slice(-2).map(({ headers }) => headers["user-agent"])).toEqual(["oneclaw-tools", "mine"]);
+  });
+
   it("a redirect with 303 becomes a GET without the body", async () => {
     expect(await request({ url: web.url("/see_other"), method: "POST", body: "x" })).toMatchObject({ body: "hello" });
     expect(web.seen.at(-1)).toMatchObject({ method: "GET", path: "/hello", body: "" });
@@ -39,6 +45,8 @@ describe("http_request", () => {
     ["a loop of redirects", "/loop", /failed: redirect count exceeded$/],
     ["a redirect to another protocol", `/redirect/${encodeURIComponent("file:///etc/passwd")}`, /failed: URL scheme must be a HTTP/],
     ["a response that is cut", "/cut", /failed: (?:terminated|other side closed)$/],
+    ["a response with the status 407", "/status/407", /failed: the response cannot be used$/],
+    ["a response with an invalid status", "/invalid_status", /failed: the response has an invalid status$/],
     ["too long headers", "/long_header", /failed: Headers Overflow Error$/],
   ])("%s is a clear error", async (_what, path, message) => {
     await expect(request({ url: web.url(path) })).rejects.toThrow(message);
@@ -88,6 +96,8 @@ describe("http_request", () => {
     [{ url: "http://host/", headers: { a: "x\r\nInjected: 1" } }, 'The header "a" has a name or a value'],
     [{ url: "http://host/", headers: { a: "✓" } }, 'The header "a" has a name or a value'],
     [{ url: "http://host/", headers: { "Transfer-Encoding": "chunked" } }, 'The header "Transfer-Encoding" cannot be set'],
+    [{ url: "http://host/", headers: { Cookie: "a", cookie: "b" } }, 'The header "cookie" is set twice'],
+    [{ url: "http://host/", headers: JSON.parse('{"__proto__":"x"}') as object }, 'The header "__proto__" cannot be set'],
     [{ url: "http://host/", headers: { host: "other" } }, 'The header "host" cannot be set'],
   ])("%j is a validation error", async (args, message) => {
     await expect(request(args)).rejects.toMatchObject({ type: "validation_error", message: expect.stringContaining(message) as string });
@@ -115,6 +125,9 @@ describe("http_request", () => {
       "0.0.0.0",
       "169.254.169.254",
       "[64:ff9b::7f00:1]",
+      "[::127.0.0.1]",
+      "[100:0:0:1::1]",
+      "[8000::1]",
     ])("%s is denied before a connection", async (host) => {
       const { port } = server.address() as { port: number };
       await expect(request({ url: `http://${host}:${port}/` }, { ONECLAW_PRIVATE_ADDRESSES: "deny" })).rejects.toThrow(DENIED);

@@ -77,6 +77,7 @@ export class WebServer implements AsyncDisposable {
       // Neither ends its response.
       silent: () => {},
       stalled: () => void response.write("the beginning"),
+      invalid_status: () => void request.socket.end("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n"),
       cut: () => void response.writeHead(200, { "Content-Length": "100" }).write("half", () => request.socket.destroy()),
     };
     pages[page]?.();

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, type Stats } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
+import { getSystemErrorMessage } from "node:util";
 import { ToolError } from "../tool.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
@@ -9,16 +10,8 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "File not found: PATH",
   ELOOP: "PATH is a symbolic link, which is not followed",
   ENOTDIR: "PATH leads through a file, or through a symbolic link, which is not followed",
-  EISDIR: "PATH is a folder",
-  EACCES: "Access denied, or read-only: PATH",
-  EPERM: "Access denied, or read-only: PATH",
-  EROFS: "PATH is read-only",
-  ETXTBSY: "PATH is a program that is running",
-  ENAMETOOLONG: "A name in PATH is too long",
   // A pipe without a reader, a socket, or a device without a driver.
   ENXIO: "PATH is not a regular file",
-  ENOSPC: "No space is left for PATH",
-  EDQUOT: "No space is left for PATH",
 };
 
 /** An open folder, and a name in it. */
@@ -28,11 +21,8 @@ interface Place {
 }
 
 /**
- * Opens the folder of a file, and calls `use`. Each step is opened by its name in the folder before, without following a link. So a link
- * leads nowhere, not even one that replaces a folder meanwhile.
- *
- * @param create true to create missing folders.
- * @throws ToolError for all errors of the file system, also those of `use`.
+ * Opens the folder of a file, and calls `use`. Each step is opened by its name in the folder before, without following a link: not even one
+ * that replaces a folder meanwhile. @param create true to create missing folders. @throws ToolError, also for errors of files in `use`.
  */
 export async function inFolder<Result>(
   root: string,
@@ -42,7 +32,7 @@ export async function inFolder<Result>(
 ): Promise<Result> {
   const names = namesOf(root, path);
   const name = names.pop();
-  if (name === undefined) throw new ToolError(`${shown(path)} is a folder`);
+  if (name === undefined) throw new ToolError(`${path} is a folder`);
   const opened: number[] = [];
   try {
     let parent = openSync(root, OPEN_FOLDER);
@@ -55,9 +45,9 @@ export async function inFolder<Result>(
     }
     return await use({ parent, name });
   } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
-    if (error instanceof ToolError || code === "" || !("syscall" in (error as object))) throw error;
-    throw new ToolError((REASONS[code] ?? `PATH: ${code}`).replace("PATH", () => shown(path)));
+    const { code = "", errno } = error as NodeJS.ErrnoException;
+    if (errno === undefined) throw error;
+    throw new ToolError((REASONS[code] ?? `PATH: ${getSystemErrorMessage(errno)}`).replace("PATH", () => path));
   } finally {
     for (const each of opened) closeSync(each);
   }
@@ -73,26 +63,21 @@ export function withFile<Result>(place: Place, path: string, flags: number, use:
   const file = openSync(at(place), flags | O_NOFOLLOW | O_NONBLOCK, 0o600);
   try {
     const stats = fstatSync(file);
-    if (stats.isDirectory()) throw new ToolError(`${shown(path)} is a folder`);
-    if (!stats.isFile()) throw new ToolError(`${shown(path)} is not a regular file`);
+    if (stats.isDirectory()) throw new ToolError(`${path} is a folder`);
+    if (!stats.isFile()) throw new ToolError(`${path} is not a regular file`);
     // Another name of the file may be outside of the folder.
-    if (stats.nlink > 1) throw new ToolError(`${shown(path)} has several hard links, one of which may be outside of the folder`);
+    if (stats.nlink > 1) throw new ToolError(`${path} has several hard links, one of which may be outside of the folder`);
     return use(file, stats);
   } finally {
     closeSync(file);
   }
 }
 
-/** A path is at most 4096 bytes long on Linux. */
-export function shown(path: string): string {
-  return path.length > 300 ? `${path.slice(0, 300)}…` : path;
-}
-
 function namesOf(root: string, path: string): string[] {
   if (path.includes("\0")) throw new ToolError("The path has a NUL character", "validation_error");
   const inside = relative(root, resolve(root, path));
   if (inside === ".." || inside.startsWith("../") || isAbsolute(inside)) {
-    throw new ToolError(`${shown(path)} is outside of the folder for files. Use a relative path, such as notes.txt`, "validation_error");
+    throw new ToolError(`${path} is outside of the folder for files. Use a relative path, such as notes.txt`, "validation_error");
   }
   return inside.split("/").filter((name) => name !== "");
 }

@@ -1,10 +1,8 @@
 import { type Tool, ToolError } from "../tool.ts";
 
-const FORMATS = ["ISO8601", "human_readable"] as const;
-
 interface Arguments {
   readonly timezone?: string;
-  readonly format?: (typeof FORMATS)[number];
+  readonly format?: "ISO8601" | "human_readable";
 }
 
 export const getCurrentTime: Tool = {
@@ -13,8 +11,12 @@ export const getCurrentTime: Tool = {
   parameters: {
     type: "object",
     properties: {
-      timezone: { type: "string", description: "Timezone identifier, such as America/New_York. Default: the timezone of the device" },
-      format: { type: "string", enum: FORMATS, description: "Output format. Default: ISO8601" },
+      timezone: {
+        type: "string",
+        description: "Timezone identifier, such as America/New_York. Default: the timezone of the device",
+        maxLength: 100,
+      },
+      format: { type: "string", enum: ["ISO8601", "human_readable"], description: "Output format. Default: ISO8601" },
     },
     additionalProperties: false,
   },

@@ -3,7 +3,7 @@ import type { Response } from "undici";
 import { type Context, type Tool, ToolError } from "../tool.ts";
 
 /** The client sets them. */
-const RESERVED = /^(?:connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/i;
+const RESERVED = /^(?:__proto__|connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/i;
 
 interface Arguments {
   readonly url: string;
@@ -35,8 +35,8 @@ export const httpRequest: Tool = {
   timeoutMs: 30_000,
   async execute({ url, method = "GET", headers = {}, body }: Arguments, { settings, signal }: Context): Promise<object> {
     const target = targetOf(url);
-    requireHeaders(headers);
     if (method === "GET" && body !== undefined) throw new ToolError("A GET request has no body", "validation_error");
+    const sent = headersFrom(headers);
     // Loaded here, since only this tool needs it.
     const [{ Agent, fetch }, { publicConnector }] = await Promise.all([import("undici"), import("./public-addresses.ts")]);
     // The time limit of the tool replaces those of the agent.
@@ -46,7 +46,7 @@ export const httpRequest: Tool = {
       ...(settings.allowsPrivateAddresses ? {} : { connect: publicConnector() }),
     });
     try {
-      const request = { method, headers: { "User-Agent": "oneclaw-tools", ...headers }, dispatcher, signal };
+      const request = { method, headers: sent, dispatcher, signal };
       const response = await fetch(target, body === undefined ? request : { ...request, body });
       const content = await readBody(response, settings.maxResponseBytes);
       const from = response.redirected ? { redirected_to: response.url } : {};
@@ -70,17 +70,21 @@ function targetOf(url: string): URL {
   return target;
 }
 
-function requireHeaders(headers: Readonly<Record<string, string>>): void {
+function headersFrom(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const checked = new Map<string, string>();
   for (const [name, value] of Object.entries(headers)) {
     const shown = JSON.stringify(name.slice(0, 100));
     if (RESERVED.test(name)) throw new ToolError(`The header ${shown} cannot be set`, "validation_error");
+    if (checked.has(name.toLowerCase())) throw new ToolError(`The header ${shown} is set twice`, "validation_error");
     try {
       validateHeaderName(name);
       validateHeaderValue(name, value);
     } catch {
       throw new ToolError(`The header ${shown} has a name or a value that HTTP does not allow`, "validation_error");
     }
+    checked.set(name.toLowerCase(), value);
   }
+  return { "user-agent": "oneclaw-tools", ...Object.fromEntries(checked) };
 }
 
 /** Counts decoded bytes, so that a small compressed body cannot become a large one. */
@@ -102,24 +106,24 @@ async function readBody(response: Response, most: number): Promise<object> {
 
 /** @returns undefined if the body is not text. */
 function textOf(bytes: Buffer, charset: string | undefined, isTruncated: boolean): string | undefined {
-  for (const label of [charset, "utf-8"]) {
-    try {
-      const text = new TextDecoder(label, { fatal: true }).decode(bytes, { stream: isTruncated });
-      return text.includes("\0") ? undefined : text;
-    } catch {
-      // The charset is unknown or wrong.
-    }
+  try {
+    const text = new TextDecoder(charset, { fatal: true }).decode(bytes, { stream: isTruncated });
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
   }
-  return undefined;
 }
 
 function headersOf({ headers }: Response): Record<string, string> {
-  return { ...Object.fromEntries(headers), ...(headers.has("set-cookie") ? { "set-cookie": headers.getSetCookie().join(", ") } : {}) };
+  return Object.fromEntries([...headers.keys()].map((name) => [name, headers.get(name) ?? ""]));
 }
 
-/** `fetch` wraps the error of the network. One of several addresses has an error without a message. */
+/** `fetch` wraps the error of the network. One of several addresses has an error without a message, as has the status 407. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  if (error.name === "AssertionError") return "the response has an invalid status";
   if (error.cause instanceof Error) return reasonOf(error.cause);
-  return error instanceof AggregateError && error.message === "" ? error.errors.map(reasonOf).join(", ") : error.message;
+  return error instanceof AggregateError && error.message === ""
+    ? error.errors.map(reasonOf).join(", ")
+    : error.message || "the response cannot be used";
 }

@@ -18,14 +18,15 @@ export function publicConnector(): buildConnector.connector {
 
 const lookupPublic: LookupFunction = (host, options, callback) => {
   lookup(host, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
-    const hidden = error === null ? addresses.find(({ address }) => !isPublic(address)) : undefined;
-    callback(error ?? (hidden === undefined ? null : denied(host)), addresses);
+    const isDenied = error === null && !addresses.every(({ address }) => isPublic(address));
+    callback(isDenied ? denied(host) : error, addresses);
   });
 };
 
-/** Addresses that embed one of IPv4, such as those of NAT64, are not public. */
+/** Addresses that embed one of IPv4, such as those of NAT64, are not public. Those of IPv6 are public in 2000::/3 only. */
 function isPublic(address: string): boolean {
-  return ipaddr.process(address).range() === "unicast";
+  const parsed = ipaddr.process(address);
+  return parsed.range() === "unicast" && (parsed instanceof ipaddr.IPv4 || parsed.match(ipaddr.IPv6.parse("2000::"), 3));
 }
 
 function denied(host: string): Error {

@@ -1,6 +1,6 @@
 import { constants, readSync } from "node:fs";
 import { type Context, type Tool, ToolError } from "../tool.ts";
-import { inFolder, shown, withFile } from "./folder.ts";
+import { inFolder, withFile } from "./folder.ts";
 
 interface Arguments {
   readonly path: string;
@@ -14,7 +14,7 @@ export const readFile: Tool = {
     type: "object",
     properties: {
       path: { type: "string", description: "The file path to read, relative to the folder for files", minLength: 1, maxLength: 4096 },
-      encoding: { type: "string", description: "File encoding, such as UTF-8, UTF-16LE or windows-1252. Default: UTF-8" },
+      encoding: { type: "string", description: "File encoding, such as UTF-8, UTF-16LE or windows-1252. Default: UTF-8", maxLength: 100 },
     },
     required: ["path"],
     additionalProperties: false,
@@ -27,7 +27,7 @@ export const readFile: Tool = {
     const bytes = await inFolder(settings.folder, path, false, (place) =>
       withFile(place, path, constants.O_RDONLY, (file, { size }) => {
         const most = settings.maxFileBytes;
-        if (size > most) throw new ToolError(`${shown(path)} has ${size} bytes. The limit is ${most} bytes`);
+        if (size > most) throw new ToolError(`${path} has ${size} bytes. The limit is ${most} bytes`);
         return readUpTo(file, size);
       }),
     );
@@ -38,7 +38,7 @@ export const readFile: Tool = {
       // The same error, as below.
     }
     const advice = "Read it with another encoding if it is text, or with a program for its type";
-    throw new ToolError(`${shown(path)} is a binary file, or not text in ${decoder.encoding}. ${advice}`);
+    throw new ToolError(`${path} is a binary file, or not text in ${decoder.encoding}. ${advice}`);
   },
 };
 
@@ -46,7 +46,7 @@ function decoderOf(encoding: string): TextDecoder {
   try {
     return new TextDecoder(encoding, { fatal: true });
   } catch {
-    throw new ToolError(`The encoding ${JSON.stringify(encoding.slice(0, 100))} is unknown`, "validation_error");
+    throw new ToolError(`The encoding ${JSON.stringify(encoding)} is unknown`, "validation_error");
   }
 }
 

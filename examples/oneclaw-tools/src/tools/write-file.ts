@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, constants, fchmodSync, fstatSync, openSync, renameSync, rmSync, type Stats, writeFileSync, writeSync } from "node:fs";
+import { closeSync, constants, fchmodSync, fstatSync, openSync, renameSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { type Context, type Tool, ToolError } from "../tool.ts";
-import { at, inFolder, shown, withFile } from "./folder.ts";
+import { at, inFolder, withFile } from "./folder.ts";
 
 const { O_WRONLY, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
 
@@ -28,23 +28,20 @@ export const writeFile: Tool = {
   permissions: [],
   timeoutMs: 10_000,
   async execute({ path, content, mode = "overwrite" }: Arguments, { settings, signal }: Context): Promise<object> {
-    if (!content.isWellFormed()) throw new ToolError("The content has half of a surrogate pair", "validation_error");
     const bytes = Buffer.from(content);
     const requireSize = (size: number): void => {
       const most = settings.maxFileBytes;
-      if (size > most) throw new ToolError(`${shown(path)} would have ${size} bytes. The limit is ${most} bytes`);
+      if (size > most) throw new ToolError(`${path} would have ${size} bytes. The limit is ${most} bytes`);
     };
     requireSize(bytes.length);
     await inFolder(settings.folder, path, true, async (place) => {
-      if (isReadOnly(fstatSync(place.parent))) throw new ToolError(`The folder of ${shown(path)} is read-only`);
+      if (isReadOnly(fstatSync(place.parent))) throw new ToolError(`The folder of ${path} is read-only`);
       if (mode === "overwrite") return replace(place, path, bytes, signal);
       withFile(place, path, O_WRONLY | O_APPEND | O_CREAT, (file, stats) => {
-        if (isReadOnly(stats)) throw new ToolError(`${shown(path)} is read-only`);
+        if (isReadOnly(stats)) throw new ToolError(`${path} is read-only`);
         requireSize(stats.size + bytes.length);
         // One write, so that two appends do not mix.
-        const written = bytes.length === 0 ? 0 : writeSync(file, bytes);
-        if (written < bytes.length)
-          throw new ToolError(`No space is left: ${written} of ${bytes.length} bytes are appended to ${shown(path)}`);
+        writeFileSync(file, bytes);
       });
     });
     return { path, bytes_written: bytes.length };
@@ -75,7 +72,7 @@ async function replace(place: Parameters<typeof at>[0], path: string, bytes: Buf
 function modeOf(place: Parameters<typeof at>[0], path: string): number {
   try {
     return withFile(place, path, O_WRONLY, (_file, stats) => {
-      if (isReadOnly(stats)) throw new ToolError(`${shown(path)} is read-only`);
+      if (isReadOnly(stats)) throw new ToolError(`${path} is read-only`);
       return stats.mode & 0o777;
     });
   } catch (error) {
