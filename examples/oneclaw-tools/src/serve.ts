@@ -1,4 +1,5 @@
-import { pipeline, Transform } from "node:stream";
+import { once } from "node:events";
+import { Readable } from "node:stream";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import type { JSONRPCMessage } from "@modelcontextprotocol/server";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
@@ -28,35 +29,31 @@ class Connection extends StdioServerTransport {
 
 /** Serves MCP on stdio until stdin ends. @param modules URLs of modules that export `tools`. @throws Error if a setting is wrong. */
 export async function serve(modules: readonly string[]): Promise<never> {
-  // Nobody may read the log.
+  // The log may have no reader.
   process.stderr.on("error", () => {});
   const registry = await Registry.load(modules);
   const settings = readSettings(process.env, registry.all);
   const engine = new Engine(registry, settings, modules);
-  const input = new Transform({
-    // No more requests are read while the client does not read the results.
-    transform(chunk, _encoding, done) {
-      if (process.stdout.writableNeedDrain) process.stdout.once("drain", () => done(null, chunk));
-      else done(null, chunk);
-    },
-    // The end of the connection aborts its calls.
-    flush(done) {
-      void setImmediate()
-        .then(() => Promise.race([engine.threads.settled(), setTimeout(LAST_RESULTS_MS)]))
-        .then(() => setImmediate())
-        .then(() => done());
-    },
-  });
-  const connection = new Connection(input);
+  const connection = new Connection(Readable.from(requests(engine), { objectMode: false }));
   serveStdio((context) => createServer(engine, settings, context), {
     transport: connection,
     onerror: (error) => process.stderr.write(`connection: ${error.message.split("\n", 1)[0]}\n`),
   });
-  pipeline(process.stdin, input, () => {});
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void connection.close());
   await connection.closed.promise;
   await engine.threads.settled();
-  const written = new Promise((resolve) => process.stdout.write("", resolve));
-  await Promise.race([written, setTimeout(LAST_RESULTS_MS)]);
+  await Promise.race([new Promise((resolve) => process.stdout.write("", resolve)), setTimeout(LAST_RESULTS_MS)]);
   process.exit();
+}
+
+/** Reads stdin, but no further while the client does not read the results. Its end, which aborts the calls, waits for their results. */
+async function* requests(engine: Engine): AsyncGenerator<Buffer> {
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    if (process.stdout.writableNeedDrain) await once(process.stdout, "drain");
+    yield chunk;
+  }
+  // Before and after, messages are under way.
+  await setImmediate();
+  await Promise.race([engine.threads.settled(), setTimeout(LAST_RESULTS_MS)]);
+  await setImmediate();
 }

@@ -35,13 +35,12 @@ export function createServer(engine: Engine, settings: Settings, { era }: McpReq
 }
 
 function toMcp({ name, description, parameters, isReadOnly = false, permissions }: Tool): McpTool {
-  const annotations = { readOnlyHint: isReadOnly, openWorldHint: permissions.includes("INTERNET") };
   return {
     name,
     description,
     inputSchema: parameters,
     outputSchema: { type: "object", properties: OUTPUT, required: ["status"] },
-    annotations,
+    annotations: { readOnlyHint: isReadOnly, openWorldHint: permissions.includes("INTERNET") },
   };
 }
 

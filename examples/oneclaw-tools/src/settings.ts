@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import type { Tool } from "./tool.ts";
 
 /** The settings of the server. Threads get a copy. */
 export interface Settings {
@@ -20,7 +19,7 @@ export interface Settings {
 const MIB = 1024 * 1024;
 
 /** Reads the variables that begin with ONECLAW_. An empty one counts as unset. @throws Error that names the variable. */
-export function readSettings(env: NodeJS.ProcessEnv, tools: readonly Tool[]): Settings {
+export function readSettings(env: NodeJS.ProcessEnv, tools: readonly { name: string; permissions: readonly string[] }[]): Settings {
   const names = tools.map(({ name }) => name);
   const permissions = [...new Set(["INTERNET", ...tools.flatMap((tool) => tool.permissions)])];
   const unread = new Set(Object.keys(env).filter((name) => name.startsWith("ONECLAW_")));

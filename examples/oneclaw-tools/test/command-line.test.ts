@@ -121,13 +121,13 @@ describe("bare pipes", () => {
   };
 
   it("requests are not read while the client does not read the results", async () => {
-    let logged = 0;
-    server.process.stderr.on("data", (chunk: Buffer) => (logged += chunk.toString().split("\n").length - 1));
+    const log = { lines: 0, before: -1 };
+    server.process.stderr.on("data", (chunk: Buffer) => (log.lines += chunk.toString().split("\n").length - 1));
     server.process.stdout.pause();
     for (let id = 0; id < FLOOD; id += 1) server.call(id, "missing", {});
     // Until the log stands still.
-    for (let before = -1; before < logged || logged === 0; await delay(300)) before = logged;
-    expect(logged).toBeLessThan(FLOOD);
+    for (; log.before < log.lines || log.lines === 0; await delay(300)) log.before = log.lines;
+    expect(log.lines).toBeLessThan(FLOOD);
     server.process.stdout.resume();
     for (let id = 0; id < FLOOD; id += 1) expect((await server.next())?.id).toBe(id);
   });

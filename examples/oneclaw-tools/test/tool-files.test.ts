@@ -12,11 +12,11 @@ const ROUNDS = 500;
 
 /** Replaces a name by turns with two others, until it is killed. It prints a line when it has begun. */
 const SWAPPER = `
-  import { renameSync, symlinkSync, rmSync, mkdirSync, writeFileSync } from "node:fs";
+  import { linkSync, renameSync, symlinkSync, unlinkSync, rmSync, mkdirSync, writeFileSync } from "node:fs";
   const [path, target, kind] = process.argv.slice(1);
   const honest = path + ".honest", evil = path + ".evil";
   process.stdout.write("begun\\n");
-  const steps = [
+  const steps = kind === "hard link" ? [() => linkSync(target, path), () => unlinkSync(path)] : [
     () => (kind === "folder" ? (mkdirSync(honest, { recursive: true }), writeFileSync(honest + "/data.txt", "inside")) : writeFileSync(honest, "inside")),
     () => rmSync(path, { recursive: true, force: true }),
     () => renameSync(honest, path),
@@ -47,7 +47,8 @@ describe("the file tools", () => {
   it.each([
     ["file", "race.txt", "data.txt"],
     ["folder", "race/data.txt", ""],
-  ])("a %s that is swapped with a link never leads outside", async (kind, path, targetName) => {
+    ["hard link", "race.txt", "data.txt"],
+  ])("a %s that comes and goes never leads outside", async (kind, path, targetName) => {
     const name = path.split("/")[0] ?? "";
     const swapper = spawn(
       process.execPath,

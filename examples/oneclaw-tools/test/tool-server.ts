@@ -112,8 +112,8 @@ export class RawServer implements AsyncDisposable {
 
   /** The next message of the server, or undefined after the last one. */
   async next(): Promise<{ id: number; result: object; error?: { code: number; message: string } } | undefined> {
-    const { value, done } = await this.#lines.next();
-    return done === true ? undefined : (JSON.parse(value as string) as { id: number; result: object });
+    const line = await this.#lines.next();
+    return line.done === true ? undefined : (JSON.parse(line.value) as { id: number; result: object });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
