@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, lstatSync, mkdirSync, openSync, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, mkdirSync, openSync, type Stats } from "node:fs";
 import { isAbsolute, relative, resolve } from "node:path";
 import { getSystemErrorMessage } from "node:util";
 import { ToolError } from "../tool.ts";
@@ -63,13 +63,11 @@ export function at({ parent, name }: Place): string {
 export function withFile<Result>(place: Place, path: string, flags: number, use: (file: number, stats: Stats) => Result): Result {
   const file = openSync(at(place), flags | O_NOFOLLOW | O_NONBLOCK, 0o600);
   try {
-    const named = lstatSync(at(place), { throwIfNoEntry: false });
     const stats = fstatSync(file);
     if (stats.isDirectory()) throw new ToolError(`${path} is a folder`);
     if (!stats.isFile()) throw new ToolError(`${path} is not a regular file`);
-    // Another name may be outside. This name and the count are read at once. A file that was replaced meanwhile has no name.
-    if (stats.nlink > 0 && (named?.ino !== stats.ino || named.nlink > 1))
-      throw new ToolError(`${path} has several hard links, one of which may be outside of the folder`);
+    // Another name of the file may be outside of the folder.
+    if (stats.nlink > 1) throw new ToolError(`${path} has several hard links, one of which may be outside of the folder`);
     return use(file, stats);
   } finally {
     closeSync(file);
