@@ -17,11 +17,10 @@ export function toolCaller(registry: ToolRegistry, hooks: readonly Hook[], { max
     const startMs = performance.now();
     const decision = await runBefore(hooks, requested, hookTimeoutMs);
     const call = typeof decision === "string" ? requested : decision;
-    const context = { callId: call.id, signal };
     const result =
       typeof decision === "string"
         ? failure(`cancelled: ${decision}`)
-        : ((await registry.getTool(call.name)?.execute(call.arguments, context)) ??
+        : ((await registry.getTool(call.name)?.execute(call.arguments, { callId: call.id, signal })) ??
           failure(`${call.name} is not available now; list_devices shows the connected devices and their tools`));
     await runAfter(hooks, { call, result, durationMs: performance.now() - startMs }, hookTimeoutMs);
     return result;

@@ -15,9 +15,7 @@ export interface ToolResult {
   readonly error?: string;
 }
 
-export function failure(error: string): ToolResult {
-  return { success: false, output: "", error };
-}
+export const failure = (error: string): ToolResult => ({ success: false, output: "", error });
 
 export type Arguments = Readonly<Record<string, unknown>>;
 

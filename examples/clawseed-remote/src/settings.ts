@@ -12,6 +12,8 @@ export const LIMITS = {
   hookTimeoutMs: 5000,
   /** A device that has not answered a ping by the next one is disconnected. */
   pingIntervalMs: 15_000,
+  /** A device that has not sent `register_tools` by then is disconnected. */
+  registrationTimeoutMs: 10_000,
   maxDevices: 50,
   maxToolsPerDevice: 64,
   /** Calls in flight. */
@@ -32,8 +34,9 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   const [, ipv6, name = ipv6 ?? "", port = ""] = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(address) ?? [];
   if (name === "" || Number(port) > 65_535)
     throw new SettingError(`GATEWAY_ADDR must be HOST:PORT, such as 127.0.0.1:8790, and is ${address}`);
+  const isLoopback = name === "localhost" || name === "::1" || (isIP(name) === 4 && name.startsWith("127."));
   const tokensFile = env["DEVICE_TOKENS_FILE"] || undefined;
-  if (tokensFile === undefined && !isLoopback(name)) {
+  if (tokensFile === undefined && !isLoopback) {
     throw new SettingError(`GATEWAY_ADDR ${address} can be reached from other machines: set DEVICE_TOKENS_FILE, or use 127.0.0.1`);
   }
   return {
@@ -45,10 +48,6 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     hooks: (env["HOOKS"] ?? "").split(",").filter((path) => path !== ""),
     limits: Object.fromEntries(Object.entries(LIMITS).map(([limit, value]) => [limit, readLimit(env, limit, value)])) as Limits,
   };
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
 function readLimit(env: NodeJS.ProcessEnv, limit: string, fallback: number): number {

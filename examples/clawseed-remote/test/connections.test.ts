@@ -5,6 +5,7 @@ import { WebSocketServer, type WebSocket } from "ws";
 import { z } from "zod";
 import { DeviceClient } from "../src/device/device-client.ts";
 import { DeviceConnection } from "../src/gateway/device-connection.ts";
+import { limitedLog } from "../src/log.ts";
 import { LIMITS } from "../src/settings.ts";
 import { type Message, RawDevice } from "./raw-device.ts";
 
@@ -126,7 +127,45 @@ describe("a connection", () => {
     device.socket.pause();
     const last = connection.call("work", {}, { callId: "last", signal });
     for (let count = 0; count < 30; count++) connection.send({ type: "result_acknowledged", id: args.text });
-    expect(await last).toMatchObject({ error: "pixel disconnected during the call: does not read its messages" });
+    expect(await last).toMatchObject({ error: "Channel closed: pixel disconnected during the call: does not read its messages" });
     expect(await connection.call("work", {}, { callId: "later", signal })).toMatchObject({ error: "pixel is disconnected" });
+  });
+
+  it("ends at its time limit if its device does not register", async () => {
+    const limits = { ...LIMITS, registrationTimeoutMs: 50 };
+    const ends: Promise<unknown>[] = [];
+    const connect = async (isRegistered: boolean): Promise<RawDevice> => {
+      const connected = once(server, "connection") as Promise<[WebSocket]>;
+      const device = new RawDevice(url);
+      const [socket] = await connected;
+      ends.push(once(socket, "close"));
+      new DeviceConnection("pixel", socket, limits, { onRegister: () => undefined, onEnd: () => undefined }).isRegistered = isRegistered;
+      return device;
+    };
+    using registered = await connect(true);
+    using silent = await connect(false);
+    expect(await silent.closed).toEqual({ code: 1008, reason: "has not registered its tools in time" });
+    await registered.flushed();
+    registered.socket.terminate();
+    await Promise.all(ends);
+  });
+});
+
+describe("the limited log", () => {
+  it("writes a line at once, then one each second with the number of lines", () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    try {
+      lines.length = 0;
+      const write = limitedLog();
+      for (let count = 0; count <= 100; count++) write(`line ${count}`);
+      expect(lines).toEqual(["line 0\n"]);
+      vi.advanceTimersByTime(1000);
+      expect(lines.slice(1)).toEqual(["line 100 (the last of 100)\n"]);
+      vi.advanceTimersByTime(5000);
+      write("later");
+      expect(lines.slice(2)).toEqual(["later\n"]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });

@@ -1,53 +1,58 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { imageSize } from "image-size";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ModernSdkClient } from "../../../test/support/modern-sdk-client.ts";
+import { freePort } from "../../../test/support/pod.ts";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
-import { Bench, freePort, Running } from "./bench.ts";
+import { GatewayServer, NodeProgram } from "./gateway-server.ts";
 import { RawDevice, tool } from "./raw-device.ts";
 
+/** Only a hang reaches it. */
+const POLL = { interval: 20, timeout: 30_000 };
 const CHANGED = "notifications/tools/list_changed";
 
-let bench: Bench;
+let gateway: GatewayServer;
 /** A client with a session that declares elicitation, sampling and roots, and one of 2026-07-28. */
 let legacy: InteropClient;
 let modern: ModernSdkClient;
 
 beforeAll(async () => {
-  bench = await Bench.start({ GATEWAY_ADDR: `127.0.0.1:${await freePort()}` });
-  legacy = await InteropClient.connect("v1", bench.sidecar.url, { isPatient: true });
-  modern = await ModernSdkClient.connect(bench.sidecar.url, "pinned");
-  await legacy.streamStatus;
-  await modern.listen({ toolsListChanged: true });
+  // A port that stays the same after a crash.
+  gateway = await GatewayServer.start({ GATEWAY_ADDR: `127.0.0.1:${await freePort()}` });
+  [legacy, modern] = await connectTo(gateway);
 });
 afterAll(async () => {
   await modern?.[Symbol.asyncDispose]();
   await legacy?.[Symbol.asyncDispose]();
-  await bench?.[Symbol.asyncDispose]();
+  await gateway?.[Symbol.asyncDispose]();
 });
+
+async function connectTo({ sidecar }: GatewayServer): Promise<[InteropClient, ModernSdkClient]> {
+  const withSession = await InteropClient.connect("v1", sidecar.url, { isPatient: true });
+  const stateless = await ModernSdkClient.connect(sidecar.url, "pinned");
+  await withSession.streamStatus;
+  await stateless.listen({ toolsListChanged: true });
+  return [withSession, stateless];
+}
 
 /** Both see the same tools. Ends when the list is as expected, since several changes can be one notification. */
 async function untilTools(expected: readonly string[]): Promise<void> {
-  const isExpected = (tools: readonly { readonly name: string }[]): boolean =>
-    tools.map(({ name }) => name).join() === expected.toSorted().join();
-  const names = async (): Promise<boolean[]> => [isExpected(await legacy.listTools()), isExpected((await modern.listTools()).tools)];
-  while (!(await names()).every(Boolean)) await delay(20);
+  const names = async (): Promise<string[][]> =>
+    [await legacy.listTools(), (await modern.listTools()).tools].map((tools) => tools.map(({ name }) => name));
+  const sorted = expected.toSorted();
+  await expect.poll(names, POLL).toEqual([sorted, sorted]);
 }
 
 /** Each test begins without devices. */
 beforeEach(() => untilTools(["list_devices"]));
 
-/** Forgets the announcements of earlier changes. The last one comes within the period for which they are collected. */
-async function forgetChanges(): Promise<void> {
-  await delay(300);
-  legacy.heard.length = 0;
-  modern.heard.length = 0;
-}
-
-describe("a device", () => {
-  it("connecting, clients of both eras hear of its tools, list them and call them", async () => {
-    await forgetChanges();
-    using device = new RawDevice(bench.url, "pixel");
+/** Both have a gateway of their own, so that no announcement is that of an earlier change. */
+describe("both eras of clients", () => {
+  it("hear of a device's tools, list them and call them", async () => {
+    await using own = await GatewayServer.start();
+    const clients = await connectTo(own);
+    await using legacyClient = clients[0];
+    await using modernClient = clients[1];
+    using device = new RawDevice(own.url, "pixel");
     await new Promise((resolve) => device.socket.once("open", resolve));
     const parameters = { type: "object", properties: { quality: { type: "string", enum: ["low", "high"] } } };
     expect(await device.register([tool("device_info"), tool("camera", parameters)])).toEqual({
@@ -55,13 +60,13 @@ describe("a device", () => {
       count: 2,
       registered: 2,
     });
-    await Promise.all([legacy.waitToHear(CHANGED), modern.waitToHear(CHANGED)]);
-    const listed = [await legacy.listTools(), (await modern.listTools()).tools];
+    await Promise.all([legacyClient.waitToHear(CHANGED), modernClient.waitToHear(CHANGED)]);
+    const listed = [await legacyClient.listTools(), (await modernClient.listTools()).tools];
     for (const tools of listed) {
       expect(tools.map(({ name }) => name)).toEqual(["list_devices", "pixel__camera", "pixel__device_info"]);
       expect(tools[1]).toMatchObject({ description: "The tool camera", inputSchema: parameters });
     }
-    for (const client of [legacy, modern]) {
+    for (const client of clients) {
       const result = client.toolText("pixel__camera", { quality: "low" });
       const call = await device.next("tool_call_request");
       expect(call).toEqual({ type: "tool_call_request", id: call["id"], name: "camera", args: { quality: "low" } });
@@ -70,35 +75,46 @@ describe("a device", () => {
       expect(await result).toBe('{"a":1}');
       expect(await device.next("result_acknowledged")).toEqual({ type: "result_acknowledged", id: call["id"] });
     }
-    expect(bench.sidecar.logLines.filter(({ msg }) => msg === "mcp server ready")).toHaveLength(1);
+    expect(own.sidecar.logLines.filter(({ msg }) => msg === "mcp server ready")).toHaveLength(1);
   });
 
-  it("disconnecting during a call ends the call at once, and its tools are removed", async () => {
-    using device = await RawDevice.with(bench.url, "pixel", [tool("slow")]);
-    await forgetChanges();
-    const calls = [legacy.callTool("pixel__slow"), modern.callTool({ name: "pixel__slow", arguments: {} })];
+  it("hear of a disconnection, which ends calls at once and removes the tools", async () => {
+    await using own = await GatewayServer.start();
+    const clients = await connectTo(own);
+    await using legacyClient = clients[0];
+    await using modernClient = clients[1];
+    using device = await RawDevice.with(own.url, "pixel", [tool("slow")]);
+    const untilHeard = () => Promise.all(clients.map((client) => client.waitToHear(CHANGED)));
+    await untilHeard();
+    for (const { heard } of clients) heard.length = 0;
+    const calls = [legacyClient.callTool("pixel__slow"), modernClient.callTool({ name: "pixel__slow", arguments: {} })];
     await device.next("tool_call_request");
     await device.next("tool_call_request");
     const startMs = performance.now();
     device.socket.terminate();
     for (const result of await Promise.all(calls)) {
-      expect(result).toMatchObject({ isError: true, content: [{ text: "pixel disconnected during the call: disconnected" }] });
+      expect(result).toMatchObject({
+        isError: true,
+        content: [{ text: "Channel closed: pixel disconnected during the call: disconnected" }],
+      });
     }
     expect(performance.now() - startMs).toBeLessThan(10_000);
-    await Promise.all([legacy.waitToHear(CHANGED), modern.waitToHear(CHANGED)]);
-    await untilTools(["list_devices"]);
-    expect(await legacy.callTool("pixel__slow")).toMatchObject({
+    await untilHeard();
+    expect((await legacyClient.listTools()).map(({ name }) => name)).toEqual(["list_devices"]);
+    expect(await legacyClient.callTool("pixel__slow")).toMatchObject({
       isError: true,
       content: [{ text: expect.stringMatching(/not available/) as string }],
     });
-    await expect(legacy.callTool("slow")).rejects.toThrow(/Unknown tool/);
+    await expect(legacyClient.callTool("slow")).rejects.toThrow(/Unknown tool/);
   });
+});
 
+describe("a device", () => {
   it("reconnecting replaces its older connection, whose calls end at once", async () => {
-    using older = await RawDevice.with(bench.url, "pixel", [tool("slow"), tool("old")]);
+    using older = await RawDevice.with(gateway.url, "pixel", [tool("slow"), tool("old")]);
     const call = legacy.callTool("pixel__slow");
     await older.next("tool_call_request");
-    using newer = await RawDevice.with(bench.url, "pixel", [tool("slow"), tool("new")]);
+    using newer = await RawDevice.with(gateway.url, "pixel", [tool("slow"), tool("new")]);
     expect(await older.closed).toEqual({ code: 4001, reason: "replaced by a newer connection" });
     expect(await call).toMatchObject({
       isError: true,
@@ -110,8 +126,8 @@ describe("a device", () => {
   });
 
   it("registering again on its older connection does not end a newer one", async () => {
-    using older = await RawDevice.with(bench.url, "pixel", [tool("old")]);
-    using newer = new RawDevice(bench.url, "pixel");
+    using older = await RawDevice.with(gateway.url, "pixel", [tool("old")]);
+    using newer = new RawDevice(gateway.url, "pixel");
     await new Promise((resolve) => newer.socket.once("open", resolve));
     await older.register([tool("old")]);
     await newer.register([tool("new")]);
@@ -120,7 +136,7 @@ describe("a device", () => {
   });
 
   it("registering again has only the tools of its last registration", async () => {
-    using device = await RawDevice.with(bench.url, undefined, [tool("a"), tool("b")]);
+    using device = await RawDevice.with(gateway.url, undefined, [tool("a"), tool("b")]);
     await untilTools(["list_devices", "device__a", "device__b"]);
     await device.register([tool("b"), tool("c")]);
     await untilTools(["list_devices", "device__b", "device__c"]);
@@ -128,7 +144,7 @@ describe("a device", () => {
   });
 
   it("reports errors, and an answer that contradicts itself is an error too", async () => {
-    using device = await RawDevice.with(bench.url, "pixel", [tool("fails")]);
+    using device = await RawDevice.with(gateway.url, "pixel", [tool("fails")]);
     const outcome = async (answer: object): Promise<unknown> => {
       const result = legacy.callTool("pixel__fails");
       const { id } = await device.next("tool_call_request");
@@ -144,7 +160,7 @@ describe("a device", () => {
   });
 
   it("sends images, and data that is not an image of its type is rejected", async () => {
-    using device = await RawDevice.with(bench.url, "pixel", [tool("camera")]);
+    using device = await RawDevice.with(gateway.url, "pixel", [tool("camera")]);
     const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     const outputs: string[] = [];
     device.answerAll(() => outputs.shift() ?? "");
@@ -166,17 +182,17 @@ describe("a device", () => {
   });
 
   it("gets no answer to a cancelled call acknowledged, and stays connected", async () => {
-    using device = await RawDevice.with(bench.url, "pixel", [tool("slow")]);
+    using device = await RawDevice.with(gateway.url, "pixel", [tool("slow")]);
     const abort = new AbortController();
     const call = legacy.callTool("pixel__slow", {}, { signal: abort.signal });
     const { id } = await device.next("tool_call_request");
     abort.abort();
     await expect(call).rejects.toThrow(/abort/i);
     const devices = async (): Promise<unknown> => JSON.parse(await legacy.toolText("list_devices"));
-    const isIdle = async (): Promise<boolean> => JSON.stringify(await devices()).includes('"calls_in_flight":0');
-    while (!(await isIdle())) await delay(10);
+    await expect.poll(devices, POLL).toMatchObject([{ calls_in_flight: 0 }]);
     device.answer(id, "late");
     await device.flushed();
+    expect(device.unread("result_acknowledged")).toEqual([]);
     expect(await devices()).toEqual([{ device: "pixel", tools: ["pixel__slow"], calls_in_flight: 0, dropped_messages: 1 }]);
   });
 });
@@ -184,7 +200,7 @@ describe("a device", () => {
 describe("several devices", () => {
   it("ten with the same tool get their own calls, and answers are never mixed", async () => {
     const names = Array.from({ length: 10 }, (_, index) => `phone-${index}`);
-    const devices = await Promise.all(names.map((name) => RawDevice.with(bench.url, name, [tool("who")])));
+    const devices = await Promise.all(names.map((name) => RawDevice.with(gateway.url, name, [tool("who")])));
     try {
       // Each device answers in the opposite order, so that only the ids say what belongs together.
       const answered = devices.map(async (device, index) => {
@@ -206,8 +222,8 @@ describe("several devices", () => {
   });
 
   it("an answer to the call of another device, or a second answer, is dropped", async () => {
-    using device = await RawDevice.with(bench.url, "pixel", [tool("slow")]);
-    using thief = await RawDevice.with(bench.url, "thief", [tool("other")]);
+    using device = await RawDevice.with(gateway.url, "pixel", [tool("slow")]);
+    using thief = await RawDevice.with(gateway.url, "thief", [tool("other")]);
     const call = legacy.toolText("pixel__slow");
     const { id } = await device.next("tool_call_request");
     thief.answer(id, "stolen");
@@ -217,6 +233,8 @@ describe("several devices", () => {
     device.answer(id, "twice");
     expect(await call).toBe("mine");
     await device.flushed();
+    expect(thief.unread("result_acknowledged")).toEqual([]);
+    expect(device.unread("result_acknowledged")).toHaveLength(1);
     const dropped = (JSON.parse(await legacy.toolText("list_devices")) as { device: string; dropped_messages: number }[]).map(
       (each) => `${each.device} ${each.dropped_messages}`,
     );
@@ -226,7 +244,7 @@ describe("several devices", () => {
 
 describe("the device client", () => {
   it("describes its machine and takes pictures in three sizes", async () => {
-    await using device = Running.device({ GATEWAY_URL: bench.url, DEVICE_NAME: "desk" });
+    await using device = NodeProgram.device({ GATEWAY_URL: gateway.url, DEVICE_NAME: "desk" });
     await device.line(/^registered 2 of 2 tools$/);
     expect(Object.keys(JSON.parse(await modern.toolText("desk__device_info")) as object)).toEqual(["model", "manufacturer", "os_version"]);
     const sizes = await Promise.all(
@@ -245,19 +263,19 @@ describe("the device client", () => {
   });
 
   it("stops if another device takes its name, and does not take it back", async () => {
-    await using device = Running.device({ GATEWAY_URL: bench.url, DEVICE_NAME: "desk" });
+    await using device = NodeProgram.device({ GATEWAY_URL: gateway.url, DEVICE_NAME: "desk" });
     await device.line(/^registered/);
-    using other = await RawDevice.with(bench.url, "desk", []);
+    using other = await RawDevice.with(gateway.url, "desk", []);
     await other.flushed();
     expect(await device.exited).toBe(1);
     expect(device.lines.at(-1)).toBe("another device with the same name has connected");
   });
 
   it("reconnects by itself after a crash of the gateway, and sessions of clients go on", async () => {
-    await using device = Running.device({ GATEWAY_URL: bench.url, DEVICE_NAME: "desk" });
+    await using device = NodeProgram.device({ GATEWAY_URL: gateway.url, DEVICE_NAME: "desk" });
     await untilTools(["list_devices", "desk__camera", "desk__device_info"]);
     const { sessionId } = legacy;
-    process.kill(bench.sidecar.childPid, "SIGKILL");
+    process.kill(gateway.sidecar.childPid, "SIGKILL");
     await device.line(/^registered 2 of 2 tools$/, 2);
     await untilTools(["list_devices", "desk__camera", "desk__device_info"]);
     expect(await legacy.toolText("desk__device_info")).toMatch(/os_version/);

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
-import { Bench } from "./bench.ts";
+import { GatewayServer } from "./gateway-server.ts";
 import { RawDevice, tool } from "./raw-device.ts";
 
 /** Decides by the arguments of a call. */
@@ -28,9 +28,11 @@ const SECOND = `
 export const beforeToolCall = async (call) => (call.arguments.step ? { modify: { ...call, arguments: { step: call.arguments.step + 1 } } } : "continue");`;
 
 let folder: TempDir;
-let bench: Bench;
+let gateway: GatewayServer;
 let client: InteropClient;
 let device: RawDevice;
+/** The names of all calls that the device got. */
+const called: unknown[] = [];
 
 beforeAll(async () => {
   folder = await TempDir.create();
@@ -39,28 +41,33 @@ beforeAll(async () => {
   const modules = { "first.mjs": FIRST, "second.mjs": SECOND, "documented.mjs": documented };
   for (const [name, text] of Object.entries(modules)) await writeFile(folder.file(name), text);
   const hooks = Object.keys(modules).map((name) => folder.file(name));
-  bench = await Bench.start({ HOOKS: hooks.join(","), HOOK_TIMEOUT_MS: "500" });
-  client = await InteropClient.connect("v1", bench.sidecar.url, { lane: "shared" });
-  device = await RawDevice.with(bench.url, "pixel", [tool("one"), tool("other"), tool("contacts")]);
-  device.answerAll(({ name, args }) => JSON.stringify([name, args]));
+  gateway = await GatewayServer.start({ HOOKS: hooks.join(","), HOOK_TIMEOUT_MS: "500" });
+  client = await InteropClient.connect("v1", gateway.sidecar.url, { lane: "shared" });
+  device = await RawDevice.with(gateway.url, "pixel", [tool("one"), tool("other"), tool("contacts")]);
+  device.answerAll(({ name, args }) => {
+    called.push(name);
+    return JSON.stringify([name, args]);
+  });
 });
 afterAll(async () => {
   device?.[Symbol.dispose]();
   await client?.[Symbol.asyncDispose]();
-  await bench?.[Symbol.asyncDispose]();
+  await gateway?.[Symbol.asyncDispose]();
   await folder?.[Symbol.asyncDispose]();
 });
 
 describe("a hook", () => {
   it("lets a call continue unchanged, and sees it after its end", async () => {
     expect(await client.toolText("pixel__one", { a: 1 })).toBe('["one",{"a":1}]');
-    expect(await bench.logged(/^audit \["pixel__one",\{"a":1/)).toBe('audit ["pixel__one",{"a":1},true,true]');
+    expect(await gateway.logged(/^audit \["pixel__one",\{"a":1/)).toBe('audit ["pixel__one",{"a":1},true,true]');
   });
 
   it("cancels a call, as the README shows, and the device does not get it", async () => {
     const result = await client.callTool("pixel__contacts", { query: "Ann" });
     expect(result).toMatchObject({ isError: true, content: [{ text: "cancelled: contacts are private" }] });
-    expect(await bench.logged(/^audit \["pixel__contacts"/)).toBe('audit ["pixel__contacts",{"query":"Ann"},false,true]');
+    expect(await gateway.logged(/^audit \["pixel__contacts"/)).toBe('audit ["pixel__contacts",{"query":"Ann"},false,true]');
+    await device.flushed();
+    expect(called).not.toContain("contacts");
   });
 
   it("modifies arguments, then the next hook does, and the id stays", async () => {
@@ -86,20 +93,20 @@ describe("a hook", () => {
         bigInt: /hook before: TypeError: Do not know how to serialize a BigInt$/,
         cycle: /hook before: TypeError: Converting circular structure to JSON$/,
       };
-      await bench.logged(logged[how] ?? /^$/);
+      await gateway.logged(logged[how] ?? /^$/);
     },
   );
 
   it("that fails after a call does not change its result", async () => {
     expect(await client.toolText("pixel__one", { auditFails: true })).toBe('["one",{"auditFails":true}]');
-    await bench.logged(/hook after: Error: the audit is broken/);
+    await gateway.logged(/hook after: Error: the audit is broken/);
     expect(await client.toolText("pixel__one", { auditThrows: true })).toBe('["one",{"auditThrows":true}]');
-    await bench.logged(/hook after: \[Object: null prototype\] \{\}$/);
+    await gateway.logged(/hook after: \[Object: null prototype\] \{\}$/);
   });
 
   it("whose rejection nothing awaits is a line of the log, and the gateway goes on", async () => {
     expect(await client.toolText("pixel__one", { reject: true })).toBe('["one",{"reject":true}]');
-    await bench.logged(/^unhandled rejection: Error: unawaited$/);
+    await gateway.logged(/^unhandled rejection: Error: unawaited$/);
     expect(await client.toolText("pixel__one")).toBe('["one",{}]');
   });
 });

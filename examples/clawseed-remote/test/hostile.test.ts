@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
-import { Bench } from "./bench.ts";
+import { GatewayServer } from "./gateway-server.ts";
 import { type Message, RawDevice, statusOf, tool } from "./raw-device.ts";
 
 const TOKENS = `# name token tools
@@ -20,7 +20,7 @@ fifth    0123456789abcdef-fifth
 const MAX_OUTPUT_BYTES = 65_536;
 
 let folder: TempDir;
-let bench: Bench;
+let gateway: GatewayServer;
 let client: InteropClient;
 let good: RawDevice;
 
@@ -31,7 +31,7 @@ function withToken(name: string): ClientOptions {
 beforeAll(async () => {
   folder = await TempDir.create();
   await writeFile(folder.file("tokens"), TOKENS);
-  bench = await Bench.start({
+  gateway = await GatewayServer.start({
     DEVICE_TOKENS_FILE: folder.file("tokens"),
     ALLOWED_TOOLS: "*a*,*e*,*o*",
     MAX_OUTPUT_BYTES: String(MAX_OUTPUT_BYTES),
@@ -42,14 +42,14 @@ beforeAll(async () => {
     CALL_TIMEOUT_MS: "1000",
     PING_INTERVAL_MS: "1000",
   });
-  client = await InteropClient.connect("v1", bench.sidecar.url, { lane: "shared" });
-  good = await RawDevice.with(bench.url, undefined, [tool("echo")], withToken("good"));
+  client = await InteropClient.connect("v1", gateway.sidecar.url, { lane: "shared" });
+  good = await RawDevice.with(gateway.url, undefined, [tool("echo")], withToken("good"));
   good.answerAll(({ args }) => (args as { text: string }).text);
 });
 afterAll(async () => {
   good?.[Symbol.dispose]();
   await client?.[Symbol.asyncDispose]();
-  await bench?.[Symbol.asyncDispose]();
+  await gateway?.[Symbol.asyncDispose]();
   await folder?.[Symbol.asyncDispose]();
 });
 
@@ -58,36 +58,49 @@ async function expectNoHarm(): Promise<void> {
   expect(await client.toolText("good__echo", { text: "hello" })).toBe("hello");
   const names = (await client.listTools()).map(({ name }) => name);
   expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth)__/.test(name))).toEqual(["good__echo", "list_devices"]);
-  expect(bench.sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
-  expect(bench.sidecar.transcript()).not.toContain("0123456789abcdef-");
+  expect(gateway.sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
+  expect(gateway.sidecar.transcript()).not.toContain("0123456789abcdef-");
 }
 afterEach(expectNoHarm);
 
 const evil = (tools: readonly unknown[] = [tool("poke")]): Promise<RawDevice> =>
-  RawDevice.with(bench.url, undefined, tools, withToken("evil"));
+  RawDevice.with(gateway.url, undefined, tools, withToken("evil"));
 
-describe("a connection is rejected before the upgrade", () => {
+describe("a connection", () => {
   it.each([
     ["without a token", 401, {}],
     ["with a wrong token", 401, withToken("wrong")],
     ["with a prefix of a token", 401, withToken("goo")],
     ["of a web page", 403, { ...withToken("good"), origin: "http://127.0.0.1" }],
-  ])("%s", async (_, status, options) => {
-    expect(await statusOf(bench.url, options)).toBe(status);
+  ])("%s is rejected before the upgrade", async (_, status, options) => {
+    expect(await statusOf(gateway.url, options)).toBe(status);
   });
 
-  it("of a device above the limit", async () => {
+  it("that is rejected, or sends answers to no call, writes few lines to the log", async () => {
+    using device = await evil();
+    for (let count = 0; count < 200; count++) device.send({ type: "tool_result", id: `${count}`, output: "" });
+    // More at a time would be closed before their requests are read.
+    expect(await Promise.all(Array.from({ length: 40 }, () => statusOf(gateway.url)))).toEqual(Array(40).fill(401));
+    const lines = await Promise.all([
+      gateway.logged(/^evil: dropped: an answer to no call in flight \(the last of \d+\)$/),
+      gateway.logged(/^connection rejected: 401 the token is missing or wrong \(the last of \d+\)$/),
+    ]);
+    for (const line of lines) {
+      const kind = line.slice(0, 12);
+      expect(gateway.sidecar.logLines.filter(({ msg }) => msg.startsWith(kind)).length).toBeLessThan(30);
+    }
+  });
+
+  it("of a device above the limit is rejected", async () => {
     using second = await evil();
-    using third = await RawDevice.with(bench.url, undefined, [], withToken("fourth"));
-    expect(await statusOf(bench.url, withToken("fifth"))).toBe(503);
+    using third = await RawDevice.with(gateway.url, undefined, [], withToken("fourth"));
+    expect(await statusOf(gateway.url, withToken("fifth"))).toBe(503);
     // A device that is connected can always reconnect.
-    using again = await RawDevice.with(bench.url, undefined, [], withToken("fourth"));
+    using again = await RawDevice.with(gateway.url, undefined, [], withToken("fourth"));
     await third.closed;
     await Promise.all([second.flushed(), again.flushed()]);
   });
-});
 
-describe("a connection is closed", () => {
   it.each<[string, number, RegExp, (device: RawDevice) => void]>([
     ["JSON that is broken", 1008, /not JSON/, ({ socket }) => socket.send("{")],
     ["a message that is no object", 1008, /expected object/, (device) => device.send([])],
@@ -111,7 +124,7 @@ describe("a connection is closed", () => {
         for (let count = 0; count < 1000; count++) device.send({ type: "tool_result", id: `${count}`, output: "" });
       },
     ],
-  ])("for %s, and its calls end at once", async (_, code, reason, attack) => {
+  ])("is closed for %s, and its calls end at once", async (_, code, reason, attack) => {
     using device = await evil();
     const call = client.callTool("evil__poke");
     await device.next("tool_call_request");
@@ -121,41 +134,41 @@ describe("a connection is closed", () => {
     expect(closed.reason).toMatch(reason);
     expect(await call).toMatchObject({
       isError: true,
-      content: [{ text: expect.stringMatching(/disconnected during the call/) as string }],
+      content: [{ text: expect.stringMatching(/^Channel closed: evil disconnected during the call/) as string }],
     });
   });
 
-  it("and another one is rejected, for a flood of registrations", async () => {
-    using device = await RawDevice.with(bench.url, undefined, [tool("poke")], withToken("noisy"));
+  it("with a flood of registrations is closed, and the next one is rejected", async () => {
+    using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken("noisy"));
     const call = client.callTool("noisy__poke");
     await device.next("tool_call_request");
     for (let count = 0; count < 100; count++) device.send({ type: "register_tools", tools: [tool(`poke${count}`)] });
     expect(await device.closed).toEqual({ code: 1008, reason: "too many registrations in a minute" });
     expect(await call).toMatchObject({ isError: true });
-    expect(await statusOf(bench.url, withToken("noisy"))).toBe(429);
+    expect(await statusOf(gateway.url, withToken("noisy"))).toBe(429);
   });
 
-  it("for never reading", async () => {
+  it("of a device that never reads is closed", async () => {
     using device = await evil();
     device.socket.pause();
     expect(await client.callTool("evil__poke")).toMatchObject({ isError: true });
-    await bench.logged(/^evil: has not answered a ping$/);
+    await gateway.logged(/^evil: has not answered a ping$/);
   });
 });
 
 describe("connections without a request", () => {
   it("do not take the places of devices", async () => {
-    const { hostname, port } = new URL(bench.url);
+    const { hostname, port } = new URL(gateway.url);
     const idle = Array.from({ length: 60 }, () => connect(Number(port), hostname).on("error", () => undefined));
     await Promise.all(idle.map((socket) => once(socket, "connect")));
     using device = await evil([]);
     expect(await device.register([tool("poke")])).toMatchObject({ registered: 1 });
-    await bench.logged(/^over 50 connections have not sent their requests: the oldest is closed$/);
+    await gateway.logged(/^over 50 connections have not sent their requests: the oldest is closed$/);
     for (const socket of idle) socket.destroy();
   });
 });
 
-describe("a tool is rejected with a reason", () => {
+describe("a tool", () => {
   const deep = (levels: number): object => (levels === 0 ? {} : { type: "object", properties: { a: deep(levels - 1) } });
   const withA = (a: unknown): Message => tool("a", { type: "object", properties: { a } });
   const BAD: readonly (readonly [unknown, RegExp])[] = [
@@ -189,7 +202,7 @@ describe("a tool is rejected with a reason", () => {
     [null, /object/],
   ];
 
-  it("if clients or providers would reject it, or it would mislead people", async () => {
+  it("that clients or providers would reject, or that misleads people, is rejected with a reason", async () => {
     using device = await evil([]);
     const rejected: unknown[] = [];
     // An answer has at most 20 reasons.
@@ -206,7 +219,7 @@ describe("a tool is rejected with a reason", () => {
     expect((await client.listTools()).map(({ name }) => name)).toEqual(["evil__poke", "good__echo", "list_devices"]);
   });
 
-  it("but not if it is plain, as those of the libraries of devices are", async () => {
+  it("that is plain, as the libraries of devices write it, is accepted", async () => {
     using device = await evil([]);
     const { $schema, ...parameters } = z.toJSONSchema(
       z.object({
@@ -220,7 +233,7 @@ describe("a tool is rejected with a reason", () => {
     expect((await client.listTools()).find(({ name }) => name === "evil__poke")?.inputSchema).toEqual(parameters);
   });
 
-  it("if it is nested so deeply that programs overflow their stacks", async () => {
+  it("that is nested so deeply that programs overflow their stacks is rejected", async () => {
     using device = await evil([]);
     device.socket.send(
       `{"type":"register_tools","tools":[{"name":"a","description":"","parameters":{"type":"object","properties":{"a":${'{"items":'.repeat(6000)}1${"}".repeat(6000)}}}}]}`,
@@ -231,7 +244,7 @@ describe("a tool is rejected with a reason", () => {
     });
   });
 
-  it("hundreds of tools, and a name that occurs twice", async () => {
+  it("above the limit, or with a name that occurs twice, is rejected", async () => {
     using device = await evil([]);
     const many = await device.register(Array.from({ length: 500 }, (_, index) => tool(`a${index}`)));
     expect(many).toMatchObject({ count: 500, registered: 20, rejected: [{ reason: "a device has at most 20 tools; 480 ignored" }] });
@@ -241,7 +254,7 @@ describe("a tool is rejected with a reason", () => {
     });
   });
 
-  it("names of other devices, and of the gateway, are its own under its prefix", async () => {
+  it("gets the prefix of its device, whatever name it imitates", async () => {
     using device = await evil([tool("list_devices"), tool("good__echo"), tool("__proto__")]);
     device.answerAll(() => "taken over");
     const names = (await client.listTools()).map(({ name }) => name);
@@ -249,8 +262,8 @@ describe("a tool is rejected with a reason", () => {
     expect(JSON.parse(await client.toolText("list_devices"))).toHaveLength(2);
   });
 
-  it("a token allows only its own range of names", async () => {
-    using device = await RawDevice.with(bench.url, undefined, [], withToken("camera-1"));
+  it("is rejected if the token of its device does not allow its name", async () => {
+    using device = await RawDevice.with(gateway.url, undefined, [], withToken("camera-1"));
     const answer = await device.register([tool("camera"), tool("device_info"), tool("contacts")]);
     expect(answer).toMatchObject({ registered: 2, rejected: [{ name: "contacts", reason: "the name is not allowed for this device" }] });
   });
@@ -261,16 +274,17 @@ describe("a call", () => {
     using device = await evil();
     const call = client.callTool("evil__poke");
     const { id } = await device.next("tool_call_request");
-    expect(await call).toMatchObject({ isError: true, content: [{ text: "evil has not answered within 1000 ms" }] });
+    expect(await call).toMatchObject({ isError: true, content: [{ text: "Remote tool timeout (1s): evil has not answered" }] });
     device.answer(id, "late");
     await device.flushed();
+    expect(device.unread("result_acknowledged")).toEqual([]);
     const devices = JSON.parse(await client.toolText("list_devices")) as Message[];
     expect(devices.find((each) => each["device"] === "evil")).toMatchObject({ dropped_messages: 1, calls_in_flight: 0 });
   });
 
   it("above the limits of calls in flight is rejected at once", async () => {
     using device = await evil();
-    using other = await RawDevice.with(bench.url, undefined, [tool("device_info")], withToken("fourth"));
+    using other = await RawDevice.with(gateway.url, undefined, [tool("device_info")], withToken("fourth"));
     const calls = [client.callTool("evil__poke"), client.callTool("evil__poke")];
     const requests = [await device.next("tool_call_request"), await device.next("tool_call_request")];
     expect(await client.callTool("evil__poke")).toMatchObject({ content: [{ text: "evil has 2 calls in flight; try again later" }] });

@@ -5,7 +5,7 @@ import { beforeAll, afterAll, describe, expect, it } from "vitest";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { ToolRegistry, type ToolResult } from "../src/registry.ts";
 import { LIMITS, readSettings } from "../src/settings.ts";
-import { GATEWAY, Running } from "./bench.ts";
+import { GATEWAY, NodeProgram } from "./gateway-server.ts";
 import { RawDevice, tool } from "./raw-device.ts";
 
 let folder: TempDir;
@@ -36,7 +36,9 @@ describe("the settings", () => {
   ])("%j are rejected", (env, message) => {
     expect(() => readSettings(env)).toThrow(message);
   });
+});
 
+describe("a file of tokens", () => {
   it.each([
     ["Pixel 0123456789abcdef", "line 1: the name must be like pixel-8, with at most 24 characters"],
     ["a__b 0123456789abcdef", "line 1: the name must be like pixel-8, with at most 24 characters"],
@@ -46,7 +48,7 @@ describe("the settings", () => {
     ["a 0123456789abcdef\nb 0123456789abcdef", "line 2: the token occurs twice"],
     ["a 0123456789abcdef ca?", "line 1: patterns of tools must be like camera,device_*"],
     ["", "has no devices"],
-  ])("a file of tokens with %j is rejected, without its text in the message", async (text, message) => {
+  ])("with %j is rejected, without its text in the message", async (text, message) => {
     await writeFile(folder.file("tokens"), text);
     const read = (): unknown => readSettings({ DEVICE_TOKENS_FILE: folder.file("tokens") });
     expect(read).toThrow(message);
@@ -65,7 +67,7 @@ describe("the program", () => {
     ],
     [{}, ["--port"], /^there are no arguments/],
   ])("with the wrong settings %j %j ends with code 2 and one line", async (env, args, message) => {
-    await using program = new Running(GATEWAY, env, args);
+    await using program = new NodeProgram(GATEWAY, env, args);
     expect(await program.exited).toBe(2);
     expect(program.lines).toEqual([expect.stringMatching(message)]);
   });
@@ -74,7 +76,7 @@ describe("the program", () => {
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
     const { port } = other.address() as { port: number };
-    await using program = new Running(GATEWAY, { GATEWAY_ADDR: `127.0.0.1:${port}` });
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: `127.0.0.1:${port}` });
     expect(await program.exited).toBe(1);
     expect(program.lines).toEqual([
       expect.stringMatching(new RegExp(`127\\.0\\.0\\.1:${port}: another program, or another gateway, has this port`)),
@@ -92,13 +94,13 @@ describe("the program", () => {
     ],
   ])("with the hook %j ends with code %i and one line", async (text, code, message) => {
     await writeFile(folder.file("hook.mjs"), text);
-    await using program = new Running(GATEWAY, { HOOKS: folder.file("hook.mjs"), GATEWAY_ADDR: "127.0.0.1:0" });
+    await using program = new NodeProgram(GATEWAY, { HOOKS: folder.file("hook.mjs"), GATEWAY_ADDR: "127.0.0.1:0" });
     expect(await program.exited).toBe(code);
     expect(program.lines).toEqual([expect.stringMatching(message)]);
   });
 
   it("ends when its stdin ends, although devices are connected", async () => {
-    await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
     using device = await RawDevice.with(url, "pixel", [tool("a")]);
     using silent = new RawDevice(url, "silent");
@@ -118,13 +120,26 @@ describe("the program", () => {
     late.destroy();
     expect(await device.closed).toEqual({ code: 1001, reason: "the gateway is stopping" });
   });
+});
 
-  it("a device that is rejected says so, and one with a wrong setting ends with code 2", async () => {
-    await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+describe("the program of a device", () => {
+  it("with a token registers under its name, and without it says that it is rejected", async () => {
+    await writeFile(folder.file("tokens"), "desk 0123456789abcdef");
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0", DEVICE_TOKENS_FILE: folder.file("tokens") });
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
-    await using device = Running.device({ GATEWAY_URL: url, DEVICE_NAME: "a__b" });
+    await using device = NodeProgram.device({ GATEWAY_URL: url, DEVICE_TOKEN: "0123456789abcdef" });
+    await using stranger = NodeProgram.device({ GATEWAY_URL: url, DEVICE_NAME: "desk" });
+    await Promise.all([device.line(/^registered 2 of 2 tools$/), stranger.line(/^Unexpected server response: 401$/)]);
+    await program.line(/^desk: /, 2);
+    expect(program.lines).toContain("desk: 2 of 2 tools registered");
+  });
+
+  it("with a forbidden name says that it is rejected, and with a wrong URL ends with code 2", async () => {
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+    const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
+    await using device = NodeProgram.device({ GATEWAY_URL: url, DEVICE_NAME: "a__b" });
+    await using lost = NodeProgram.device({ GATEWAY_URL: "http://127.0.0.1" });
     await device.line(/^Unexpected server response: 400$/);
-    await using lost = Running.device({ GATEWAY_URL: "http://127.0.0.1" });
     expect(await lost.exited).toBe(2);
     expect(lost.lines).toEqual(["GATEWAY_URL must be like ws://127.0.0.1:8790"]);
   });

@@ -15,6 +15,7 @@ export class RawDevice implements Disposable {
   /** Messages that no test has taken yet. */
   readonly #unread: Message[] = [];
   readonly #onMessage = new Set<() => void>();
+  #isClosed = false;
 
   constructor(url: string, device?: string, options: ClientOptions = {}) {
     this.socket = new WebSocket(device === undefined ? url : `${url}?device=${device}`, options);
@@ -23,7 +24,12 @@ export class RawDevice implements Disposable {
       this.#unread.push(JSON.parse((data as Buffer).toString()) as Message);
       for (const notify of this.#onMessage) notify();
     });
-    this.closed = new Promise((resolve) => this.socket.once("close", (code, reason) => resolve({ code, reason: reason.toString() })));
+    this.closed = new Promise((resolve) =>
+      this.socket.once("close", (code, reason) => {
+        this.#isClosed = true;
+        resolve({ code, reason: reason.toString() });
+      }),
+    );
   }
 
   /** Connects and registers tools. */
@@ -47,15 +53,21 @@ export class RawDevice implements Disposable {
     this.send({ type: "tool_result", id, output, success: true });
   }
 
-  /** Takes the next message of a type, past or future. */
+  /** Takes the next message of a type, past or future. @throws Error if the connection ends before. */
   async next(type: string): Promise<Message> {
     for (;;) {
       const index = this.#unread.findIndex((each) => each["type"] === type);
       const [found] = index === -1 ? [] : this.#unread.splice(index, 1);
       if (found !== undefined) return found;
-      await new Promise<void>((resolve) => this.#onMessage.add(resolve));
+      if (this.#isClosed) throw new Error(`close before ${type}: ${JSON.stringify(this.#unread)}`);
+      await Promise.race([new Promise<void>((resolve) => this.#onMessage.add(resolve)), this.closed]);
       this.#onMessage.clear();
     }
+  }
+
+  /** Returns the messages of a type that no test has taken. */
+  unread(type: string): Message[] {
+    return this.#unread.filter((each) => each["type"] === type);
   }
 
   /** Answers all calls with the texts that the function returns. */

@@ -4,6 +4,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { z } from "zod";
+import { parseJson } from "../json.ts";
 import { log } from "../log.ts";
 import { withTimeLimit } from "../time-limit.ts";
 
@@ -105,7 +106,8 @@ export class DeviceClient {
   }
 
   #onMessage(socket: WebSocket, text: string): void {
-    const message = parse(text);
+    const { data: message } = Message.safeParse(parseJson(text));
+    // One that this device does not know is ignored.
     if (message === undefined) return;
     if (message.type === "tools_registered") {
       this.#pauseMs = FIRST_PAUSE_MS;
@@ -144,13 +146,4 @@ function checkBuffer(socket: WebSocket): void {
   if (socket.bufferedAmount <= MAX_BUFFERED_BYTES) return;
   log("the gateway does not read its messages");
   socket.terminate();
-}
-
-/** Messages that this device does not know are ignored. */
-function parse(text: string): z.infer<typeof Message> | undefined {
-  try {
-    return Message.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }

@@ -2,9 +2,9 @@
 
 import { randomUUID } from "node:crypto";
 import type { RawData, WebSocket } from "ws";
-import { log } from "../log.ts";
-import { type FromDevice, parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
-import { RateLimit } from "./rate-limit.ts";
+import { limitedLog, log } from "../log.ts";
+import { parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
+import { rateLimit } from "./rate-limit.ts";
 import { failure, type ToolContext, type ToolResult } from "../registry.ts";
 import type { Limits } from "../settings.ts";
 
@@ -14,7 +14,7 @@ const MAX_DROPPED_PER_MINUTE = 500;
 /** Close codes of RFC 6455, section 7.4, and one of the private range. */
 export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 1008, replaced: 4001 } as const;
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   /** `register_tools`. */
   readonly onRegister: (connection: DeviceConnection, tools: readonly unknown[]) => void;
   /** Happens once, before its calls fail. */
@@ -32,7 +32,9 @@ export class DeviceConnection {
   readonly #limits: Limits;
   readonly #events: ConnectionEvents;
   readonly #calls = new Map<string, (result: ToolResult) => void>();
-  readonly #droppedRate = new RateLimit(MAX_DROPPED_PER_MINUTE);
+  readonly #isWithinDropRate = rateLimit(MAX_DROPPED_PER_MINUTE);
+  readonly #logDropped = limitedLog();
+  readonly #registrationTimer: NodeJS.Timeout;
   #isAlive = true;
   #isEnded = false;
 
@@ -41,6 +43,8 @@ export class DeviceConnection {
     this.#socket = socket;
     this.#limits = limits;
     this.#events = events;
+    const onLate = (): void => this.end(CLOSE.policyViolation, "has not registered its tools in time");
+    this.#registrationTimer = setTimeout(() => this.isRegistered || onLate(), limits.registrationTimeoutMs);
     socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
     socket.on("pong", () => (this.#isAlive = true));
     // Its pong needs memory too.
@@ -68,7 +72,8 @@ export class DeviceConnection {
       };
       const onCancelled = (): void => settle(failure("the call was cancelled"));
       const { callTimeoutMs } = this.#limits;
-      const timer = setTimeout(() => settle(failure(`${this.device} has not answered within ${callTimeoutMs} ms`)), callTimeoutMs);
+      const onTimeout = (): void => settle(failure(`Remote tool timeout (${callTimeoutMs / 1000}s): ${this.device} has not answered`));
+      const timer = setTimeout(onTimeout, callTimeoutMs);
       signal.addEventListener("abort", onCancelled);
       this.#calls.set(id, settle);
       this.#socket.send(text, () => undefined);
@@ -90,9 +95,10 @@ export class DeviceConnection {
   end(code: number, reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
+    clearTimeout(this.#registrationTimer);
     log(`${this.device}: ${reason}`);
     this.#events.onEnd(this);
-    for (const settle of this.#calls.values()) settle(failure(`${this.device} disconnected during the call: ${reason}`));
+    for (const settle of this.#calls.values()) settle(failure(`Channel closed: ${this.device} disconnected during the call: ${reason}`));
     this.#socket.close(code, reason);
   }
 
@@ -122,12 +128,8 @@ export class DeviceConnection {
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isEnded) return;
     if (isBinary) return this.end(CLOSE.unsupportedData, "messages must be text");
-    let message: FromDevice | undefined;
-    try {
-      message = parseMessage(data as Buffer);
-    } catch (error) {
-      return this.end(CLOSE.policyViolation, (error as Error).message.slice(0, 100));
-    }
+    const message = parseMessage(data as Buffer);
+    if (message instanceof Error) return this.end(CLOSE.policyViolation, message.message.slice(0, 100));
     if (message === undefined) return this.#drop("a message of an unknown type");
     if (message.type !== "register_tools") return this.#onAnswer(message);
     this.#events.onRegister(this, message.tools);
@@ -141,10 +143,10 @@ export class DeviceConnection {
     this.send({ type: "result_acknowledged", id: answer.id });
   }
 
-  #drop(what: string): void {
+  #drop(description: string): void {
     this.dropped += 1;
-    log(`${this.device}: dropped: ${what}`);
-    if (!this.#droppedRate.take("")) this.end(CLOSE.policyViolation, "too many messages that answer nothing");
+    this.#logDropped(`${this.device}: dropped: ${description}`);
+    if (!this.#isWithinDropRate("")) this.end(CLOSE.policyViolation, "too many messages that answer nothing");
   }
 }
 
@@ -153,6 +155,5 @@ function resultOf(answer: ToolAnswer, maxBytes: number): ToolResult {
   const text = answer.type === "tool_result" ? answer.output : answer.error;
   const bytes = Buffer.byteLength(text);
   if (bytes > maxBytes) return failure(`the answer has ${bytes} bytes, and at most ${maxBytes} are allowed`);
-  if (answer.type === "tool_error") return failure(text);
-  return answer.success === false ? failure(text || "the device reports a failure") : { success: true, output: text };
+  return answer.type === "tool_error" || answer.success === false ? failure(text) : { success: true, output: text };
 }

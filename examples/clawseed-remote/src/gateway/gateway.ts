@@ -1,4 +1,4 @@
-// The WebSocket port for devices: who may connect, and which tools a device has. "Remote Tool Call Mechanism", Connection Lifecycle.
+// The WebSocket port for devices: admission and registration. "Remote Tool Call Mechanism", Connection Lifecycle.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from "node:http";
@@ -6,22 +6,19 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { CLOSE, DeviceConnection } from "./device-connection.ts";
-import { log } from "../log.ts";
-import { RateLimit } from "./rate-limit.ts";
+import { limitedLog, log } from "../log.ts";
+import { rateLimit } from "./rate-limit.ts";
 import type { ToolRegistry } from "../registry.ts";
 import type { Settings } from "../settings.ts";
 import { DEVICE_NAME, findByToken } from "./known-devices.ts";
 import { checkTools } from "./tool-check.ts";
 
-/** The name of a device without a token and without `?device=`. */
-const DEFAULT_NAME = "device";
 /** Connections and registrations of a device. */
 const MAX_PER_MINUTE = 60;
 /** Connections without an upgrade. */
 const MAX_WAITING = 50;
 const MAX_REPORTED_REJECTIONS = 20;
 const CLOSE_TIMEOUT_MS = 500;
-const ANY_TOOL = /^/;
 
 type Admission = { readonly device: string } | { readonly status: number; readonly reason: string };
 
@@ -32,7 +29,9 @@ export class Gateway {
   readonly #sockets: WebSocketServer;
   readonly #connections = new Set<DeviceConnection>();
   readonly #waiting = new Set<Duplex>();
-  readonly #rate = new RateLimit(MAX_PER_MINUTE);
+  readonly #isWithinRate = rateLimit(MAX_PER_MINUTE);
+  readonly #logWaiting = limitedLog();
+  readonly #logRejected = limitedLog();
   #pings: NodeJS.Timeout | undefined;
 
   private constructor(settings: Settings, registry: ToolRegistry) {
@@ -87,8 +86,7 @@ export class Gateway {
     if (this.#waiting.size <= MAX_WAITING || oldest === undefined) return;
     this.#waiting.delete(oldest);
     oldest.destroy();
-    // No device can have this name.
-    if (this.#rate.take("WAITING")) log(`over ${MAX_WAITING} connections have not sent their requests: the oldest is closed`);
+    this.#logWaiting(`over ${MAX_WAITING} connections have not sent their requests: the oldest is closed`);
   }
 
   #onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -98,7 +96,7 @@ export class Gateway {
     const admission = this.#admit(request);
     if ("status" in admission) {
       const { status, reason } = admission;
-      log(`connection rejected: ${status} ${reason}`);
+      this.#logRejected(`connection rejected: ${status} ${reason}`);
       socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: ${reason.length}\r\n\r\n${reason}`);
       socket.once("finish", () => socket.destroy());
       return;
@@ -128,11 +126,11 @@ export class Gateway {
     if (!this.#http.listening) return { status: 503, reason: "the gateway is stopping" };
     // A page in a browser could connect to a gateway of the same machine. Only browsers send this header.
     if (request.headers.origin !== undefined) return { status: 403, reason: "web pages cannot be devices" };
-    const asked = URL.parse(request.url ?? "", "ws://gateway")?.searchParams.get("device") ?? DEFAULT_NAME;
+    const asked = URL.parse(request.url ?? "", "ws://gateway")?.searchParams.get("device") ?? "device";
     const device = knownDevices === undefined ? asked : findByToken(knownDevices, request.headers.authorization)?.device;
     if (device === undefined) return { status: 401, reason: "the token is missing or wrong" };
     if (!DEVICE_NAME.test(device)) return { status: 400, reason: "?device= must be a name like pixel-8" };
-    if (!this.#rate.take(device)) return { status: 429, reason: "too many connections in a minute" };
+    if (!this.#isWithinRate(device)) return { status: 429, reason: "too many connections in a minute" };
     const names = new Set([...this.#connections].map((each) => each.device)).add(device);
     if (names.size > limits.maxDevices) return { status: 503, reason: "too many devices" };
     return { device };
@@ -142,8 +140,8 @@ export class Gateway {
   #register(connection: DeviceConnection, tools: readonly unknown[]): void {
     const { device, session } = connection;
     const { knownDevices, allowedTools, limits } = this.#settings;
-    if (!this.#rate.take(device)) return connection.end(CLOSE.policyViolation, "too many registrations in a minute");
-    const ownTools = knownDevices?.find((each) => each.device === device)?.allowedTools ?? ANY_TOOL;
+    if (!this.#isWithinRate(device)) return connection.end(CLOSE.policyViolation, "too many registrations in a minute");
+    const ownTools = knownDevices?.find((each) => each.device === device)?.allowedTools ?? allowedTools;
     const { accepted, rejected } = checkTools(device, tools, [allowedTools, ownTools], limits.maxToolsPerDevice);
     const source = { kind: "remote", session } as const;
     const names = new Set([...accepted.values()].map(({ name }) => name));
@@ -158,7 +156,7 @@ export class Gateway {
       if (older.device === device) older.end(CLOSE.replaced, "replaced by a newer connection");
     }
     log(`${device}: ${accepted.size} of ${tools.length} tools registered`);
-    const report = rejected.length === 0 ? {} : { rejected: rejected.slice(0, MAX_REPORTED_REJECTIONS) };
-    connection.send({ type: "tools_registered", count: tools.length, registered: accepted.size, ...report });
+    const reported = rejected.length === 0 ? undefined : rejected.slice(0, MAX_REPORTED_REJECTIONS);
+    connection.send({ type: "tools_registered", count: tools.length, registered: accepted.size, rejected: reported });
   }
 }

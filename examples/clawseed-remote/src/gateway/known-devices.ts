@@ -15,6 +15,8 @@ export interface KnownDevice {
 export const DEVICE_NAME = /^(?=.{1,24}$)[a-z0-9]+(?:[-_][a-z0-9]+)*$/;
 const MIN_TOKEN_LENGTH = 16;
 
+const digestOf = (token: string): Buffer => createHash("sha256").update(token).digest();
+
 /** Reads lines like `pixel-8 TOKEN camera,device_*`. @throws SettingError that names the line, and never has its text. */
 export function readTokens(path: string): KnownDevice[] {
   const known: KnownDevice[] = [];
@@ -38,10 +40,6 @@ export function readTokens(path: string): KnownDevice[] {
 export function findByToken(known: readonly KnownDevice[], authorization = ""): KnownDevice | undefined {
   const digest = digestOf(/^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "");
   return known.find((each) => timingSafeEqual(each.digest, digest));
-}
-
-function digestOf(token: string): Buffer {
-  return createHash("sha256").update(token).digest();
 }
 
 function readText(path: string): string {

@@ -63,6 +63,9 @@ const Parameters = z.strictObject({
 });
 const Spec = z.object({ name: z.string().regex(/^[\w-]+$/), description: Text.max(4096), parameters: Parameters });
 
+/** For the name of a malformed tool, which is sent to its device only. */
+const Named = z.object({ name: z.string() }).catch({ name: "" });
+
 /** @param allowed patterns that a name must match. */
 export function checkTools(device: string, tools: readonly unknown[], allowed: readonly RegExp[], maxTools: number) {
   const accepted = new Map<string, ToolSpec>();
@@ -71,7 +74,7 @@ export function checkTools(device: string, tools: readonly unknown[], allowed: r
   for (const tool of tools.slice(0, maxTools)) {
     const { data: spec, error } = Spec.safeParse(tool);
     if (spec === undefined) {
-      rejected.push({ name: nameOf(tool), reason: firstIssue(error).slice(0, MAX_REASON_LENGTH) });
+      rejected.push({ name: Named.parse(tool).name.slice(0, MAX_NAME_LENGTH), reason: firstIssue(error).slice(0, MAX_REASON_LENGTH) });
       continue;
     }
     const { name } = spec;
@@ -83,10 +86,4 @@ export function checkTools(device: string, tools: readonly unknown[], allowed: r
   const ignored = tools.length - maxTools;
   if (ignored > 0) rejected.push({ name: "", reason: `a device has at most ${maxTools} tools; ${ignored} ignored` });
   return { accepted, rejected };
-}
-
-/** Returns the name of a malformed tool. It is sent to its device only. */
-function nameOf(tool: unknown): string {
-  const { name } = (tool ?? {}) as { readonly name?: unknown };
-  return typeof name === "string" ? name.slice(0, MAX_NAME_LENGTH) : "";
 }

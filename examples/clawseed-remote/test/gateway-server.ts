@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Sidecar } from "../../../test/support/sidecar.ts";
@@ -9,7 +8,7 @@ export const GATEWAY = fileURLToPath(new URL("../src/main.ts", import.meta.url))
 const DEVICE = fileURLToPath(new URL("../src/device/main.ts", import.meta.url));
 
 /** The gateway behind a real sidecar. */
-export class Bench implements AsyncDisposable {
+export class GatewayServer implements AsyncDisposable {
   readonly sidecar: Sidecar;
   /** The port for devices. */
   readonly url: string;
@@ -20,11 +19,11 @@ export class Bench implements AsyncDisposable {
   }
 
   /** Uses no flag of the sidecar, as users forget them. @param env settings of the gateway. */
-  static async start(env: Readonly<Record<string, string>> = {}): Promise<Bench> {
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<GatewayServer> {
     const sidecar = await Sidecar.start({ command: [process.execPath, GATEWAY], env: { GATEWAY_ADDR: "127.0.0.1:0", ...env } });
     const find = (): string | undefined =>
       sidecar.logLines.map(({ msg }) => /^gateway listening at (.*)$/.exec(msg)?.[1]).find((url) => url !== undefined);
-    return new Bench(sidecar, await sidecar.waitFor(find, "the port of the gateway"));
+    return new GatewayServer(sidecar, await sidecar.waitFor(find, "the port of the gateway"));
   }
 
   /** Waits for a line of the gateway, past or future. */
@@ -38,11 +37,12 @@ export class Bench implements AsyncDisposable {
 }
 
 /** A process that ends with the test, and the lines that it has written to stderr. */
-export class Running implements AsyncDisposable {
+export class NodeProgram implements AsyncDisposable {
   readonly process: ChildProcess;
   readonly lines: string[] = [];
   readonly exited: Promise<number | null>;
   readonly #onLine = new Set<() => void>();
+  #isEnded = false;
 
   constructor(file: string, env: Readonly<Record<string, string>>, args: readonly string[] = []) {
     this.process = spawn(process.execPath, [file, ...args], {
@@ -55,19 +55,23 @@ export class Running implements AsyncDisposable {
       this.lines.push(line);
       for (const notify of this.#onLine) notify();
     });
-    this.exited = once(this.process, "close").then(([code]) => code as number | null);
+    this.exited = once(this.process, "close").then(([code]) => {
+      this.#isEnded = true;
+      return code as number | null;
+    });
   }
 
-  static device(env: Readonly<Record<string, string>>): Running {
-    return new Running(DEVICE, env);
+  static device(env: Readonly<Record<string, string>>): NodeProgram {
+    return new NodeProgram(DEVICE, env);
   }
 
-  /** Waits for a line, past or future. @param count the number of such lines, of which this is the last. */
+  /** Waits for a line, past or future. @param count the number of such lines, of which this is the last. @throws Error if the program ends before. */
   async line(pattern: RegExp, count = 1): Promise<string> {
     for (;;) {
       const found = this.lines.filter((line) => pattern.test(line))[count - 1];
       if (found !== undefined) return found;
-      await new Promise<void>((resolve) => this.#onLine.add(resolve));
+      if (this.#isEnded) throw new Error(`exit before ${String(pattern)}:\n${this.lines.join("\n")}`);
+      await Promise.race([new Promise<void>((resolve) => this.#onLine.add(resolve)), this.exited]);
       this.#onLine.clear();
     }
   }
@@ -76,13 +80,4 @@ export class Running implements AsyncDisposable {
     this.process.kill();
     await this.exited;
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
