@@ -32,7 +32,7 @@ describe("the settings", () => {
     [{ MAX_DEVICES: "0" }, "MAX_DEVICES must be a whole number from 1 to 16777216"],
     [{ MAX_OUTPUT_BYTES: "16777217" }, "MAX_OUTPUT_BYTES must be a whole number from 1 to 16777216"],
     [{ ALLOWED_TOOLS: "camera(" }, "ALLOWED_TOOLS: patterns of tools must be like camera,device_*"],
-    [{ DEVICE_TOKENS_FILE: "/none" }, "DEVICE_TOKENS_FILE cannot be read: ENOENT: no such file or directory, open '/none'"],
+    [{ DEVICE_TOKENS_FILE: "/none" }, "DEVICE_TOKENS_FILE cannot be read: ENOENT"],
   ])("%j are rejected", (env, message) => {
     expect(() => readSettings(env)).toThrow(message);
   });
@@ -129,7 +129,7 @@ describe("the program of a device", () => {
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
     await using device = NodeProgram.device({ GATEWAY_URL: url, DEVICE_TOKEN: "0123456789abcdef" });
     await using stranger = NodeProgram.device({ GATEWAY_URL: url, DEVICE_NAME: "desk" });
-    await Promise.all([device.line(/^registered 2 of 2 tools$/), stranger.line(/^Unexpected server response: 401$/)]);
+    await Promise.all([device.line(/^registered 2 of 2 tools$/), stranger.line(/^rejected: HTTP 401: the token is missing or wrong$/)]);
     await program.line(/^desk: /, 2);
     expect(program.lines).toContain("desk: 2 of 2 tools registered");
   });
@@ -139,7 +139,7 @@ describe("the program of a device", () => {
     const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
     await using device = NodeProgram.device({ GATEWAY_URL: url, DEVICE_NAME: "a__b" });
     await using lost = NodeProgram.device({ GATEWAY_URL: "http://127.0.0.1" });
-    await device.line(/^Unexpected server response: 400$/);
+    await device.line(/^rejected: HTTP 400: \?device= must be a name like pixel-8$/);
     expect(await lost.exited).toBe(2);
     expect(lost.lines).toEqual(["GATEWAY_URL must be like ws://127.0.0.1:8790"]);
   });

@@ -95,7 +95,18 @@ export class DeviceClient {
         checkBuffer(socket);
       });
       socket.on("message", (data) => this.#onMessage(socket, (data as Buffer).toString()));
-      socket.on("error", (error) => log(error.message));
+      let isRejected = false;
+      socket.on("unexpected-response", (_, response) => {
+        isRejected = true;
+        let reason = "";
+        response.on("data", (body: Buffer) => (reason ||= body.toString()));
+        response.once("close", () => {
+          log(`rejected: HTTP ${response.statusCode}: ${reason}`);
+          socket.terminate();
+        });
+      });
+      // The end of a rejected connection is an error too.
+      socket.on("error", (error) => isRejected || log(error.message));
       socket.on("close", (code, reason) => {
         clearTimeout(silence);
         this.#stopped.signal.removeEventListener("abort", close);

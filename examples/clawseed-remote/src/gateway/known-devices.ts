@@ -46,7 +46,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    throw new SettingError(`DEVICE_TOKENS_FILE cannot be read: ${(error as Error).message}`);
+    throw new SettingError(`DEVICE_TOKENS_FILE cannot be read: ${(error as NodeJS.ErrnoException).code ?? "error"}`);
   }
 }
 
