@@ -6,7 +6,7 @@ export type Answer = "allow" | "deny" | "never" | "unanswered" | "withdrawn" | "
 /** Asks the user of one call. */
 export interface Asker {
   /** False if other users share the process: an answer then holds for its call only. */
-  readonly isAlone: boolean;
+  readonly isOnlyUser: boolean;
   readonly ask: (permissions: readonly string[], tool: string) => Promise<Answer>;
 }
 
@@ -29,7 +29,7 @@ export class Permissions {
       const missing = permissions.filter((each) => !this.#granted.has(each));
       if (missing.length === 0) return undefined;
       if (missing.some((each) => this.#never.has(each))) return refusal(missing, "never");
-      const open = asker.isAlone ? this.#asked.get(missing.join()) : undefined;
+      const open = asker.isOnlyUser ? this.#asked.get(missing.join()) : undefined;
       const answer = await (open ?? this.#ask(missing, tool, asker));
       if (answer === "allow") return undefined;
       // After a question that was withdrawn with its call, the next call asks.
@@ -39,7 +39,7 @@ export class Permissions {
 
   async #ask(missing: readonly string[], tool: string, asker: Asker): Promise<Answer> {
     const asked = asker.ask(missing, tool);
-    if (!asker.isAlone) return asked;
+    if (!asker.isOnlyUser) return asked;
     this.#asked.set(missing.join(), asked);
     const answer = await asked.finally(() => this.#asked.delete(missing.join()));
     for (const each of missing) if (answer === "allow") this.#granted.add(each);
@@ -51,7 +51,7 @@ export class Permissions {
 function refusal(permissions: readonly string[], answer: Exclude<Answer, "allow">): ToolResult {
   const reasons = {
     deny: "was denied by the user",
-    never: `was denied by the user, who is not asked again. Enable it in the settings of the server: ${SETTING}`,
+    never: `was denied by the user for all calls. Enable it in the settings of the server: ${SETTING}`,
     unanswered: "was not granted, because the client returned no valid answer in time",
     withdrawn: "was not granted, because the call was cancelled",
     unable: `is not granted, and this client cannot ask the user. Enable it in the settings of the server: ${SETTING}`,

@@ -3,8 +3,10 @@ import type { Tool } from "./tool.ts";
 
 /** snake_case. Providers allow at most 64 characters. */
 const NAME = /^(?=.{1,64}$)[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/;
+const DEFAULT_TIMEOUT_MS = 30_000;
 
 export interface RegisteredTool extends Tool {
+  readonly timeoutMs: number;
   /** @returns the first problem of the arguments, or undefined if they match the schema. */
   readonly problemOf: (args: unknown) => string | undefined;
 }
@@ -24,7 +26,7 @@ export class Registry {
 
   /** @throws Error if the tool is not valid, or its name is taken. */
   register(tool: Tool): void {
-    const { name, description, parameters, timeoutMs } = tool;
+    const { name, description, parameters, timeoutMs = DEFAULT_TIMEOUT_MS } = tool;
     if (!NAME.test(name)) throw new Error(`The tool name ${JSON.stringify(name)} is not snake_case with at most 64 characters`);
     if (this.#tools.has(name)) throw new Error(`The tool name ${name} is already registered`);
     if (description === "" || parameters.type !== "object") throw new Error(`${name} needs a description, and parameters of type object`);
@@ -37,7 +39,7 @@ export class Registry {
       const shown = /additional|allowed/.test(message) ? `: ${JSON.stringify(detail).slice(0, 100)}` : "";
       return `${instancePath.slice(1, 100) || "The arguments"} ${message}${shown}`;
     };
-    this.#tools.set(name, { ...tool, problemOf });
+    this.#tools.set(name, { ...tool, timeoutMs, problemOf });
   }
 
   get all(): readonly RegisteredTool[] {

@@ -51,7 +51,7 @@ function toMcpResult(result: ToolResult): CallToolResult {
 /** A process with a session has one client, which is asked by a request. */
 function sessionAsker(mcp: McpServer, { mcpReq }: ServerContext, timeout: number): Asker {
   return {
-    isAlone: true,
+    isOnlyUser: true,
     async ask(permissions, tool) {
       if (!canAsk(mcp.server.getClientCapabilities())) return "unable";
       const options = { timeout, signal: mcpReq.signal };
@@ -64,10 +64,10 @@ function sessionAsker(mcp: McpServer, { mcpReq }: ServerContext, timeout: number
   };
 }
 
-/** All clients without a session share a process, which cannot tell them apart. */
+/** All clients without a session share a process, which cannot distinguish them. */
 function statelessAsker({ mcpReq }: ServerContext, questions: InputRequiredResult[]): Asker {
   return {
-    isAlone: false,
+    isOnlyUser: false,
     async ask(permissions, tool) {
       const envelope: Readonly<Record<string, unknown>> = mcpReq.envelope ?? {};
       if (!canAsk(envelope[CLIENT_CAPABILITIES_META_KEY] as ClientCapabilities | undefined)) return "unable";

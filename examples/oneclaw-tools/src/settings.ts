@@ -56,7 +56,8 @@ function createFolder(path: string): string {
     statSync(`${path}/.`);
     return realpathSync(path);
   } catch (error) {
-    throw new Error(`ONECLAW_FOLDER ${path} cannot be used: ${(error as NodeJS.ErrnoException).code}`, { cause: error });
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(`ONECLAW_FOLDER ${path} ${code === "ENOTDIR" ? "is not a folder" : `cannot be used: ${code}`}`, { cause: error });
   }
 }
 

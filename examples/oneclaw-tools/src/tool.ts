@@ -11,7 +11,8 @@ export interface Definition {
 /** Source: "Tool Registration Interface". */
 export interface Tool extends Definition {
   readonly permissions: readonly string[];
-  readonly timeoutMs: number;
+  /** Default: 30 s, as in the source. */
+  readonly timeoutMs?: number;
   /** True if the tool changes nothing. MCP clients and the sidecar use it as `readOnlyHint`. */
   readonly isReadOnly?: boolean;
   /** Runs in a thread. @param args match the schema. @returns a value of JSON. @throws ToolError, or any error for a crash. */

@@ -2,7 +2,7 @@
 import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { Registry } from "../src/registry.ts";
-import { MORE } from "./tool-server.ts";
+import { SERVER_WITH_MORE_TOOLS } from "./tool-server.ts";
 
 const ROUNDS = 500;
 const BUILT_IN = new URL("../src/tools/built-in.ts", import.meta.url).href;
@@ -14,10 +14,10 @@ const millis = async (work: () => Promise<unknown>): Promise<number> => {
   await work();
   return performance.now() - startMs;
 };
-const print = (what: string, ms: number): void => console.log(`${what.padEnd(60)} ${ms.toFixed(1).padStart(8)} ms`);
+const print = (label: string, ms: number): void => console.log(`${label.padEnd(60)} ${ms.toFixed(1).padStart(8)} ms`);
 
 print("registration of the built-in tools, with their modules", await millis(() => Registry.load([BUILT_IN])));
-await using client = await DirectClient.connect([process.execPath, MORE], env);
+await using client = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], env);
 const call = (name: string, args = {}): Promise<unknown> => client.callTool({ name, arguments: args });
 print("first call", await millis(() => call("get_current_time")));
 const inSequence = (work: () => Promise<unknown>) => async (): Promise<void> => {

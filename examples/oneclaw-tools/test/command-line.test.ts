@@ -1,12 +1,13 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ROOT } from "../../../test/support/markdown.ts";
+import { freePort } from "../../../test/support/pod.ts";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { ShellCommand } from "../../../test/support/shell-command.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { toOpenAi } from "../src/providers/openai.ts";
 import { readSettings } from "../src/settings.ts";
@@ -14,8 +15,8 @@ import { tools } from "../src/tools/built-in.ts";
 import { failure, type ToolResult } from "../src/tool.ts";
 import { decide, MAIN, RawServer, readResult, success } from "./tool-server.ts";
 
-const FOLDER = fileURLToPath(new URL("../", import.meta.url));
-const README = readFileSync(`${FOLDER}README.md`, "utf8");
+const README = readFileSync(`${ROOT}examples/oneclaw-tools/README.md`, "utf8");
+const ENV = { ...process.env, PATH: `${ROOT}node_modules/.bin:${process.env["PATH"]}` };
 const run = promisify(execFile);
 const FLOOD = 5000;
 
@@ -23,39 +24,28 @@ describe("the command line", () => {
   it("the commands of the README print what it shows", async () => {
     await using home = await TempDir.create();
     const [, start = "", call = ""] = /```sh\n([\s\S]*?)```[\s\S]*?```sh\n([\s\S]*?)```/.exec(README) ?? [];
-    expect(start).toContain("npm --prefix examples/oneclaw-tools start");
-    const env = { ...process.env, PATH: `${FOLDER}../../node_modules/.bin:${process.env["PATH"]}`, XDG_DATA_HOME: home.path, PORT: "0" };
-    const sidecar = spawn("npm", ["--silent", "--prefix", "examples/oneclaw-tools", "start"], {
-      env,
-      cwd: `${FOLDER}../..`,
-      stdio: ["ignore", "pipe", "inherit"],
-      detached: true,
-    });
-    try {
-      let port = "";
-      for await (const line of createInterface({ input: sidecar.stdout })) {
-        port ||= /"address":"127\.0\.0\.1:(\d+)"/.exec(line)?.[1] ?? "";
-        if (line.includes("mcp server ready")) break;
-      }
-      // The script exits with 1 after an error of a tool.
-      const { stdout } = await run("bash", ["-uc", `${call.replaceAll(":8080", `:${port}`)}true`], { env, cwd: `${FOLDER}../..` });
-      const [, shown] = /```json\n([\s\S]*?)```/.exec(README) ?? [];
-      const results = stdout
-        .trim()
-        .split("\n")
-        .map((line) => readResult((JSON.parse(line) as { result: object }).result));
-      expect(results.map((result) => `${JSON.stringify(result)}\n`).join("")).toBe(shown);
-      expect(readFileSync(`${home.path}/oneclaw-tools/notes.txt`, "utf8")).toBe("Buy milk");
-    } finally {
-      process.kill(-(sidecar.pid ?? 0), "SIGTERM");
-      await once(sidecar, "exit");
-    }
+    const command = "npm --prefix examples/oneclaw-tools start";
+    expect(start).toContain(command);
+    const port = await freePort();
+    const env = { ...ENV, XDG_DATA_HOME: home.path, PORT: String(port) };
+    await using sidecar = new ShellCommand(command, env);
+    await sidecar.untilOutput("mcp server ready");
+    // The script exits with 1 after an error of a tool.
+    const { stdout } = await run("bash", ["-uc", `${call.replaceAll(":8080", `:${port}`)}true`], { env, cwd: ROOT });
+    const [, shown] = /```json\n([\s\S]*?)```/.exec(README) ?? [];
+    const results = stdout
+      .trim()
+      .split("\n")
+      .map((line) => readResult((JSON.parse(line) as { result: object }).result));
+    expect(results.map((result) => `${JSON.stringify(result)}\n`).join("")).toBe(shown);
+    expect(readFileSync(`${home.path}/oneclaw-tools/notes.txt`, "utf8")).toBe("Buy milk");
   });
 
   it("definitions prints the tools of the agent for its provider", async () => {
     await using folder = await TempDir.create();
-    const env = { ONECLAW_FOLDER: folder.path, ONECLAW_TOOLS: "get_current_time, read_file,write_file" };
-    const { stdout } = await run(process.execPath, [MAIN, "definitions", "openai"], { env });
+    const [, command = ""] = /^`(cd .* definitions openai)`/m.exec(README) ?? [];
+    const env = { ...ENV, ONECLAW_FOLDER: folder.path, ONECLAW_TOOLS: "get_current_time, read_file,write_file" };
+    const { stdout } = await run("sh", ["-c", command], { env, cwd: ROOT });
     expect(JSON.parse(stdout)).toEqual(JSON.parse(JSON.stringify(toOpenAi(tools.slice(0, 3)))));
   });
 
@@ -66,8 +56,8 @@ describe("the command line", () => {
     [{ ONECLAW_PRIVATE_ADDRESSES: "no" }, /^ONECLAW_PRIVATE_ADDRESSES has "no", which is none of allow, deny$/],
     [{ ONECLAW_MAX_THREADS: "0" }, /^ONECLAW_MAX_THREADS must be a number from 1 to 64$/],
     [{ ONECLAW_MAX_FILE_BYTES: "1e3" }, /^ONECLAW_MAX_FILE_BYTES must be a number from 1 to 4194304$/],
-    [{ ONECLAW_FOLDER: "/dev/null/x" }, /^ONECLAW_FOLDER \/dev\/null\/x cannot be used: ENOTDIR$/],
-    [{ ONECLAW_FOLDER: "/dev/null" }, /^ONECLAW_FOLDER \/dev\/null cannot be used: ENOTDIR$/],
+    [{ ONECLAW_FOLDER: "/dev/null/x" }, /^ONECLAW_FOLDER \/dev\/null\/x is not a folder$/],
+    [{ ONECLAW_FOLDER: "/dev/null" }, /^ONECLAW_FOLDER \/dev\/null is not a folder$/],
     [{ ONECLAW_FOLDERS: "/tmp" }, /^ONECLAW_FOLDERS is not a setting$/],
   ])("%j is rejected", (env, message) => {
     expect(() => readSettings(env, tools)).toThrow(message);

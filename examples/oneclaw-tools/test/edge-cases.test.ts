@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freePort } from "../../../test/support/pod.ts";
 import { failure } from "../src/tool.ts";
 import { success, type ToolClient, ToolServer } from "./tool-server.ts";
 import { WebServer } from "./web-server.ts";
@@ -49,10 +50,7 @@ describe("Edge Cases", () => {
   });
 
   it("HTTP request to unreachable host", async () => {
-    await using closed = await WebServer.start();
-    const url = closed.url("/");
-    await closed[Symbol.asyncDispose]().catch(() => {});
-    expect(await client.call("http_request", { url })).toMatchObject({
+    expect(await client.call("http_request", { url: `http://127.0.0.1:${await freePort()}/` })).toMatchObject({
       error_type: "execution_error",
       message: expect.stringMatching(/^The request to 127\.0\.0\.1:\d+ failed: connect ECONNREFUSED/) as string,
     });

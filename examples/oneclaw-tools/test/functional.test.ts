@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toAnthropic } from "../src/providers/anthropic.ts";
 import { toGemini } from "../src/providers/gemini.ts";
@@ -95,6 +95,11 @@ describe("Functional Tests", () => {
     const outcome = failure("timeout", "misbehave_briefly was aborted after its time limit of 400 ms");
     expect(await client.call("misbehave_briefly", { how: "hang" })).toEqual(outcome);
     expect(await client.call("misbehave_briefly", { how: "spin" })).toEqual(outcome);
+    // The aborted tool removes the file. A tool that is not aborted leaves it.
+    const held = server.folder.file("held");
+    writeFileSync(held, "");
+    expect(await client.call("hold_file_briefly")).toMatchObject({ error_type: "timeout" });
+    await expect.poll(() => existsSync(held), { interval: 5, timeout: 10_000 }).toBe(false);
   });
 
   it("Verify tool crash is caught and returns error (app stays alive)", async () => {

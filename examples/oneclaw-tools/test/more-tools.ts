@@ -61,23 +61,27 @@ const misbehave: Tool = {
   execute: ({ how }: { readonly how: string }) => FAULTS[how]?.(),
 };
 
+const holdFile: Tool = {
+  name: "hold_file",
+  description: "Keep a file until the call is aborted",
+  parameters: NO_ARGUMENTS,
+  permissions: [],
+  timeoutMs: 3_600_000,
+  async execute(_args: object, { settings, signal }: Context): Promise<void> {
+    writeFileSync(`${settings.folder}/held`, "");
+    // The signal of a slow thread may have been aborted already.
+    if (!signal.aborted) await once(signal, "abort");
+    await delay(20);
+    rmSync(`${settings.folder}/held`);
+  },
+};
+
 /** Tools that the tests need, and that are not for users. */
 export const tools: readonly Tool[] = [
   misbehave,
   { ...misbehave, name: "misbehave_briefly", timeoutMs: 400 },
-  {
-    name: "hold_file",
-    description: "Keep a file until the call is aborted",
-    parameters: NO_ARGUMENTS,
-    permissions: [],
-    timeoutMs: 3_600_000,
-    async execute(_args: object, { settings, signal }: Context): Promise<void> {
-      writeFileSync(`${settings.folder}/held`, "");
-      await once(signal, "abort");
-      await delay(20);
-      rmSync(`${settings.folder}/held`);
-    },
-  },
+  holdFile,
+  { ...holdFile, name: "hold_file_briefly", timeoutMs: 300 },
   {
     name: "get_location",
     description: "Get the location of the device",

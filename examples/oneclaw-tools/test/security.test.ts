@@ -82,7 +82,7 @@ describe("Security Tests", () => {
       denials += 1;
       return decide("Deny and don't ask again");
     });
-    const never = /^Permission INTERNET was denied by the user, who is not asked again. Enable it in the settings/;
+    const never = /^Permission INTERNET was denied by the user for all calls\. Enable it in the settings/;
     for (let round = 0; round < 2; round += 1) {
       expect(await other.call("http_request", call)).toMatchObject({
         error_type: "permission_denied",

@@ -1,11 +1,12 @@
 import { existsSync, readdirSync } from "node:fs";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive } from "../../../test/support/sidecar.ts";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { failure, type Tool } from "../src/tool.ts";
 import { Registry } from "../src/registry.ts";
-import { MORE, readResult, success, type ToolClient, ToolServer } from "./tool-server.ts";
+import { SERVER_WITH_MORE_TOOLS, readResult, success, type ToolClient, ToolServer } from "./tool-server.ts";
+
+const POLL = { interval: 5, timeout: 10_000 };
 
 describe("threads", () => {
   let server: ToolServer;
@@ -71,10 +72,10 @@ describe("threads", () => {
     const held = server.folder.file("held");
     const controller = new AbortController();
     const call = client.call("hold_file", {}, controller.signal).catch(() => "cancelled");
-    while (!existsSync(held)) await delay(5);
+    await expect.poll(() => existsSync(held), POLL).toBe(true);
     controller.abort();
     expect(await call).toBe("cancelled");
-    while (existsSync(held)) await delay(5);
+    await expect.poll(() => existsSync(held), POLL).toBe(false);
     expect(await client.call("get_current_time")).toMatchObject({ status: "success" });
   });
 
@@ -90,7 +91,7 @@ describe("threads", () => {
 
   it("a call beyond the limit gets a clear error", async () => {
     const controller = new AbortController();
-    await using direct = await DirectClient.connect([process.execPath, MORE], { ONECLAW_FOLDER: server.folder.path });
+    await using direct = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
     const call = async (how: string) => readResult(await direct.callTool({ name: "misbehave", arguments: { how } }, undefined, controller));
     const held = Array.from({ length: 32 }, () => call("hang").catch(() => "cancelled"));
     expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 32 calls are under way. Try again later"));
@@ -99,14 +100,14 @@ describe("threads", () => {
   });
 
   it("the server exits when stdin ends, even while tools are busy, which clean up", async () => {
-    const direct = await DirectClient.connect([process.execPath, MORE], { ONECLAW_FOLDER: server.folder.path });
+    const direct = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
     const { pid } = direct.transport as unknown as { pid: number };
     expect(readResult(await direct.callTool({ name: "get_current_time", arguments: {} }))).toMatchObject({ status: "success" });
     const calls = [
       direct.callTool({ name: "misbehave", arguments: { how: "spin" } }).catch(() => "closed"),
       direct.callTool({ name: "hold_file", arguments: {} }).catch(() => "closed"),
     ];
-    while (!existsSync(server.folder.file("held"))) await delay(5);
+    await expect.poll(() => existsSync(server.folder.file("held")), POLL).toBe(true);
     await direct.close();
     expect(await Promise.all(calls)).toEqual(["closed", "closed"]);
     expect(isAlive(pid)).toBe(false);
@@ -132,6 +133,13 @@ describe("the registry", () => {
 
   it.each(["readFile", "read-file", "_read", "read_", "read__file", "1read", "", "r".repeat(65)])("the name %j is rejected", (name) => {
     expect(() => new Registry().register({ ...tool, name })).toThrow("is not snake_case with at most 64 characters");
+  });
+
+  it("a tool without a time limit has the one of the document", () => {
+    const registry = new Registry();
+    const { timeoutMs: _timeoutMs, ...unlimited } = tool;
+    registry.register(unlimited);
+    expect(registry.all[0]?.timeoutMs).toBe(30_000);
   });
 
   it("a wrong schema, description or time limit is rejected", () => {

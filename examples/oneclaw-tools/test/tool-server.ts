@@ -10,7 +10,7 @@ import { TempDir } from "../../../test/support/temp-dir.ts";
 import type { ToolResult } from "../src/tool.ts";
 
 export const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-export const MORE = fileURLToPath(new URL("server-with-more-tools.ts", import.meta.url));
+export const SERVER_WITH_MORE_TOOLS = fileURLToPath(new URL("server-with-more-tools.ts", import.meta.url));
 
 type Arguments = Readonly<Record<string, unknown>>;
 type Answer = (question: Question) => object | Promise<object>;
@@ -30,7 +30,11 @@ export class ToolServer implements AsyncDisposable {
     [this.folder, this.sidecar] = [folder, sidecar];
   }
 
-  static async start(env: Readonly<Record<string, string>> = {}, entry = MORE, flags: readonly string[] = []): Promise<ToolServer> {
+  static async start(
+    env: Readonly<Record<string, string>> = {},
+    entry = SERVER_WITH_MORE_TOOLS,
+    flags: readonly string[] = [],
+  ): Promise<ToolServer> {
     const folder = await TempDir.create();
     const variables = { ONECLAW_FOLDER: folder.path, ...env };
     return new ToolServer(folder, await Sidecar.start({ command: [process.execPath, entry], env: variables, flags }));
@@ -80,7 +84,7 @@ export class RawServer implements AsyncDisposable {
   readonly #lines: AsyncIterator<string>;
 
   constructor(folder: string) {
-    this.process = spawn(process.execPath, [MORE], { env: { ONECLAW_FOLDER: folder } });
+    this.process = spawn(process.execPath, [SERVER_WITH_MORE_TOOLS], { env: { ONECLAW_FOLDER: folder } });
     this.exited = once(this.process, "exit");
     // Writes after its end.
     this.process.stdin.on("error", () => {});

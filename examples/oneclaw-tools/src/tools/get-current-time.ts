@@ -11,11 +11,7 @@ export const getCurrentTime: Tool = {
   parameters: {
     type: "object",
     properties: {
-      timezone: {
-        type: "string",
-        description: "Timezone identifier, such as America/New_York. Default: the timezone of the device",
-        maxLength: 100,
-      },
+      timezone: { type: "string", description: "Timezone identifier, such as Asia/Tokyo. Default: that of the device", maxLength: 100 },
       format: { type: "string", enum: ["ISO8601", "human_readable"], description: "Output format. Default: ISO8601" },
     },
     additionalProperties: false,
