@@ -1,10 +1,6 @@
 import { execa } from "execa";
-import pLimit, { type LimitFunction } from "p-limit";
 import { cleanLine } from "./text.ts";
 
-/** Processes of adb at a time. More commands than MAX_WAITING do not wait for one. */
-const MAX_PROCESSES = 8;
-const MAX_WAITING = 64;
 /** The binder of Android carries at most 1 MB of UTF-16. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** adb sends the length of a service in four hexadecimal digits, with the name of the service and of the terminal in it. */
@@ -15,16 +11,18 @@ export class DeviceError extends Error {}
 
 /** A command did not end as it should. */
 export class CommandError extends Error {
-  readonly code: "TIMEOUT" | "ANSWER_TOO_LARGE" | "INVALID_ARGS" | "BUSY" | "CANCELLED";
+  readonly code: "TIMEOUT" | "ANSWER_TOO_LARGE" | "INVALID_ARGS";
   constructor(code: CommandError["code"], message: string) {
     super(message);
     this.code = code;
   }
 }
 
-export interface RunOptions {
-  readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
+/** Returns a signal that aborts with a {@link CommandError} after the time, or with the other signal. */
+export function deadline(timeoutMs: number, other?: AbortSignal): AbortSignal {
+  const timeout = new AbortController();
+  setTimeout(() => timeout.abort(new CommandError("TIMEOUT", `There was no answer within ${timeoutMs} ms.`)), timeoutMs).unref();
+  return other === undefined ? timeout.signal : AbortSignal.any([timeout.signal, other]);
 }
 
 export type Words = readonly string[];
@@ -34,41 +32,52 @@ interface Output {
   readonly stderr: string;
 }
 
-/** Runs the `adb` client. The device is that of ANDROID_SERIAL, which adb reads itself. */
+/** Runs the `adb` client. The device is that of ANDROID_SERIAL, which adb reads itself. All methods reject with the reason of the signal. */
 export class Adb {
   readonly #path: string;
-  readonly #limit: LimitFunction = pLimit(MAX_PROCESSES);
+  readonly #running = new Set<number>();
 
   constructor(path: string) {
     this.#path = path;
   }
 
   /** Runs commands in the shell of the device, one after the other. @returns all their output. @throws {DeviceError} @throws {CommandError} */
-  async shell(commands: readonly Words[], options: RunOptions): Promise<string> {
-    const { stdout, stderr } = await this.#onDevice("shell", commands, options);
+  async shell(commands: readonly Words[], signal: AbortSignal): Promise<string> {
+    const { stdout, stderr } = await this.run(["shell", commandOf(commands)], signal);
     return `${stdout.toString()}\n${stderr}`;
   }
 
   /** Runs a command whose output is not text. */
-  async execOut(words: Words, options: RunOptions): Promise<Buffer> {
-    return (await this.#onDevice("exec-out", [words], options)).stdout;
+  async execOut(words: Words, signal: AbortSignal): Promise<Buffer> {
+    return (await this.run(["exec-out", commandOf([words])], signal)).stdout;
   }
 
   /** Runs adb itself. @throws {Error} with the code ENOENT if there is no adb. */
-  async run(args: Words, { timeoutMs, signal }: RunOptions): Promise<Output> {
-    const result = await execa(this.#path, args, {
+  async run(args: Words, signal: AbortSignal): Promise<Output> {
+    signal.throwIfAborted();
+    const child = execa(this.#path, args, {
       stdin: "ignore",
       encoding: "buffer",
       reject: false,
-      timeout: timeoutMs,
-      forceKillAfterDelay: 1000,
       maxBuffer: MAX_OUTPUT_BYTES,
       stripFinalNewline: false,
-      ...(signal === undefined ? {} : { cancelSignal: signal }),
+      // ADB may be a script with processes of its own. A group can be ended as a whole.
+      detached: true,
     });
-    if (result.isCanceled) throw new CommandError("CANCELLED", "The call was cancelled.");
-    if (result.timedOut) throw new CommandError("TIMEOUT", `There was no answer within ${timeoutMs} ms.`);
-    if (result.isMaxBuffer) throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${MAX_OUTPUT_BYTES} bytes.`);
+    const { pid = 0 } = child;
+    this.#running.add(pid);
+    void child.then(() => this.#running.delete(pid));
+    const aborted = Promise.withResolvers<never>();
+    const abort = (): void => {
+      killGroup(pid);
+      aborted.reject(signal.reason as Error);
+    };
+    signal.addEventListener("abort", abort, { once: true });
+    const result = await Promise.race([child, aborted.promise]).finally(() => signal.removeEventListener("abort", abort));
+    if (result.isMaxBuffer) {
+      killGroup(pid);
+      throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${MAX_OUTPUT_BYTES} bytes.`);
+    }
     if (result.code !== undefined) throw Object.assign(new Error(`adb does not run: ${result.code}`), { code: result.code });
     const stderr = Buffer.from(result.stderr).toString();
     // Commands of the device write to stderr too, but never begin with a line of adb.
@@ -78,14 +87,32 @@ export class Adb {
     return { stdout: Buffer.from(result.stdout), stderr };
   }
 
-  async #onDevice(mode: "shell" | "exec-out", commands: readonly Words[], options: RunOptions): Promise<Output> {
-    const command = commands.map((words) => words.map(quote).join(" ")).join("; ");
-    const bytes = Buffer.byteLength(command);
-    if (bytes > MAX_COMMAND_BYTES)
-      throw new CommandError("INVALID_ARGS", `The arguments make a command of ${bytes} bytes; adb accepts ${MAX_COMMAND_BYTES}.`);
-    if (this.#limit.pendingCount >= MAX_WAITING) throw new CommandError("BUSY", "Too many calls wait for the device.");
-    return this.#limit(() => this.run([mode, command], options));
+  /** Ends all processes. */
+  kill(): void {
+    for (const pid of this.#running) killGroup(pid);
   }
+}
+
+/** SIGKILL, since what hangs may ignore other signals. */
+function killGroup(pid: number): void {
+  try {
+    // 0 would be our own group.
+    if (pid > 1) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}
+
+/** @throws {CommandError} if adb cannot send so many. */
+export function checkBytes(bytes: number): void {
+  if (bytes > MAX_COMMAND_BYTES)
+    throw new CommandError("INVALID_ARGS", `The arguments make a command of ${bytes} bytes; adb accepts ${MAX_COMMAND_BYTES}.`);
+}
+
+function commandOf(commands: readonly Words[]): string {
+  const command = commands.map((words) => words.map(quote).join(" ")).join("; ");
+  checkBytes(Buffer.byteLength(command));
+  return command;
 }
 
 /** Quotes a word for the shell of the device, so that it stays one word whatever it has. */

@@ -20,13 +20,18 @@ export interface Element {
 /** Reads XML as it is compiled into apps. @throws {RangeError} if it is damaged. */
 export function readBinaryXml(xml: Buffer): Element[] {
   if (xml.length > MAX_DOCUMENT_BYTES) throw new RangeError("the compiled XML is too long");
-  if (xml.length < 8 || xml.readUInt16LE(0) !== CHUNK.document) throw new RangeError("there is no compiled XML");
+  if (xml.length < 8 || xml.readUInt16LE(0) !== CHUNK.document || xml.readUInt32LE(4) !== xml.length)
+    throw new RangeError("there is no compiled XML");
   let strings = (_index: number): string => "";
   let resourceIds: readonly number[] = [];
   const elements: Element[] = [];
   const open: number[] = [];
-  for (let at = xml.readUInt16LE(2); at < xml.length; at += xml.readUInt32LE(at + 4)) {
-    const chunk = xml.subarray(at, at + xml.readUInt32LE(at + 4));
+  let chunk = xml.subarray(0, xml.readUInt16LE(2));
+  for (let at = chunk.length; at < xml.length; at += chunk.length) {
+    const bytes = xml.readUInt32LE(at + 4);
+    // Android would read another document.
+    if (bytes < 8 || bytes % 4 !== 0 || at + bytes > xml.length) throw new RangeError("a chunk has a wrong length");
+    chunk = xml.subarray(at, at + bytes);
     const type = chunk.readUInt16LE(0);
     if (type === CHUNK.strings) strings = stringsOf(chunk);
     else if (type === CHUNK.resourceIds) resourceIds = numbersIn(chunk, 8, Math.floor(chunk.length / 4) - 2);

@@ -1,22 +1,24 @@
 import type { Tool } from "@modelcontextprotocol/server";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Adb } from "./adb.ts";
+import PQueue from "p-queue";
+import { type Adb, deadline } from "./adb.ts";
 import type { App } from "./device.ts";
-import { type Declaration, readManifest } from "./manifest.ts";
+import { readManifest } from "./manifest.ts";
 import type { Provider, Providers } from "./providers.ts";
-import { cleanLine, log } from "./text.ts";
+import { cleanLine, log, logFirst } from "./text.ts";
 import { parseJson, prefixesOf, readToolList, toolName, type ToolSpec } from "./tool-list.ts";
 
 const MAX_LIST_TIMEOUT_MS = 10_000;
 /** The first list waits at most this long for all apps. */
 const FIRST_LIST_MS = 5000;
-const RETRY_MS = 30_000;
+/** An app is not asked for its tools again within this time. */
+const RELOAD_MS = 10_000;
 const MAX_APPS = 24;
-/** One app cannot take all processes of adb. */
-const MAX_PROVIDERS_OF_APP = 4;
+/** Apps that are asked for their tools at a time. */
+const MAX_LOADS = 4;
 const KNOWN_VERSION = "1";
 
-/** A provider with its tools. They are empty until they are listed, and if they cannot be. */
+/** The provider of an app with its tools. */
 interface Source extends Provider {
   readonly label: string;
   readonly specs: readonly ToolSpec[];
@@ -24,9 +26,10 @@ interface Source extends Provider {
 
 interface Entry {
   readonly app: App;
-  sources: readonly Source[];
   readonly stop: AbortController;
   readonly startedAtMs: number;
+  /** Until the app has answered, and if it does not: what was known of it. */
+  source: Source | undefined;
   isFailed: boolean;
   loading: Promise<void>;
 }
@@ -45,6 +48,7 @@ export class Catalog {
   readonly #listTimeoutMs: number;
   readonly #onChange: () => void;
   readonly #entries = new Map<string, Entry>();
+  readonly #loads = new PQueue({ concurrency: MAX_LOADS });
   readonly #firstLook = Promise.withResolvers<void>();
   #offered: ReadonlyMap<string, Offered> = new Map();
   #published = "[]";
@@ -63,8 +67,7 @@ export class Catalog {
   /** Lists the tools, in the order of their names. Asks apps again that have failed. */
   async list(): Promise<Tool[]> {
     await this.#firstListed();
-    for (const { app, isFailed, startedAtMs } of this.#entries.values())
-      if (isFailed && performance.now() - startedAtMs > RETRY_MS) this.reload(app.packageName);
+    for (const { app, isFailed } of this.#entries.values()) if (isFailed) this.reload(app.packageName);
     return [...this.#offered.values()].map(({ tool }) => tool);
   }
 
@@ -78,7 +81,8 @@ export class Catalog {
       log(`${apps.length} apps have tools: only those of ${MAX_APPS} are listed`);
     const present = new Map(apps.slice(0, MAX_APPS).map((app) => [app.packageName, app]));
     for (const [name, { app, stop }] of this.#entries) {
-      if (present.get(name)?.path === app.path) continue;
+      const now = present.get(name);
+      if (now?.path === app.path && now.services.symmetricDifference(app.services).size === 0) continue;
       stop.abort();
       this.#entries.delete(name);
     }
@@ -93,76 +97,66 @@ export class Catalog {
     this.#providers.reset();
   }
 
-  /** Asks an app for its tools again. */
+  /** Asks an app for its tools again, unless it was asked a short time ago. */
   reload(packageName: string): void {
     const entry = this.#entries.get(packageName);
-    if (entry === undefined) return;
+    if (entry === undefined || performance.now() - entry.startedAtMs < RELOAD_MS) return;
     entry.stop.abort();
-    this.#load(entry.app, entry.sources);
+    this.#load(entry.app, entry.source);
   }
 
-  /** @param known what is offered until the app has answered. */
-  #load(app: App, known: readonly Source[] = []): void {
+  #load(app: App, known?: Source): void {
     const stop = new AbortController();
-    const entry: Entry = { app, sources: known, stop, startedAtMs: performance.now(), isFailed: false, loading: Promise.resolve() };
+    const { signal } = stop;
+    const entry: Entry = { app, source: known, stop, startedAtMs: performance.now(), isFailed: false, loading: Promise.resolve() };
     this.#entries.set(app.packageName, entry);
-    entry.loading = this.#sourcesOf(app, stop.signal)
+    entry.loading = this.#loads
+      .add(() => this.#sourceOf(app, deadline(this.#listTimeoutMs, signal)), { signal })
+      .then((source) => {
+        if (signal.aborted) return;
+        entry.source = source;
+        this.#publish();
+      })
       .catch((error: Error) => {
         entry.isFailed = true;
-        if (!stop.signal.aborted) log(`${app.packageName} has no tools: ${error.message}`);
-        return [];
-      })
-      .then((sources) => {
-        if (stop.signal.aborted) return;
-        entry.isFailed ||= sources.some(({ isFailed }) => isFailed);
-        entry.sources = sources;
-        this.#publish();
+        if (!signal.aborted) log(`${app.packageName} does not list its tools: ${error.message}`);
       });
   }
 
-  async #sourcesOf(app: App, signal: AbortSignal): Promise<(Source & { readonly isFailed: boolean })[]> {
-    const manifest = readManifest(
-      await this.#adb.execOut(["unzip", "-p", app.path, "AndroidManifest.xml"], { timeoutMs: this.#listTimeoutMs, signal }),
-    );
-    for (const { authority } of manifest.rejected) log(`${app.packageName} names an authority that is not its own: ${authority}`);
-    const declared = manifest.declarations.filter(({ service }) => app.services.has(service));
-    const sources = [...new Map(declared.map((each) => [each.authority, each])).values()];
-    if (sources.length > MAX_PROVIDERS_OF_APP) log(`${app.packageName} has ${sources.length} providers: ${MAX_PROVIDERS_OF_APP} are used`);
-    return Promise.all(sources.slice(0, MAX_PROVIDERS_OF_APP).map((each) => this.#sourceOf(app.packageName, manifest.label, each, signal)));
-  }
-
-  async #sourceOf(packageName: string, label: string | undefined, { authority, version }: Declaration, signal: AbortSignal) {
-    const provider = { packageName, authority };
-    const options = { timeoutMs: this.#listTimeoutMs, signal };
-    if (version !== KNOWN_VERSION)
-      log(`${packageName} has the protocol version ${version ?? "(none)"}: its tools are used as in version ${KNOWN_VERSION}`);
-    const answer = await this.#providers.call(provider, "list_tools", {}, options);
-    const name = label ?? (await this.#nameOf(provider, options)) ?? packageName.split(".").at(-1) ?? packageName;
-    try {
-      if (answer.status === "error") throw new Error(`${cleanLine(answer.code, 40)}: ${answer.message}`);
-      const { tools, problems } = readToolList(answer.data);
-      for (const problem of problems) log(`${packageName}: ${problem}`);
-      return { ...provider, label: name, specs: tools, isFailed: false };
-    } catch (error) {
-      if (!signal.aborted) log(`${authority} does not list its tools: ${(error as Error).message}`);
-      return { ...provider, label: name, specs: [], isFailed: true };
-    }
+  /** @returns undefined if the app has no provider. @throws {Error} if it cannot be asked. */
+  async #sourceOf({ packageName, path, services }: App, signal: AbortSignal): Promise<Source | undefined> {
+    const manifest = readManifest(await this.#adb.execOut(["unzip", "-p", path, "AndroidManifest.xml"], signal));
+    logFirst(manifest.rejected.map(({ authority }) => `${packageName} names an authority that is not its own: ${authority}`));
+    const [first, ...others] = manifest.declarations.filter(({ service }) => services.has(service));
+    logFirst(others.map(({ authority }) => `${packageName} has more than one provider, and only its first is used: not ${authority}`));
+    if (first === undefined) return undefined;
+    const provider = { packageName, authority: first.authority };
+    if (first.version !== KNOWN_VERSION)
+      log(`${packageName} has the protocol version ${first.version ?? "(none)"}: its tools are used as in version ${KNOWN_VERSION}`);
+    const answer = await this.#providers.ask(provider, "list_tools", signal);
+    if (answer.status === "error") throw new Error(`${cleanLine(answer.code, 40)}: ${answer.message}`);
+    const { tools, problems } = readToolList(answer.data);
+    logFirst(problems.map((problem) => `${packageName}: ${problem}`));
+    const label = manifest.label ?? (await this.#nameOf(provider, signal)) ?? packageName.split(".").at(-1) ?? packageName;
+    return { ...provider, label, specs: tools };
   }
 
   /** The label of most apps is a resource, which no command shows. Their provider may tell a name. */
-  async #nameOf(provider: Provider, options: { readonly timeoutMs: number; readonly signal: AbortSignal }): Promise<string | undefined> {
-    const answer = await this.#providers.call(provider, "get_provider_info", {}, options);
+  async #nameOf(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
+    const answer = await this.#providers.ask(provider, "get_provider_info", signal);
     const info = answer.status === "success" ? (parseJson(answer.data) as { provider_name?: unknown } | null | undefined) : undefined;
     return typeof info?.provider_name === "string" && info.provider_name.trim() !== "" ? info.provider_name : undefined;
   }
 
   #publish(): void {
-    const sources = [...this.#entries.values()].flatMap((entry) => entry.sources);
-    const prefixes = prefixesOf(new Map(sources.map(({ authority, label }) => [authority, label])));
+    const all = [...this.#entries.values()].flatMap(({ source }) => source ?? []);
+    // Android gives an authority to one package. If two seem to have it, a manifest was misread.
+    const sources = [...Map.groupBy(all, ({ authority }) => authority).values()].flatMap((each) => (each.length === 1 ? each : []));
+    const prefixes = prefixesOf(new Map(sources.map(({ packageName, label }) => [packageName, label])));
     const offered = new Map<string, Offered>();
     for (const provider of sources) {
       for (const spec of provider.specs) {
-        const name = toolName(prefixes.get(provider.authority) ?? "app", spec.name);
+        const name = toolName(prefixes.get(provider.packageName) ?? "app", spec.name);
         if (!offered.has(name)) offered.set(name, { provider, spec, tool: describe(name, provider, spec) });
       }
     }
@@ -170,7 +164,7 @@ export class Catalog {
     const published = JSON.stringify([...this.#offered.values()].map(({ tool }) => tool));
     if (published === this.#published) return;
     this.#published = published;
-    log(`${this.#offered.size} tools of ${new Set([...offered.values()].map(({ provider }) => provider.packageName)).size} apps`);
+    log(`${this.#offered.size} tools of ${sources.length} apps`);
     this.#onChange();
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Adb, DeviceError } from "./adb.ts";
+import { type Adb, CommandError, deadline, DeviceError } from "./adb.ts";
 import { fullClassName, PROVIDER_ACTION } from "./manifest.ts";
 import { cleanLine, log } from "./text.ts";
 
@@ -33,7 +33,6 @@ export class Device {
   readonly #connectTo: string | undefined;
   readonly #listener: DeviceListener;
   #lastProblem = "";
-  #wake = new AbortController();
 
   constructor(adb: Adb, options: { readonly refreshMs: number; readonly connectTo: string | undefined }, listener: DeviceListener) {
     this.#adb = adb;
@@ -41,16 +40,10 @@ export class Device {
     this.#listener = listener;
   }
 
-  /** Looks at the packages at once. */
-  refresh(): void {
-    this.#wake.abort();
-  }
-
   /** Runs until the signal aborts. */
   async watch(signal: AbortSignal): Promise<void> {
     await this.#connect(signal);
     while (!signal.aborted) {
-      this.#wake = new AbortController();
       try {
         this.#listener.onApps(await this.#scan(signal));
         if (this.#lastProblem !== "") log("the device is back");
@@ -59,36 +52,36 @@ export class Device {
         if (signal.aborted) return;
         await this.#onProblem(error as Error, signal);
       }
-      // The time passes, or something asks for a look.
-      await delay(this.#refreshMs, undefined, { signal: AbortSignal.any([signal, this.#wake.signal]) }).catch(() => undefined);
+      await delay(this.#refreshMs, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  async #onProblem({ message }: Error, signal: AbortSignal): Promise<void> {
-    this.#listener.onLost();
+  async #onProblem(error: Error, signal: AbortSignal): Promise<void> {
+    const { message } = error;
+    // A device that is slow is not lost.
+    if (!(error instanceof CommandError)) this.#listener.onLost();
     if (message !== this.#lastProblem) log(`the device is not available: ${message}${adviceFor(message)}`);
     this.#lastProblem = message;
     // adb keeps a broken connection as "offline", and does not replace it.
     if (this.#connectTo !== undefined && message.includes("offline"))
-      await this.#adb.run(["disconnect", this.#connectTo], { timeoutMs: CONNECT_TIMEOUT_MS, signal }).catch(() => undefined);
+      await this.#adb.run(["disconnect", this.#connectTo], deadline(CONNECT_TIMEOUT_MS, signal)).catch(() => undefined);
     await this.#connect(signal);
   }
 
   /** adb does not connect to the address in ANDROID_SERIAL by itself. */
   async #connect(signal: AbortSignal): Promise<void> {
     if (this.#connectTo === undefined) return;
-    const result = await this.#adb.run(["connect", this.#connectTo], { timeoutMs: CONNECT_TIMEOUT_MS, signal }).catch(() => undefined);
-    if (result?.stdout.toString().startsWith("connected to") === true) this.refresh();
+    await this.#adb.run(["connect", this.#connectTo], deadline(CONNECT_TIMEOUT_MS, signal)).catch(() => undefined);
   }
 
   /** @throws {Error} if the packages cannot be listed. */
   async #scan(signal: AbortSignal): Promise<App[]> {
-    const output = await this.#adb.shell(SCAN, { timeoutMs: SCAN_TIMEOUT_MS, signal });
+    const output = await this.#adb.shell(SCAN, deadline(SCAN_TIMEOUT_MS, signal));
     // Paths have equal signs, names have none.
     const paths = new Map<string, string>();
     for (const [, path = "", name = ""] of output.matchAll(/^package:(\/.+)=([\w.]+)\r?$/gm)) paths.set(name, path);
     if (paths.size === 0) throw new DeviceError(`it does not list its packages: ${cleanLine(output, 100) || "it may be starting"}`);
-    const components = output.matchAll(/^\s*([\w.]+)\/([\w.$]+)\r?$/gm);
+    const components = output.matchAll(/^[ \t]*([\w.]+)\/([\w.$]+)\r?$/gm);
     return [...Map.groupBy(components, ([, name = ""]) => name)].flatMap(([packageName, services]) => {
       const path = paths.get(packageName);
       const classes = new Set(services.map(([, , service = ""]) => fullClassName(packageName, service)));

@@ -2,7 +2,7 @@
 
 import { Server, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { Adb } from "./adb.ts";
+import { Adb, deadline } from "./adb.ts";
 import { Catalog } from "./catalog.ts";
 import { Device } from "./device.ts";
 import { Providers } from "./providers.ts";
@@ -22,6 +22,7 @@ const catalog = new Catalog(adb, providers, settings.callTimeoutMs, () => {
   for (const server of servers) void server.sendToolListChanged().catch(() => undefined);
 });
 const stop = new AbortController();
+process.once("exit", () => adb.kill());
 const ownsAdbServer = await startAdb();
 const device = new Device(adb, settings, catalog);
 // One process serves all clients, as the device is one. The sidecar translates for clients with sessions.
@@ -63,7 +64,7 @@ function settingsOrExit(): Settings {
 /** Starts the server of adb, unless one runs. @returns true if it is ours to end. */
 async function startAdb(): Promise<boolean> {
   try {
-    const { stdout, stderr } = await adb.run(["start-server"], { timeoutMs: START_TIMEOUT_MS });
+    const { stdout, stderr } = await adb.run(["start-server"], deadline(START_TIMEOUT_MS));
     return /started successfully/.test(stdout.toString() + stderr);
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
@@ -75,6 +76,6 @@ async function startAdb(): Promise<boolean> {
 async function end(): Promise<void> {
   if (stop.signal.aborted) return;
   stop.abort();
-  if (ownsAdbServer) await adb.run(["kill-server"], { timeoutMs: 2000 }).catch(() => undefined);
+  if (ownsAdbServer) await adb.run(["kill-server"], deadline(2000)).catch(() => undefined);
   process.exit();
 }

@@ -7,7 +7,6 @@ const VERSION = "com.clawseed.tools.version";
 const ATTRIBUTE = { label: 0x01010001, name: 0x01010003, authorities: 0x01010018, value: 0x01010024 } as const;
 /** Other characters would change the meaning of a URI. */
 const NAME = /^[\w.-]{1,200}$/;
-const APPLICATION = "manifest/application";
 
 /** A service that declares a tool provider (CETP §2.2). */
 export interface Declaration {
@@ -30,12 +29,14 @@ export interface Manifest {
 export function readManifest(xml: Buffer): Manifest {
   const elements = readBinaryXml(xml);
   const packageName = elements[0]?.attributes.get("package") ?? "";
+  // Android ignores further elements of this name.
+  const application = elements.findIndex(({ path, parent }) => path === "manifest/application" && parent === 0);
   // Two packages cannot have the same authority: Android does not install the second.
-  const providers = elements.filter(({ path }) => path === `${APPLICATION}/provider`);
+  const providers = elements.filter(({ path, parent }) => parent === application && path.endsWith("/provider"));
   const own = new Set(providers.flatMap((each) => each.attributes.get(ATTRIBUTE.authorities)?.split(";") ?? []));
   const children = Map.groupBy(elements, ({ parent }) => parent);
   const declared = elements.flatMap((element, index): Declaration[] => {
-    if (element.path !== `${APPLICATION}/service`) return [];
+    if (element.parent !== application || !element.path.endsWith("/service")) return [];
     const inside = children.get(index) ?? [];
     const data = inside.filter(({ path }) => path.endsWith("/meta-data"));
     const metaData = new Map(data.map((each) => [each.attributes.get(ATTRIBUTE.name), each.attributes.get(ATTRIBUTE.value)]));
@@ -47,7 +48,7 @@ export function readManifest(xml: Buffer): Manifest {
   return {
     declarations: declared.filter(isOwn),
     rejected: declared.filter((each) => !isOwn(each)),
-    label: elements.filter(({ path }) => path === APPLICATION).map((each) => each.attributes.get(ATTRIBUTE.label))[0],
+    label: elements[application]?.attributes.get(ATTRIBUTE.label),
   };
 }
 

@@ -1,28 +1,32 @@
 import { setTimeout as delay } from "node:timers/promises";
-import pLimit, { type LimitFunction } from "p-limit";
-import { type Adb, CommandError, DeviceError, type RunOptions } from "./adb.ts";
+import PQueue from "p-queue";
+import { type Adb, checkBytes, CommandError, deadline, DeviceError } from "./adb.ts";
 import { type Answer, readAnswer } from "./bundle.ts";
 import { log } from "./text.ts";
 
-/** Calls of one provider at a time, so that one that hangs leaves processes for others. */
+/** Calls of one app at a time, so that one that hangs leaves processes for others. */
 const MAX_CALLS = 2;
-/** More than these do not wait for one provider. */
+/** More calls than these do not wait for one app. */
 const MAX_WAITING = 16;
+const PROBE_TIMEOUT_MS = 10_000;
 /** An app that has been started creates its provider before it shows anything. */
 const START_MS = 500;
+/** An app that always needs it must not be in front all the time. */
+const OPEN_AGAIN_MS = 60_000;
 
 export interface Provider {
   readonly packageName: string;
   readonly authority: string;
 }
 
-export type Method = "list_tools" | "execute_tool" | "get_provider_info";
+type Extras = Readonly<Record<string, string>>;
 
 /** Calls content providers by `content call`, as ContentResolver.call() does within Android. */
 export class Providers {
   readonly #adb: Adb;
   readonly #canStartApps: boolean;
-  readonly #limits = new Map<string, LimitFunction>();
+  readonly #queues = new Map<string, PQueue>();
+  readonly #openedAtMs = new Map<string, number>();
   #escapesExtras: Promise<boolean> | undefined;
 
   constructor(adb: Adb, canStartApps: boolean) {
@@ -33,36 +37,39 @@ export class Providers {
   /** Forgets everything about the device, since the next one may be another. */
   reset(): void {
     this.#escapesExtras = undefined;
-    this.#limits.clear();
+    this.#queues.clear();
   }
 
-  /** Never throws: failures become answers too, with a code of their own. */
-  async call(provider: Provider, method: Method, extras: Readonly<Record<string, string>>, options: RunOptions): Promise<Answer> {
-    const limit = this.#limits.get(provider.authority) ?? pLimit(MAX_CALLS);
-    this.#limits.set(provider.authority, limit);
-    if (limit.pendingCount >= MAX_WAITING) return failure("BUSY", "Too many calls wait for this app.");
-    try {
-      return await limit(() => this.#callOrStart(provider, method, extras, options));
-    } catch (error) {
-      if (error instanceof CommandError) return failure(error.code, error.message);
-      if (error instanceof DeviceError) return failure("DEVICE_UNAVAILABLE", error.message);
-      return failure("INTERNAL_ERROR", (error as Error).message);
-    }
+  /** Calls a tool, after those of the app that wait. Never throws: failures become answers too, with a code of their own. */
+  async execute(provider: Provider, extras: Extras, signal: AbortSignal): Promise<Answer> {
+    const queue = this.#queues.get(provider.packageName) ?? new PQueue({ concurrency: MAX_CALLS });
+    this.#queues.set(provider.packageName, queue);
+    if (queue.size >= MAX_WAITING) return failure("BUSY", "Too many calls wait for this app.");
+    return answered(signal, () => {
+      checkBytes(Buffer.byteLength(Object.values(extras).join("")));
+      return queue.add(() => this.#callOrStart(provider, "execute_tool", extras, signal), { signal });
+    });
+  }
+
+  /** Asks for what an app has. It waits for no tool. */
+  async ask(provider: Provider, method: "list_tools" | "get_provider_info", signal: AbortSignal): Promise<Answer> {
+    return answered(signal, () => this.#callOrStart(provider, method, {}, signal));
   }
 
   /** Starts an activity of the package that belongs to this action. @returns false if there is none. */
-  async startActivity(packageName: string, action: string, options: RunOptions): Promise<boolean> {
-    const output = await this.#adb.shell([["am", "start", "-a", action, "-p", packageName]], options);
+  async startActivity(packageName: string, action: string, signal: AbortSignal): Promise<boolean> {
+    const output = await this.#adb.shell([["am", "start", "-a", action, "-p", packageName]], signal);
     return /^Starting: Intent/m.test(output) && !/^(?:Error|Exception|java\.)/m.test(output);
   }
 
   /** The fallback of CETP §3.3: calls again, which makes Android start the process, then opens the app. */
-  async #callOrStart(provider: Provider, method: Method, extras: Readonly<Record<string, string>>, options: RunOptions): Promise<Answer> {
-    const call = async (): Promise<Answer | undefined> => this.#callOnce(provider, method, await this.#words(extras, options), options);
+  async #callOrStart(provider: Provider, method: string, extras: Extras, signal: AbortSignal): Promise<Answer> {
+    const words = await this.#words(extras);
+    const call = (): Promise<Answer | undefined> => this.#callOnce(provider, method, words, signal);
     const answer = (await call()) ?? (await call());
     if (answer !== undefined) return answer;
-    if (this.#canStartApps && (await this.#openApp(provider.packageName, options))) {
-      await delay(START_MS, undefined, { signal: options.signal });
+    if (this.#canStartApps && (await this.#openApp(provider.packageName, signal))) {
+      await delay(START_MS, undefined, { signal });
       const afterStart = await call();
       if (afterStart !== undefined) return afterStart;
     }
@@ -70,31 +77,33 @@ export class Providers {
   }
 
   /** @returns undefined if the process of the provider does not start. */
-  async #callOnce({ authority }: Provider, method: Method, extras: readonly string[], options: RunOptions): Promise<Answer | undefined> {
-    const output = await this.#adb.shell([["content", "call", "--uri", `content://${authority}`, "--method", method, ...extras]], options);
+  async #callOnce({ authority }: Provider, method: string, extras: readonly string[], signal: AbortSignal): Promise<Answer | undefined> {
+    const output = await this.#adb.shell([["content", "call", "--uri", `content://${authority}`, "--method", method, ...extras]], signal);
     const answer = readAnswer(output);
     if (answer !== undefined) return answer;
     if (/^Result: null$/m.test(output)) return failure("TOOL_NOT_FOUND", `The app does not know ${method}.`);
     if (/^Result: /m.test(output)) return failure("INTERNAL_ERROR", "The answer of the app cannot be read.");
-    if (/Could not find provider|DeadObjectException/.test(output)) return undefined;
     const [exception = ""] = /^(?:java|android)\.[\w.]+(?:Exception|Error)\b.*$/m.exec(output) ?? [];
+    if (isNotFound(exception, authority) || exception.trim() === "android.os.DeadObjectException") return undefined;
     return failure(exception.includes("SecurityException") ? "PERMISSION_DENIED" : "INTERNAL_ERROR", exception || "There was no answer.");
   }
 
-  async #openApp(packageName: string, options: RunOptions): Promise<boolean> {
-    const resolved = await this.#adb.shell([["cmd", "package", "resolve-activity", "--brief", packageName]], options);
+  async #openApp(packageName: string, signal: AbortSignal): Promise<boolean> {
+    if (performance.now() - (this.#openedAtMs.get(packageName) ?? -Infinity) < OPEN_AGAIN_MS) return false;
+    const resolved = await this.#adb.shell([["cmd", "package", "resolve-activity", "--brief", packageName]], signal);
     const component = resolved.split("\n").find((line) => line.startsWith(`${packageName}/`));
     if (component === undefined) return false;
     log(`${packageName} is opened on the device, since its provider does not start`);
-    await this.#adb.shell([["am", "start", "-n", component.trim()]], options);
+    this.#openedAtMs.set(packageName, performance.now());
+    await this.#adb.shell([["am", "start", "-n", component.trim()]], signal);
     return true;
   }
 
   /** `content` splits a binding at its colons. Since Android 11, those of the value need a backslash; before, it would stay in the value. */
-  async #words(extras: Readonly<Record<string, string>>, options: RunOptions): Promise<string[]> {
+  async #words(extras: Extras): Promise<string[]> {
     const entries = Object.entries(extras);
     if (entries.length === 0) return [];
-    this.#escapesExtras ??= this.#findEscaping(options);
+    this.#escapesExtras ??= this.#findEscaping();
     // A failed attempt is not kept.
     const isEscaped = await this.#escapesExtras.catch((error: unknown) => {
       this.#escapesExtras = undefined;
@@ -104,12 +113,31 @@ export class Providers {
   }
 
   /** No provider has this authority, so nothing is called. */
-  async #findEscaping({ timeoutMs }: RunOptions): Promise<boolean> {
-    const words = ["content", "call", "--uri", "content://cetp-bridge.invalid", "--method", "none", "--extra", "key:s:a:b"];
-    return (await this.#adb.shell([words], { timeoutMs })).includes("Binding not well formed");
+  async #findEscaping(): Promise<boolean> {
+    const authority = "cetp-bridge.invalid";
+    const words = ["content", "call", "--uri", `content://${authority}`, "--method", "none", "--extra", "key:s:a:b"];
+    const output = await this.#adb.shell([words], deadline(PROBE_TIMEOUT_MS));
+    if (output.includes("Binding not well formed")) return true;
+    if (isNotFound(output, authority)) return false;
+    throw new Error("The command `content` of the device does not run.");
   }
 }
 
-export function failure(code: string, message: string): Answer {
+/** What Android says, not what an app may throw. */
+function isNotFound(output: string, authority: string): boolean {
+  return output.split(/\r?\n/).includes(`java.lang.IllegalStateException: Could not find provider: ${authority}`);
+}
+
+async function answered(signal: AbortSignal, call: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof CommandError) return failure(error.code, error.message);
+    if (error instanceof DeviceError) return failure("DEVICE_UNAVAILABLE", error.message);
+    return signal.aborted ? failure("CANCELLED", "The call was cancelled.") : failure("INTERNAL_ERROR", (error as Error).message);
+  }
+}
+
+function failure(code: string, message: string): Answer {
   return { status: "error", code, message };
 }

@@ -1,13 +1,25 @@
-/** Returns text of an app as one safe line: without control characters, invisible ones, and those that change the direction. */
+/** Characters that are not seen, that change the direction, or that end a line. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
+const UNSAFE_OR_SPACE = new RegExp(`(?:${UNSAFE.source}|\\s)+`, "gu");
+
+/** Returns true if a person sees all of the text. */
+export function isSafe(text: string): boolean {
+  return !UNSAFE.test(text);
+}
+
+/** Returns text of an app as one safe line. */
 export function cleanLine(text: string, maxLength: number): string {
-  const line = text
-    .toWellFormed()
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\s]+/gu, " ")
-    .trim();
+  const line = text.replaceAll(UNSAFE_OR_SPACE, " ").trim();
   return line.length > maxLength ? `${line.slice(0, maxLength - 1).toWellFormed()}…` : line;
 }
 
 /** Writes a line to stderr, which the sidecar logs. */
 export function log(text: string): void {
   process.stderr.write(`cetp-bridge: ${cleanLine(text, 500)}\n`);
+}
+
+/** Logs the first of several problems, since an app may have any number of them. */
+export function logFirst(problems: readonly string[]): void {
+  const [first, ...others] = problems;
+  if (first !== undefined) log(others.length === 0 ? first : `${first} (and ${others.length} more)`);
 }

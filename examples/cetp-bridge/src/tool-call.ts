@@ -9,6 +9,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { deadline } from "./adb.ts";
 import type { Answer } from "./bundle.ts";
 import type { Offered } from "./catalog.ts";
 import type { Provider, Providers } from "./providers.ts";
@@ -21,6 +22,8 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ACTION = /^[A-Za-z]\w*(?:\.\w+){1,20}$/;
 const ACTIVITY_TIMEOUT_MS = 10_000;
 const POLL_MS = 1000;
+/** Deeper values end JSON.stringify() with an error. */
+const MAX_DEPTH = 100;
 
 /** For each code of CETP §2.4, and for those of the bridge: what to do. */
 const ADVICE: Readonly<Record<string, string>> = {
@@ -60,13 +63,9 @@ export async function callTool(
 ): Promise<CallToolResult | InputRequiredResult> {
   const state = mcpReq.requestState<string>();
   const requestId = typeof state === "string" && UUID.test(state) ? state : randomUUID();
-  const execute = (): Promise<Answer> =>
-    options.providers.call(
-      provider,
-      "execute_tool",
-      { tool_name: spec.name, args: JSON.stringify(args), request_id: requestId },
-      { timeoutMs: options.timeoutMs, signal: mcpReq.signal },
-    );
+  if (!isShallow(args)) return failed({ status: "error", code: "INVALID_ARGS", message: "The arguments are nested too deeply." });
+  const extras = { tool_name: spec.name, args: JSON.stringify(args), request_id: requestId };
+  const execute = (): Promise<Answer> => options.providers.execute(provider, extras, deadline(options.timeoutMs, mcpReq.signal));
   const response = inputResponse(mcpReq.inputResponses, AUTHORIZE);
   const action = response.kind === "elicit" ? response.action : undefined;
   if (action === "decline" || action === "cancel")
@@ -107,8 +106,7 @@ async function authorized(
   signal: AbortSignal,
 ): Promise<Answer> {
   if (!isAction(first.intent)) return first;
-  const options = { timeoutMs: ACTIVITY_TIMEOUT_MS, signal };
-  if (!(await providers.startActivity(packageName, first.intent, options).catch(() => false))) return first;
+  if (!(await providers.startActivity(packageName, first.intent, deadline(ACTIVITY_TIMEOUT_MS, signal)).catch(() => false))) return first;
   const endMs = performance.now() + authWaitMs;
   for (;;) {
     const answer = await execute();
@@ -126,7 +124,12 @@ function succeeded(data: string): CallToolResult {
   const value = parseJson(data);
   const text = value === undefined ? data.replaceAll(/[^\P{C}\n\t]/gu, " ") : data;
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return { content: [{ type: "text", text }], ...(isObject ? { structuredContent: value } : {}) };
+  return { content: [{ type: "text", text }], ...(isObject && isShallow(value) ? { structuredContent: value } : {}) };
+}
+
+function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((each) => isShallow(each, levels - 1));
 }
 
 /** `CODE: message`, then the hint of the app, then what to do. */

@@ -1,21 +1,27 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { cleanLine } from "./text.ts";
+import { cleanLine, isSafe } from "./text.ts";
 
 const MAX_NAME_CHARACTERS = 64;
 const MAX_LABEL_CHARACTERS = 28;
 const MAX_DESCRIPTION_CHARACTERS = 1000;
-export const MAX_LIST_CHARACTERS = 128 * 1024;
+const MAX_LIST_BYTES = 64 * 1024;
 const MAX_TOOLS = 64;
 const MAX_DEPTH = 24;
 const LIKE_HASHED = /-[0-9a-f]{8}$/i;
 const UNSAFE_KEY = /^(?:__proto__|x-mcp-)/i;
+/** Strings of a schema that are texts for people. All others are compared with arguments. */
+const TEXT_KEY = /^(?:title|description|\$comment)$/;
 
 const List = z.object({ tools: z.array(z.unknown()).max(MAX_TOOLS) });
-// Android passes a tool's name as an argument, which cannot have every character.
-const Spec = z.object({ name: z.string().regex(/^[^\p{Cc}\p{Cf}]{1,128}$/u), description: z.string().catch(""), parameters: z.unknown() });
+const Spec = z.object({
+  name: z.string().min(1).max(128).refine(isSafe),
+  description: z.string().catch(""),
+  parameters: z.unknown().optional(),
+});
 /** What clients check. A single tool that breaks it would make them reject the whole list. */
 const Parameters = z.looseObject({
+  $schema: z.string().optional(),
   type: z.literal("object").default("object"),
   properties: z.record(z.string(), z.looseObject({})).optional(),
   required: z.array(z.string()).optional(),
@@ -29,18 +35,18 @@ export interface ToolSpec {
 
 /** Reads the data of `list_tools`. Each problem is for the log. @throws {Error} if there is no list. */
 export function readToolList(data: string): { readonly tools: readonly ToolSpec[]; readonly problems: readonly string[] } {
-  if (data.length > MAX_LIST_CHARACTERS) throw new Error(`the list has more than ${MAX_LIST_CHARACTERS} characters`);
+  if (Buffer.byteLength(data) > MAX_LIST_BYTES) throw new Error(`the list has more than ${MAX_LIST_BYTES} bytes`);
   const list = List.safeParse(parseJson(data));
   if (!list.success) throw new Error(`the list is not {"tools": […]} with at most ${MAX_TOOLS} tools`);
   const [tools, problems] = [new Map<string, ToolSpec>(), new Array<string>()];
   for (const [index, each] of list.data.tools.entries()) {
     const spec = Spec.safeParse(each);
     if (!spec.success) {
-      problems.push(`tool ${index + 1} is not listed: its name is not a text of 1 to 128 characters`);
+      problems.push(`tool ${index + 1} is not listed: its name is not a safe text of 1 to 128 characters`);
       continue;
     }
     const { name, description } = spec.data;
-    const parameters = Parameters.safeParse(cleaned(spec.data.parameters ?? {}, 0));
+    const parameters = Parameters.safeParse(safeSchema(spec.data.parameters ?? {}));
     if (!parameters.success) problems.push(`the parameters of ${name} are not the schema of an object: any are accepted`);
     if (tools.has(name)) problems.push(`there is another tool ${name}: the first is listed`);
     else
@@ -53,14 +59,16 @@ export function readToolList(data: string): { readonly tools: readonly ToolSpec[
   return { tools: [...tools.values()], problems };
 }
 
-/** Returns the same without control characters and keys with a meaning for MCP. @returns undefined if it is nested too deeply. */
-function cleaned(value: unknown, depth: number): unknown {
-  if (typeof value === "string") return cleanLine(value, MAX_DESCRIPTION_CHARACTERS);
+/** Returns the same without unsafe texts, keys with a meaning for MCP, and what is nested too deeply: these are undefined. */
+function safeSchema(value: unknown, key = "", depth = 0): unknown {
+  if (typeof value === "string")
+    return TEXT_KEY.test(key) ? cleanLine(value, MAX_DESCRIPTION_CHARACTERS) : isSafe(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return value;
   if (depth > MAX_DEPTH) return undefined;
-  if (Array.isArray(value)) return value.map((each) => cleaned(each, depth + 1));
-  const entries = Object.entries(value).filter(([key]) => !UNSAFE_KEY.test(key));
-  return Object.fromEntries(entries.map(([key, each]) => [cleanLine(key, 200), cleaned(each, depth + 1)]));
+  if (Array.isArray(value)) return value.map((each) => safeSchema(each, "", depth + 1)).filter((each) => each !== undefined);
+  const entries = Object.entries(value).filter(([name]) => isSafe(name) && !UNSAFE_KEY.test(name));
+  const safe = entries.map(([name, each]) => [name, safeSchema(each, name, depth + 1)] as const);
+  return Object.fromEntries(safe.filter(([, each]) => each !== undefined));
 }
 
 /** JSON.parse, with undefined for text that is not JSON. */
@@ -73,20 +81,20 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Returns a prefix for each app, by its authority: its label as far as names of tools can have it. Apps with the same label all get a hash
- * of their authority, so that none takes the place of another. No prefix has `__`: a name is split at its first one.
+ * Returns a prefix for each app, by its package: its label as far as names of tools can have it. Apps with the same label all get a hash
+ * of their package, so that none takes the place of another. No prefix has `__`: a name is split at its first one.
  */
 export function prefixesOf(labels: ReadonlyMap<string, string>): Map<string, string> {
-  const plain = [...labels].map(([authority, label]) => {
+  const plain = [...labels].map(([packageName, label]) => {
     const text = label.replaceAll(/[^A-Za-z0-9-]+/g, "_").slice(0, MAX_LABEL_CHARACTERS);
-    return [authority, text.replaceAll(/^_+|_+$/g, "") || "app"] as const;
+    return [packageName, text.replaceAll(/^_+|_+$/g, "") || "app"] as const;
   });
   const counts = Map.groupBy(plain, ([, prefix]) => prefix.toLowerCase());
   return new Map(
-    plain.map(([authority, prefix]) => {
+    plain.map(([packageName, prefix]) => {
       // A label may look like another app's prefix with its hash.
       const isShared = (counts.get(prefix.toLowerCase())?.length ?? 0) > 1 || LIKE_HASHED.test(prefix);
-      return [authority, isShared ? `${prefix}-${hashOf(authority)}` : prefix];
+      return [packageName, isShared ? `${prefix}-${hashOf(packageName)}` : prefix];
     }),
   );
 }

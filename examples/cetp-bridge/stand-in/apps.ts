@@ -97,6 +97,7 @@ const hostile: App = {
     if (method === "list_tools") {
       const plain = [
         "hang",
+        "deep",
         "flood",
         "imitate",
         "binary",
@@ -112,6 +113,12 @@ const hostile: App = {
           { name: "line\nbreak", description: "", parameters: {} },
           { name: "no_schema", parameters: "text" },
           { name: "bad_schema", parameters: { type: "object", properties: { a: true }, required: "a" } },
+          { name: "no_parameters" },
+          { name: "schema_uri", parameters: { type: "object", $schema: 5 } },
+          {
+            name: "hidden",
+            parameters: { type: "object", properties: { a: { enum: ["a  b ", "x\u200by"], "\u200bx-mcp-header": "Host" } } },
+          },
           { name: "header", parameters: { type: "object", properties: { a: { type: "string", "x-mcp-header": "Authorization" } } } },
           { name: "long".repeat(30), parameters: {} },
           "no tool",
@@ -121,6 +128,8 @@ const hostile: App = {
     switch (extras.get("tool_name") ?? "") {
       case "hang":
         return "hangs";
+      case "deep":
+        return { status: "success", data: `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}` };
       case "flood":
         return success("x".repeat(8_000_000));
       case "imitate":

@@ -3,9 +3,10 @@ import { assert, json, nat, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SEED } from "../../../test/support/seed.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
-import { Adb } from "../src/adb.ts";
+import { Adb, deadline } from "../src/adb.ts";
 import { readAnswer } from "../src/bundle.ts";
 import { readManifest } from "../src/manifest.ts";
+import { cleanLine } from "../src/text.ts";
 import { prefixesOf, readToolList, toolName } from "../src/tool-list.ts";
 import { Injection, splitCommands } from "../stand-in/shell.ts";
 
@@ -55,9 +56,9 @@ describe("Adb", () => {
     await chmod(folder.file("adb"), 0o755);
     const adb = new Adb(folder.file("adb"));
     const words = ["'; echo executed; '", "$(echo executed)", "`echo executed`", "a\n\nb", '"', "\\", "'", "''", "", "*", "~", "é😀", "-n"];
-    const output = await adb.shell([["printf", "[%s]", ...words]], { timeoutMs: 10_000 });
+    const output = await adb.shell([["printf", "[%s]", ...words]], deadline(10_000));
     expect(output).toBe(`${words.map((word) => `[${word}]`).join("")}\n`);
-    await expect(adb.shell([["printf", "a\0b"]], { timeoutMs: 10_000 })).rejects.toThrow("NUL");
+    await expect(adb.shell([["printf", "a\0b"]], deadline(10_000))).rejects.toThrow("NUL");
   });
 
   it("the shell of the stand-in reports each command that is not quoted", () => {
@@ -99,6 +100,12 @@ describe("names", () => {
     expect(new Set(names).size).toBe(5);
     expect(names.filter((name) => !/^App__[\w-]{1,59}$/.test(name))).toEqual([]);
     expect(names[1]).toBe("App__a_b");
+  });
+
+  it("invisible characters and half characters are in no name and no line", () => {
+    const tools = ["a\u{E0101}", "a\u3164", "a\uD800", "a"].map((name) => ({ name, description: `${name}b` }));
+    expect(readToolList(JSON.stringify({ tools })).tools).toEqual([{ name: "a", description: "ab", parameters: { type: "object" } }]);
+    expect(cleanLine("a\u{E0101}b\u3164c\uD800d", 100)).toBe("a b c d");
   });
 
   it.each(["", "{}", '{"tools":{}}', "[]", `{"tools":[${"1,".repeat(64)}1]}`, `"${"x".repeat(200_000)}"`])(

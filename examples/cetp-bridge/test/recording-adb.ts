@@ -2,11 +2,14 @@
 
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { readState, type Run } from "./recording.ts";
 
 const FLOOD_BYTES = 1024 * 1024;
+/** After this time, a run is taken for one that hangs, until it ends. */
+const HANG_MS = 1000;
 const args = process.argv.slice(2);
+const path = `${process.env["RECORDING_FOLDER"]}/${randomUUID()}.json`;
 const statePath = process.env["RECORDED_STATE"] ?? "";
 const state = readState(statePath);
 const child = spawn("adb", args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -15,11 +18,15 @@ for (const name of ["stdout", "stderr"] as const) {
   child[name].on("data", (chunk: Buffer) => {
     output[name] = Buffer.concat([output[name], chunk]);
     process[name].write(chunk);
+    if (output[name].length > FLOOD_BYTES) recordEnd("floods");
   });
-  process[name].on("error", () => end("floods"));
+  process[name].on("error", () => undefined);
 }
-process.once("SIGTERM", () => end(output.stdout.length > FLOOD_BYTES ? "floods" : "hangs"));
+// The bridge ends this program with SIGKILL.
+const timer = setTimeout(() => recordEnd("hangs"), HANG_MS);
 child.once("close", (exitCode) => {
+  clearTimeout(timer);
+  rmSync(path, { force: true });
   const after = readState(statePath);
   const isStart = args[0] === "shell" && args[1]?.startsWith("am start") === true;
   // If the test has changed the device meanwhile, it is not known which state was seen.
@@ -32,13 +39,10 @@ child.once("close", (exitCode) => {
   process.exitCode = exitCode ?? 1;
 });
 
-function end(how: "hangs" | "floods"): void {
-  child.removeAllListeners("close");
-  child.kill("SIGKILL");
-  record({ stdout: "", stderr: "", exitCode: 1, end: how });
-  process.exit(1);
+function recordEnd(end: "hangs" | "floods"): void {
+  record({ stdout: "", stderr: "", exitCode: 1, end });
 }
 
 function record(run: Omit<Run, "state" | "args">): void {
-  writeFileSync(`${process.env["RECORDING_FOLDER"]}/${randomUUID()}.json`, JSON.stringify({ state, args, ...run }));
+  writeFileSync(path, JSON.stringify({ state, args, ...run }));
 }

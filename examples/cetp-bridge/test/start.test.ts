@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { groupMembers } from "../../../test/support/sidecar.ts";
 import { MAIN } from "./bridge.ts";
+import { FakeAdb } from "./fake-adb.ts";
 import { RecordedPhone } from "./recorded-phone.ts";
 
 const PATH = process.env["PATH"] ?? "";
@@ -30,13 +31,11 @@ it("the bridge serves a client with a session without the sidecar", async () => 
 });
 
 it("the bridge and its adb end with stdin", async () => {
-  await using phone = await RecordedPhone.start(["weather", "hostile"]);
-  const server = spawn(process.execPath, [MAIN], { env: { PATH, ...phone.env }, stdio: ["pipe", "ignore", "pipe"], detached: true });
-  // The hostile app lets one adb hang.
-  await once(server.stderr, "data");
-  const pid = server.pid ?? 0;
-  await expect.poll(() => groupMembers(pid).length, { timeout: 20_000 }).toBeGreaterThan(1);
+  await using adb = await FakeAdb.create({ "shell*": "trap '' TERM; echo $$ >$F/pid; sleep 60; true" });
+  const server = spawn(process.execPath, [MAIN], { env: { PATH, ADB: adb.path }, stdio: ["pipe", "ignore", "ignore"] });
+  const members = async (): Promise<readonly unknown[]> => groupMembers(Number((await adb.read("pid")) || "-1"));
+  await expect.poll(members, { timeout: 20_000 }).toHaveLength(2);
   server.stdin.end();
   expect(await once(server, "exit")).toEqual([0, null]);
-  await expect.poll(() => groupMembers(pid), { timeout: 5000 }).toEqual([]);
+  await expect.poll(members, { timeout: 5000 }).toEqual([]);
 });
