@@ -56,10 +56,10 @@ export class Device {
     }
   }
 
-  async #onProblem(error: Error, signal: AbortSignal): Promise<void> {
-    const { message } = error;
+  async #onProblem(problem: Error, signal: AbortSignal): Promise<void> {
+    const { message } = problem;
     // A device that is slow is not lost.
-    if (!(error instanceof CommandError)) this.#listener.onLost();
+    if (!(problem instanceof CommandError)) this.#listener.onLost();
     if (message !== this.#lastProblem) log(`the device is not available: ${message}${adviceFor(message)}`);
     this.#lastProblem = message;
     // adb keeps a broken connection as "offline", and does not replace it.
