@@ -134,7 +134,7 @@ describe("Device", () => {
   });
 
   it("a hundred thousand empty lines do not keep the bridge busy", async () => {
-    const { adb } = await startFake({ "shell*": `yes '' | head -n 100000; ${PACKAGES}` });
+    const { adb } = await startFake({ "shell*": `${PACKAGES}; yes '' | head -n 100000` });
     const events = watch(adb, 60_000);
     const startMs = performance.now();
     await expect.poll(() => events).toEqual(["1 apps"]);
@@ -163,14 +163,17 @@ describe("Catalog", () => {
     pass(11_000);
     catalog.reload(APP.packageName);
     await expect.poll(() => log.join()).toContain("com.example.weather does not list its tools: INTERNAL_ERROR: There was no answer.");
+    catalog.onApps([APP]);
     expect(await names(catalog)).toEqual(["Weather_Co__get"]);
   });
 
   it("an app is asked again after some seconds, or when its services change", async () => {
-    const { catalog, pass, fake } = await startCatalog(TOOLS);
+    const { catalog, pass, fake, adb } = await startCatalog(TOOLS);
     await names(catalog);
     catalog.reload(APP.packageName);
     catalog.onApps([APP]);
+    for (let each = 0; each < 10; each++) await adb.run(["pause"], deadline(LIMIT_MS));
+    expect(await fake.count("list_tools")).toBe(1);
     pass(11_000);
     catalog.reload(APP.packageName);
     await expect.poll(() => fake.count("list_tools")).toBe(2);

@@ -31,7 +31,10 @@ it("the bridge serves a client with a session without the sidecar", async () => 
 });
 
 it("the bridge and its adb end with stdin", async () => {
-  await using adb = await FakeAdb.create({ "shell*": "trap '' TERM; echo $$ >$F/pid; sleep 60; true" });
+  await using adb = await FakeAdb.create({
+    "shell*": "echo com.example.a/.Service; echo package:/data/app/a/base.apk=com.example.a",
+    "exec-out*": "trap '' TERM; echo $$ >$F/pid; sleep 60; true",
+  });
   const server = spawn(process.execPath, [MAIN], { env: { PATH, ADB: adb.path }, stdio: ["pipe", "ignore", "ignore"] });
   const members = async (): Promise<readonly unknown[]> => groupMembers(Number((await adb.read("pid")) || "-1"));
   await expect.poll(members, { timeout: 20_000 }).toHaveLength(2);
