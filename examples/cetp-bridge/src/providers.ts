@@ -38,6 +38,7 @@ export class Providers {
   reset(): void {
     this.#escapesExtras = undefined;
     this.#queues.clear();
+    this.#openedAtMs.clear();
   }
 
   /** Calls a tool, after those of the app that wait. Never throws: failures become answers too, with a code of their own. */
@@ -94,8 +95,8 @@ export class Providers {
     const component = resolved.split("\n").find((line) => line.startsWith(`${packageName}/`));
     if (component === undefined) return false;
     log(`${packageName} is opened on the device, since its provider does not start`);
-    this.#openedAtMs.set(packageName, performance.now());
     await this.#adb.shell([["am", "start", "-n", component.trim()]], signal);
+    this.#openedAtMs.set(packageName, performance.now());
     return true;
   }
 

@@ -48,7 +48,7 @@ export function keyOf(state: RecordedState, args: readonly string[]): string {
   const installed = Object.entries(state.installed).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const ofNotes = [state.isNotesStarted, state.isNotesAuthorized];
   // What is installed does not depend on the rest.
-  const rest = [state.isPluggedIn, ...(/^(?:content|am) /.test(args[1] ?? "") ? ofNotes : [])];
+  const rest = [state.isPluggedIn, ...(/^(?:content|am) .*\.notes\b/.test(args[1] ?? "") ? ofNotes : [])];
   return JSON.stringify([installed, rest, args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"))]);
 }
 
