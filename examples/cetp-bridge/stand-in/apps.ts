@@ -129,7 +129,7 @@ const hostile: App = {
       case "hang":
         return "hangs";
       case "deep":
-        return { status: "success", data: `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}` };
+        return { status: "success", data: `{"a":${"[".repeat(12_000)}${"]".repeat(12_000)}}` };
       case "flood":
         return success("x".repeat(8_000_000));
       case "imitate":
