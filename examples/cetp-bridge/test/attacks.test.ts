@@ -133,12 +133,11 @@ describe("Device", () => {
     expect(events).toEqual(["1 apps"]);
   });
 
-  it("a hundred thousand empty lines do not keep the bridge busy", async () => {
-    const { adb } = await startFake({ "shell*": `${PACKAGES}; yes '' | head -n 100000` });
+  it("a million empty lines are read in linear time", async () => {
+    // In quadratic time, they take minutes.
+    const { adb } = await startFake({ "shell*": `${PACKAGES}; yes '' | head -n 1000000` });
     const events = watch(adb, 60_000);
-    const startMs = performance.now();
-    await expect.poll(() => events).toEqual(["1 apps"]);
-    expect(performance.now() - startMs).toBeLessThan(2500);
+    await expect.poll(() => events, { timeout: 45_000 }).toEqual(["1 apps"]);
   });
 });
 
