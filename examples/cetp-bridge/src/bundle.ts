@@ -1,3 +1,5 @@
+import { parseJson } from "./json.ts";
+
 /** The answer of a provider (CETP §2.3). */
 export type Answer =
   | { readonly status: "success"; readonly data: string }
@@ -13,7 +15,7 @@ export type Answer =
 const MAX_ATTEMPTS = 20;
 
 /**
- * Reads what `content call` prints: `Result: Bundle[{status=success, data={…}}]`, where no value is escaped. A value may thus look like
+ * Reads what `content call` prints: `Result: Bundle[{status=success, data={…}}]`. Values are not escaped. A value may thus look like
  * further entries. But a Bundle prints its keys in the order of their hashes, which is: error_message, resolution_hint, authorize_intent,
  * status, data, error_code. So texts for people come first in an error, never in a success, and the data, which are JSON, end a success.
  * @returns undefined if it has no Bundle.
@@ -22,8 +24,8 @@ export function readAnswer(output: string): Answer | undefined {
   const [, entries] = /^Result: Bundle\[\{(.*)\}\]\s*$/ms.exec(cutAfterBundle(output)) ?? [];
   if (entries === undefined) return undefined;
   if (/^error_message=|^status=error\b|(?:^|, )status=error, error_code=\w*$/.test(entries)) return readError(entries);
-  const [before, after] = halves(entries, /(?:^|, )status=success, data=/);
-  return after === undefined || before === undefined ? undefined : { status: "success", data: withoutFurtherEntries(after) };
+  const [, data] = /(?:^|, )status=success, data=(.*)$/s.exec(entries) ?? [];
+  return data === undefined ? undefined : { status: "success", data: withoutFurtherEntries(data) };
 }
 
 function readError(entries: string): Answer {
@@ -32,32 +34,17 @@ function readError(entries: string): Answer {
   const [inner] = halvesAtLast(texts, /(?:^|, )status=error/g);
   const [rest = "", intent] = halvesAtLast(inner ?? "", /(?:^|, )authorize_intent=/g);
   const [message = "", hint] = halvesAtLast(rest, /(?:^|, )resolution_hint=/g);
-  return {
-    status: "error",
-    code: /^\w+/.exec(code)?.[0] ?? "",
-    message: message.replace(/^error_message=/, ""),
-    hint,
-    intent,
-  };
+  return { status: "error", code: /^\w+/.exec(code)?.[0] ?? "", message: message.replace(/^error_message=/, ""), hint, intent };
 }
 
 /** Unknown entries may follow the data; consumers ignore them (CETP §2.5). */
 function withoutFurtherEntries(text: string): string {
   let end = text.length;
   for (let attempt = 0; attempt < MAX_ATTEMPTS && end > 0; attempt++) {
-    if (isJson(text.slice(0, end))) return text.slice(0, end);
+    if (parseJson(text.slice(0, end)) !== undefined) return text.slice(0, end);
     end = text.lastIndexOf(", ", end - 1);
   }
   return text;
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** With an adb or a device without separate streams, messages of the device follow. */
@@ -65,11 +52,6 @@ function cutAfterBundle(output: string): string {
   const end = output.lastIndexOf("}]");
   const start = output.search(/^Result: Bundle\[\{/m);
   return start === -1 || end < start ? "" : output.slice(start, end + 2);
-}
-
-function halves(text: string, at: RegExp): readonly [string?, string?] {
-  const match = at.exec(text);
-  return match === null ? [text] : [text.slice(0, match.index), text.slice(match.index + match[0].length)];
 }
 
 function halvesAtLast(text: string, at: RegExp): readonly [string?, string?] {

@@ -3,16 +3,19 @@ import { setTimeout as delay } from "node:timers/promises";
 import PQueue from "p-queue";
 import { type Adb, deadline } from "./adb.ts";
 import type { App } from "./device.ts";
+import { parseJson } from "./json.ts";
+import { log, logFirst } from "./log.ts";
 import { readManifest } from "./manifest.ts";
 import type { Provider, Providers } from "./providers.ts";
-import { cleanLine, log, logFirst } from "./text.ts";
-import { parseJson, prefixesOf, readToolList, toolName, type ToolSpec } from "./tool-list.ts";
+import { cleanLine } from "./text.ts";
+import { readToolList, type ToolSpec } from "./tool-list.ts";
+import { prefixesOf, toolName } from "./tool-names.ts";
 
 const MAX_LIST_TIMEOUT_MS = 10_000;
 /** The first list waits at most this long for all apps. */
-const FIRST_LIST_MS = 5000;
+const FIRST_LIST_TIMEOUT_MS = 5000;
 /** An app is not asked for its tools again within this time. */
-const RELOAD_MS = 10_000;
+const RELOAD_INTERVAL_MS = 10_000;
 const MAX_APPS = 24;
 /** Apps that are asked for their tools at a time. */
 const MAX_LOADS = 4;
@@ -35,7 +38,7 @@ interface Entry {
 }
 
 /** A tool as MCP clients see it, and its way to the app. */
-export interface Offered {
+export interface OfferedTool {
   readonly provider: Source;
   readonly spec: ToolSpec;
   readonly tool: Tool;
@@ -43,6 +46,8 @@ export interface Offered {
 
 /** The tools of all apps. It asks an app when it appears or is replaced, and again on request if that failed (CETP §3.3). */
 export class Catalog {
+  /** True until the first look at the device, and after it was lost. */
+  isLost = true;
   readonly #adb: Adb;
   readonly #providers: Providers;
   readonly #listTimeoutMs: number;
@@ -50,7 +55,7 @@ export class Catalog {
   readonly #entries = new Map<string, Entry>();
   readonly #loads = new PQueue({ concurrency: MAX_LOADS });
   readonly #firstLook = Promise.withResolvers<void>();
-  #offered: ReadonlyMap<string, Offered> = new Map();
+  #offered: ReadonlyMap<string, OfferedTool> = new Map();
   #published = "[]";
 
   constructor(adb: Adb, providers: Providers, callTimeoutMs: number, onChange: () => void) {
@@ -59,7 +64,7 @@ export class Catalog {
   }
 
   /** Finds a tool by the name that clients know. */
-  async find(name: string): Promise<Offered | undefined> {
+  async find(name: string): Promise<OfferedTool | undefined> {
     if (!this.#offered.has(name)) await this.#firstListed();
     return this.#offered.get(name);
   }
@@ -72,11 +77,12 @@ export class Catalog {
   }
 
   #firstListed(): Promise<unknown> {
-    return Promise.race([this.#firstLook.promise, delay(FIRST_LIST_MS, undefined, { ref: false })]);
+    return Promise.race([this.#firstLook.promise, delay(FIRST_LIST_TIMEOUT_MS, undefined, { ref: false })]);
   }
 
   /** Takes the apps of the device as they are now. */
   onApps(apps: readonly App[]): void {
+    this.isLost = false;
     if (apps.length > MAX_APPS && this.#entries.size < MAX_APPS)
       log(`${apps.length} apps have tools: only those of ${MAX_APPS} are listed`);
     const present = new Map(apps.slice(0, MAX_APPS).map((app) => [app.packageName, app]));
@@ -94,13 +100,14 @@ export class Catalog {
 
   onLost(): void {
     this.onApps([]);
+    this.isLost = true;
     this.#providers.reset();
   }
 
   /** Asks an app for its tools again, unless it was asked a short time ago. */
   reload(packageName: string): void {
     const entry = this.#entries.get(packageName);
-    if (entry === undefined || performance.now() - entry.startedAtMs < RELOAD_MS) return;
+    if (entry === undefined || performance.now() - entry.startedAtMs < RELOAD_INTERVAL_MS) return;
     entry.stop.abort();
     this.#load(entry.app, entry.source);
   }
@@ -153,7 +160,7 @@ export class Catalog {
     // Android gives an authority to one package. If two seem to have it, a manifest was misread.
     const sources = [...Map.groupBy(all, ({ authority }) => authority).values()].flatMap((each) => (each.length === 1 ? each : []));
     const prefixes = prefixesOf(new Map(sources.map(({ packageName, label }) => [packageName, label])));
-    const offered = new Map<string, Offered>();
+    const offered = new Map<string, OfferedTool>();
     for (const provider of sources) {
       for (const spec of provider.specs) {
         const name = toolName(prefixes.get(provider.packageName) ?? "app", spec.name);

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Adb, CommandError, deadline, DeviceError } from "./adb.ts";
+import { log } from "./log.ts";
 import { fullClassName, PROVIDER_ACTION } from "./manifest.ts";
-import { cleanLine, log } from "./text.ts";
+import { cleanLine } from "./text.ts";
 
 const SCAN_TIMEOUT_MS = 15_000;
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -35,9 +36,8 @@ export class Device {
   #lastProblem = "";
 
   constructor(adb: Adb, options: { readonly refreshMs: number; readonly connectTo: string | undefined }, listener: DeviceListener) {
-    this.#adb = adb;
+    [this.#adb, this.#listener] = [adb, listener];
     [this.#refreshMs, this.#connectTo] = [options.refreshMs, options.connectTo];
-    this.#listener = listener;
   }
 
   /** Runs until the signal aborts. */

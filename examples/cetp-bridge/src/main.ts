@@ -7,8 +7,8 @@ import { Catalog } from "./catalog.ts";
 import { Device } from "./device.ts";
 import { Providers } from "./providers.ts";
 import { readSettings, type Settings } from "./settings.ts";
-import { log } from "./text.ts";
-import { callTool } from "./tool-call.ts";
+import { log } from "./log.ts";
+import { callTool, notListed } from "./tool-call.ts";
 
 const START_TIMEOUT_MS = 15_000;
 const INSTRUCTIONS =
@@ -40,6 +40,7 @@ function createServer(): Server {
   server.setRequestHandler("tools/list", async () => ({ tools: await catalog.list() }));
   server.setRequestHandler("tools/call", async ({ params: { name, arguments: args = {} } }, context) => {
     const offered = await catalog.find(name);
+    if (offered === undefined && name.includes("__")) return notListed(catalog.isLost);
     if (offered === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
     return callTool(offered, args, context, {
       providers,

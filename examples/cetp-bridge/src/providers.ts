@@ -2,17 +2,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import PQueue from "p-queue";
 import { type Adb, checkBytes, CommandError, deadline, DeviceError } from "./adb.ts";
 import { type Answer, readAnswer } from "./bundle.ts";
-import { log } from "./text.ts";
+import { log } from "./log.ts";
 
 /** Calls of one app at a time, so that one that hangs leaves processes for others. */
 const MAX_CALLS = 2;
 /** More calls than these do not wait for one app. */
-const MAX_WAITING = 16;
+const MAX_QUEUED_CALLS = 16;
 const PROBE_TIMEOUT_MS = 10_000;
 /** An app that has been started creates its provider before it shows anything. */
-const START_MS = 500;
+const START_DELAY_MS = 500;
 /** An app that always needs it must not be in front all the time. */
-const OPEN_AGAIN_MS = 60_000;
+const OPEN_INTERVAL_MS = 60_000;
 
 export interface Provider {
   readonly packageName: string;
@@ -30,8 +30,7 @@ export class Providers {
   #escapesExtras: Promise<boolean> | undefined;
 
   constructor(adb: Adb, canStartApps: boolean) {
-    this.#adb = adb;
-    this.#canStartApps = canStartApps;
+    [this.#adb, this.#canStartApps] = [adb, canStartApps];
   }
 
   /** Forgets everything about the device, since the next one may be another. */
@@ -45,7 +44,7 @@ export class Providers {
   async execute(provider: Provider, extras: Extras, signal: AbortSignal): Promise<Answer> {
     const queue = this.#queues.get(provider.packageName) ?? new PQueue({ concurrency: MAX_CALLS });
     this.#queues.set(provider.packageName, queue);
-    if (queue.size >= MAX_WAITING) return failure("BUSY", "Too many calls wait for this app.");
+    if (queue.size >= MAX_QUEUED_CALLS) return failure("BUSY", "Too many calls wait for this app.");
     return answered(signal, () => {
       checkBytes(Buffer.byteLength(Object.values(extras).join("")));
       return queue.add(() => this.#callOrStart(provider, "execute_tool", extras, signal), { signal });
@@ -70,7 +69,7 @@ export class Providers {
     const answer = (await call()) ?? (await call());
     if (answer !== undefined) return answer;
     if (this.#canStartApps && (await this.#openApp(provider.packageName, signal))) {
-      await delay(START_MS, undefined, { signal });
+      await delay(START_DELAY_MS, undefined, { signal });
       const afterStart = await call();
       if (afterStart !== undefined) return afterStart;
     }
@@ -90,7 +89,7 @@ export class Providers {
   }
 
   async #openApp(packageName: string, signal: AbortSignal): Promise<boolean> {
-    if (performance.now() - (this.#openedAtMs.get(packageName) ?? -Infinity) < OPEN_AGAIN_MS) return false;
+    if (performance.now() - (this.#openedAtMs.get(packageName) ?? -Infinity) < OPEN_INTERVAL_MS) return false;
     const resolved = await this.#adb.shell([["cmd", "package", "resolve-activity", "--brief", packageName]], signal);
     const component = resolved.split("\n").find((line) => line.startsWith(`${packageName}/`));
     if (component === undefined) return false;
@@ -124,7 +123,7 @@ export class Providers {
   }
 }
 
-/** What Android says, not what an app may throw. */
+/** True for the text of Android, not for that of an exception of an app. */
 function isNotFound(output: string, authority: string): boolean {
   return output.split(/\r?\n/).includes(`java.lang.IllegalStateException: Could not find provider: ${authority}`);
 }

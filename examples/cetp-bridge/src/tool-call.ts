@@ -11,10 +11,10 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { deadline } from "./adb.ts";
 import type { Answer } from "./bundle.ts";
-import type { Offered } from "./catalog.ts";
+import type { OfferedTool } from "./catalog.ts";
+import { parseJson } from "./json.ts";
 import type { Provider, Providers } from "./providers.ts";
 import { cleanLine } from "./text.ts";
-import { parseJson } from "./tool-list.ts";
 
 const AUTHORIZE = "authorize";
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -25,11 +25,11 @@ const POLL_MS = 1000;
 /** Deeper values end JSON.stringify() with an error. */
 const MAX_DEPTH = 100;
 
-/** For each code of CETP §2.4, and for those of the bridge: what to do. */
+/** Advice for each code of CETP §2.4 and of the bridge. */
 const ADVICE: Readonly<Record<string, string>> = {
   AUTH_REQUIRED: "The user must authorize in the app. Call the tool again after that.",
   PERMISSION_DENIED: "The app does not allow this. Do not call the tool again until the user has changed that in the app or on the device.",
-  TOOL_NOT_FOUND: "The app no longer has this tool. List the tools again.",
+  TOOL_NOT_FOUND: "List the tools again.",
   INVALID_ARGS: "Correct the arguments by the tool's schema, then call it again.",
   RATE_LIMITED: "Wait before the next call of a tool of this app.",
   INTERNAL_ERROR: "The app has failed. Another call may succeed.",
@@ -56,7 +56,7 @@ export interface CallOptions {
 
 /** Calls a tool. An app that needs an authorization has the user asked, and is then called again with the same request_id. */
 export async function callTool(
-  { provider, spec }: Offered,
+  { provider, spec }: OfferedTool,
   args: Arguments,
   { mcpReq }: ServerContext,
   options: CallOptions,
@@ -82,6 +82,12 @@ export async function callTool(
   if (answer.status === "success") return succeeded(answer.data);
   if (answer.code === "TOOL_NOT_FOUND") options.reload(provider.packageName);
   return failed(answer);
+}
+
+/** The result for a name with a prefix that is not listed: its app or the device may have gone since the client listed it. */
+export function notListed(isDeviceLost: boolean): CallToolResult {
+  if (isDeviceLost) return failed({ status: "error", code: "DEVICE_UNAVAILABLE", message: "The device is not connected." });
+  return failed({ status: "error", code: "TOOL_NOT_FOUND", message: "No app has this tool now." });
 }
 
 function isUnauthorized(answer: Answer): answer is Failure {
@@ -132,7 +138,7 @@ function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   return levels > 0 && Object.values(value).every((each) => isShallow(each, levels - 1));
 }
 
-/** `CODE: message`, then the hint of the app, then what to do. */
+/** `CODE: message`, then the hint of the app, then the advice. */
 function failed({ code, message, hint }: Failure): CallToolResult {
   const isKnown = Object.hasOwn(ADVICE, code);
   const shown = isKnown ? code : "INTERNAL_ERROR";

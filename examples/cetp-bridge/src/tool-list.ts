@@ -1,14 +1,11 @@
-import { createHash } from "node:crypto";
 import { z } from "zod";
+import { parseJson } from "./json.ts";
 import { cleanLine, isSafe } from "./text.ts";
 
-const MAX_NAME_CHARACTERS = 64;
-const MAX_LABEL_CHARACTERS = 28;
 const MAX_DESCRIPTION_CHARACTERS = 1000;
 const MAX_LIST_BYTES = 64 * 1024;
 const MAX_TOOLS = 64;
 const MAX_DEPTH = 24;
-const LIKE_HASHED = /-[0-9a-f]{8}$/i;
 const UNSAFE_KEY = /^(?:__proto__|x-mcp-)/i;
 /** Strings of a schema that are texts for people. All others are compared with arguments. */
 const TEXT_KEY = /^(?:title|description|\$comment)$/;
@@ -19,7 +16,7 @@ const Spec = z.object({
   description: z.string().catch(""),
   parameters: z.unknown().optional(),
 });
-/** What clients check. A single tool that breaks it would make them reject the whole list. */
+/** The checks of clients. A single tool that breaks it would make them reject the whole list. */
 const Parameters = z.looseObject({
   $schema: z.string().optional(),
   type: z.literal("object").default("object"),
@@ -69,44 +66,4 @@ function safeSchema(value: unknown, key = "", depth = 0): unknown {
   const entries = Object.entries(value).filter(([name]) => isSafe(name) && !UNSAFE_KEY.test(name));
   const safe = entries.map(([name, each]) => [name, safeSchema(each, name, depth + 1)] as const);
   return Object.fromEntries(safe.filter(([, each]) => each !== undefined));
-}
-
-/** JSON.parse, with undefined for text that is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Returns a prefix for each app, by its package: its label as far as names of tools can have it. Apps with the same label all get a hash
- * of their package, so that none takes the place of another. No prefix has `__`: a name is split at its first one.
- */
-export function prefixesOf(labels: ReadonlyMap<string, string>): Map<string, string> {
-  const plain = [...labels].map(([packageName, label]) => {
-    const text = label.replaceAll(/[^A-Za-z0-9-]+/g, "_").slice(0, MAX_LABEL_CHARACTERS);
-    return [packageName, text.replaceAll(/^_+|_+$/g, "") || "app"] as const;
-  });
-  const counts = Map.groupBy(plain, ([, prefix]) => prefix.toLowerCase());
-  return new Map(
-    plain.map(([packageName, prefix]) => {
-      // A label may look like another app's prefix with its hash.
-      const isShared = (counts.get(prefix.toLowerCase())?.length ?? 0) > 1 || LIKE_HASHED.test(prefix);
-      return [packageName, isShared ? `${prefix}-${hashOf(packageName)}` : prefix];
-    }),
-  );
-}
-
-/** `prefix__tool`. A tool's name that does not fit ends with a hash of itself. */
-export function toolName(prefix: string, name: string): string {
-  const plain = `${prefix}__${name.replaceAll(/[^A-Za-z0-9_-]/g, "_")}`;
-  if (plain.length <= MAX_NAME_CHARACTERS && plain.endsWith(`__${name}`)) return plain;
-  const hash = hashOf(name);
-  return `${plain.slice(0, MAX_NAME_CHARACTERS - hash.length - 1)}_${hash}`;
-}
-
-function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }

@@ -6,12 +6,11 @@ const COMMAND = { CNXN: 0x4e584e43, OPEN: 0x4e45504f, OKAY: 0x59414b4f, WRTE: 0x
 const HEADER_BYTES = 24;
 const MAX_DATA_BYTES = 1024 * 1024;
 const VERSION = 0x01000001;
-const OLD_VERSION = 0x01000000;
 const STDOUT = 1;
 const STDERR = 2;
 const EXIT = 3;
 
-/** What a command writes. `hangs`: it never ends. */
+/** The output of a command. `hangs`: it never ends. */
 export interface Output {
   readonly stdout?: string | Buffer;
   readonly stderr?: string;
@@ -30,13 +29,11 @@ interface Stream {
 /** A device as the adb server sees it over TCP. It accepts every computer, and has the services `shell`, `shell,v2` and `exec`. */
 export class AdbDevice {
   readonly #shell: Shell;
-  readonly #isOld: boolean;
   readonly #sockets = new Set<Socket>();
   readonly #server: Server;
 
-  /** @param isOld as before Android 7: no shell_v2, so neither exit codes nor a stream for errors, and checksums. */
-  constructor(shell: Shell, isOld = false) {
-    [this.#shell, this.#isOld] = [shell, isOld];
+  constructor(shell: Shell) {
+    this.#shell = shell;
     this.#server = createServer((socket) => void this.#serve(socket).catch(() => socket.destroy()));
   }
 
@@ -74,9 +71,8 @@ export class AdbDevice {
     const [command, hostId, deviceId] = [message.readUInt32LE(0), message.readUInt32LE(4), message.readUInt32LE(8)];
     const data = message.subarray(HEADER_BYTES);
     if (command === COMMAND.CNXN) {
-      const features = this.#isOld ? "" : "features=shell_v2,cmd";
-      const banner = `device::ro.product.name=stand_in;ro.product.model=Stand-in;ro.product.device=stand_in;${features}`;
-      send(socket, COMMAND.CNXN, this.#isOld ? OLD_VERSION : VERSION, MAX_DATA_BYTES, Buffer.from(banner));
+      const banner = "device::ro.product.name=stand_in;ro.product.model=Stand-in;ro.product.device=stand_in;features=shell_v2,cmd";
+      send(socket, COMMAND.CNXN, VERSION, MAX_DATA_BYTES, Buffer.from(banner));
     } else if (command === COMMAND.OPEN) {
       const id = streams.size + 1;
       streams.set(id, { hostId, taken: Promise.withResolvers() });
@@ -114,9 +110,7 @@ function packet(kind: number, text: string | Buffer): Buffer {
 
 function send(socket: Socket, command: number, one: number, two: number, data: Buffer = Buffer.alloc(0)): void {
   const head = Buffer.alloc(HEADER_BYTES);
-  // The checksum is the sum of the bytes. Newer versions ignore it.
-  const checksum = data.reduce((sum, byte) => sum + byte, 0);
-  for (const [index, value] of [command, one, two, data.length, checksum, ~command >>> 0].entries())
-    head.writeUInt32LE(value >>> 0, 4 * index);
+  // This version of the protocol has no checksum.
+  for (const [index, value] of [command, one, two, data.length, 0, ~command >>> 0].entries()) head.writeUInt32LE(value >>> 0, 4 * index);
   if (socket.writable) socket.write(Buffer.concat([head, data]));
 }

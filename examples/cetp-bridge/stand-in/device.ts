@@ -1,5 +1,5 @@
 import type { Output } from "./adb-protocol.ts";
-import { type Answer, type App, APPS, type DeviceState } from "./apps.ts";
+import { type Answer, type App, APPS, type DeviceState, FIRST_STATE } from "./apps.ts";
 import { Injection, splitCommands, type Words } from "./shell.ts";
 
 const NOT_FOUND = 127;
@@ -8,6 +8,7 @@ const NOT_FOUND = 127;
 export class StandIn {
   /** What the shell was made to do besides the commands that it knows. It stays empty. */
   readonly injections: string[] = [];
+  /** All commands that were run. */
   readonly commands: Words[] = [];
   state: DeviceState;
   readonly #isOld: boolean;
@@ -15,7 +16,7 @@ export class StandIn {
   /** @param isOld bindings of `content` as before Android 11, without escapes. */
   constructor(apps: readonly string[], isOld = false) {
     this.#isOld = isOld;
-    this.state = { installed: Object.fromEntries(apps.map((name) => [name, 1])), isNotesStarted: false, isNotesAuthorized: false };
+    this.state = { installed: Object.fromEntries(apps.map((name) => [name, 1])), ...FIRST_STATE };
   }
 
   /** Runs a line of the shell, as `adb shell` sends it. */

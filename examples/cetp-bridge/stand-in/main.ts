@@ -1,8 +1,10 @@
 // A stand-in for an Android device with apps that have tools: `adb connect HOST:PORT` finds it.
-// main.ts [--host HOST] [--port PORT] [--apps weather,notes,hostile] [--old]
+// main.ts [--host HOST] [--port PORT] [--apps weather,notes,locked,hostile] [--old]
+// --old: as before Android 11, `content` has no escapes.
 
 import { parseArgs } from "node:util";
 import { AdbDevice } from "./adb-protocol.ts";
+import { APPS } from "./apps.ts";
 import { StandIn } from "./device.ts";
 
 try {
@@ -14,8 +16,10 @@ try {
       old: { type: "boolean", default: false },
     },
   });
+  const unknown = values.apps.split(",").find((name) => !Object.hasOwn(APPS, name));
+  if (unknown !== undefined) throw new Error(`there is no app ${unknown}: --apps takes ${Object.keys(APPS).join(",")}`);
   const standIn = new StandIn(values.apps.split(","), values.old);
-  const device = new AdbDevice((line) => standIn.run(line), values.old);
+  const device = new AdbDevice((line) => standIn.run(line));
   const port = await device.listen(Number(values.port), values.host);
   process.stderr.write(`stand-in: a device with the apps ${values.apps} at ${values.host}:${port}\n`);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void device.close().then(() => process.exit()));

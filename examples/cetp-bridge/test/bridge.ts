@@ -85,7 +85,7 @@ export class Bridge implements AsyncDisposable {
   }
 }
 
-export function resultOf(result: {
+function resultOf(result: {
   readonly content: readonly object[];
   readonly isError?: boolean | undefined;
   readonly structuredContent?: unknown;

@@ -7,7 +7,8 @@ import { Adb, deadline } from "../src/adb.ts";
 import { readAnswer } from "../src/bundle.ts";
 import { readManifest } from "../src/manifest.ts";
 import { cleanLine } from "../src/text.ts";
-import { prefixesOf, readToolList, toolName } from "../src/tool-list.ts";
+import { readToolList } from "../src/tool-list.ts";
+import { prefixesOf, toolName } from "../src/tool-names.ts";
 import { Injection, splitCommands } from "../stand-in/shell.ts";
 
 const MANIFEST = new URL("../stand-in/apps/hostile.axml", import.meta.url);

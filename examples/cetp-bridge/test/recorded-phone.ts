@@ -1,8 +1,8 @@
-import { chmod, writeFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { TempDir } from "../../../test/support/temp-dir.ts";
-import type { DeviceState } from "../stand-in/apps.ts";
-import { FIRST_STATE, type Phone } from "./phone.ts";
+import { type DeviceState, FIRST_STATE } from "../stand-in/apps.ts";
+import type { Phone } from "./phone.ts";
 import { readState, type RecordedState, writeState } from "./recording.ts";
 
 const RECORDED_ADB = fileURLToPath(new URL("recorded-adb.ts", import.meta.url));
@@ -32,6 +32,10 @@ export class RecordedPhone implements Phone {
     return Promise.resolve();
   }
 
+  async commands(): Promise<readonly string[]> {
+    return (await this.#lines("commands")).filter((line) => line.startsWith("shell "));
+  }
+
   async unplug(): Promise<void> {
     this.#write({ ...this.#read(), isPluggedIn: false });
     return Promise.resolve();
@@ -43,7 +47,14 @@ export class RecordedPhone implements Phone {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const unrecorded = await this.#lines("unrecorded");
     await this.#folder[Symbol.asyncDispose]();
+    if (unrecorded.length > 0) throw new Error(`run "npm run record" for these commands of adb:\n${unrecorded.join("\n")}`);
+  }
+
+  async #lines(name: string): Promise<readonly string[]> {
+    const text = await readFile(this.#folder.file(name), "utf8").catch(() => "");
+    return text.split("\n").filter((line) => line !== "");
   }
 
   #read(): RecordedState {

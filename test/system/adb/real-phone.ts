@@ -18,7 +18,7 @@ const POLL_MS = 20;
 const SCAN = ["list packages"];
 
 export interface RealPhoneOptions {
-  /** A device as before Android 7: without shell_v2, and with a `content` that has no escapes. */
+  /** A device as before Android 11, whose `content` has no escapes. */
   readonly isOld?: boolean;
   /** Records all runs of adb. */
   readonly isRecorded?: boolean;
@@ -30,13 +30,12 @@ export class RealPhone implements Phone {
   readonly standIn: StandIn;
   readonly port: number;
   readonly #folder: TempDir;
-  readonly #isOld: boolean;
   #device: AdbDevice | undefined;
   #isWatched = false;
   #saved: RecordedState | undefined;
 
-  private constructor(folder: TempDir, standIn: StandIn, port: number, env: Readonly<Record<string, string>>, isOld: boolean) {
-    [this.#folder, this.standIn, this.port, this.env, this.#isOld] = [folder, standIn, port, env, isOld];
+  private constructor(folder: TempDir, standIn: StandIn, port: number, env: Readonly<Record<string, string>>) {
+    [this.#folder, this.standIn, this.port, this.env] = [folder, standIn, port, env];
   }
 
   static async start(apps: readonly string[], { isOld = false, isRecorded = false }: RealPhoneOptions = {}): Promise<RealPhone> {
@@ -51,7 +50,7 @@ export class RealPhone implements Phone {
       ANDROID_SERIAL: `127.0.0.1:${port}`,
       ...(isRecorded ? { ADB: folder.file("adb"), RECORDED_STATE: folder.file("state.json"), RECORDING_FOLDER: folder.file("runs") } : {}),
     };
-    const phone = new RealPhone(folder, new StandIn(apps, isOld), port, env, isOld);
+    const phone = new RealPhone(folder, new StandIn(apps, isOld), port, env);
     await phone.plugIn();
     phone.#isWatched = isRecorded;
     return phone;
@@ -60,6 +59,10 @@ export class RealPhone implements Phone {
   async change(change: (state: DeviceState) => void): Promise<void> {
     change(this.standIn.state);
     await this.#save();
+  }
+
+  async commands(): Promise<readonly string[]> {
+    return Promise.resolve(this.standIn.commands.map((words) => `shell ${words.join(" ")}`));
   }
 
   async unplug(): Promise<void> {
@@ -73,16 +76,21 @@ export class RealPhone implements Phone {
       const output = this.standIn.run(line);
       this.#saveSync();
       return output;
-    }, this.#isOld);
+    });
     this.#saveSync();
     await this.#device.listen(this.port, "127.0.0.1");
     await this.#save();
   }
 
-  /** Runs adb with the server of this phone. */
+  /** Runs adb with the server of this phone. @throws {Error} if it fails. */
   async adb(...args: readonly string[]): Promise<void> {
-    const child = spawn("adb", args, { env: { ...process.env, ...this.env }, stdio: "ignore", timeout: ADB_TIMEOUT_MS });
-    await once(child, "exit");
+    const child = spawn("adb", args, {
+      env: { ...process.env, ...this.env },
+      stdio: ["ignore", "ignore", "inherit"],
+      timeout: ADB_TIMEOUT_MS,
+    });
+    const [exitCode] = (await once(child, "exit")) as [number | null];
+    if (exitCode !== 0) throw new Error(`adb ${args.join(" ")} ends with ${exitCode}`);
   }
 
   /** Adds the recorded runs to those of earlier phones. */

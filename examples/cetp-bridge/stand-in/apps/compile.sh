@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
-for app in weather notes hostile; do
+for app in weather notes locked hostile; do
   cp "$app.xml" "$folder/AndroidManifest.xml"
   aapt package -f -M "$folder/AndroidManifest.xml" -I /usr/share/android-framework-res/framework-res.apk -F "$folder/app.apk"
   # aapt checks authorities. An attacker does not: this one becomes a command of the shell, in UTF-16 as the other strings.
