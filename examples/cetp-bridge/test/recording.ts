@@ -45,13 +45,14 @@ export function readRecording(): Run[] {
 
 /** Two runs with the same key have the same outcome. */
 export function keyOf(state: RecordedState, args: readonly string[]): string {
-  // The commands for adb's own server do not depend on the device.
-  if (args[0]?.endsWith("-server") === true) return JSON.stringify(args);
+  const command = args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"));
+  // The server of adb can be told to connect at any time, and the bridge does not use the outcome.
+  if (!["shell", "exec-out"].includes(args[0] ?? "")) return JSON.stringify(command);
   const installed = Object.entries(state.installed).toSorted(([one], [other]) => (one < other ? -1 : 1));
   const ofNotes = [state.isNotesStarted, state.isNotesAuthorized];
   // What is installed does not depend on the rest.
   const rest = [state.isPluggedIn, ...(/^(?:content|am) .*\.notes\b/.test(args[1] ?? "") ? ofNotes : [])];
-  return JSON.stringify([installed, rest, args.map((each) => each.replace(/^[\d.]+:\d+$/, "DEVICE").replaceAll(UUID, "UUID"))]);
+  return JSON.stringify([installed, rest, command]);
 }
 
 /** Puts the id of this run in the place of that of the recorded one. */

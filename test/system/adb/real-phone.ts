@@ -15,7 +15,7 @@ const RECORDING_ADB = fileURLToPath(new URL("../../../examples/cetp-bridge/test/
 const ADB_TIMEOUT_MS = 30_000;
 const POLL_MS = 20;
 /** A part of the command that lists the packages. */
-const SCAN = ["list packages"];
+const SCAN = "list packages";
 
 export interface RealPhoneOptions {
   /** A device as before Android 11, whose `content` has no escapes. */
@@ -110,7 +110,8 @@ export class RealPhone implements Phone {
   /** Returns when the bridge has looked at this state, if that is recorded. */
   async #save(): Promise<void> {
     this.#saveSync();
-    const isSeen = (run: Run): boolean => keyOf(run.state, SCAN) === keyOf(this.#state, SCAN) && run.args.join().includes(SCAN.join());
+    const key = (state: RecordedState): string => keyOf(state, ["shell", SCAN]);
+    const isSeen = (run: Run): boolean => key(run.state) === key(this.#state) && run.args.join().includes(SCAN);
     while (this.#isWatched && !(await this.#runs()).some(isSeen)) await delay(POLL_MS);
   }
 
