@@ -40,6 +40,9 @@ export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "fla
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
 
+/** The time after the drain for the end of the servers and of the log (docs/operations/shutdown.md). */
+const TERMINATION_MS = 4000;
+
 /** Variables that Node reads before any code of the sidecar runs. Their values are not shown. */
 const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
   ["NODE_DEBUG", "Node may print the server's command and environment to stderr"],
@@ -56,8 +59,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   const keepsTrying = config.keepTrying ?? personalStderr === undefined;
   const start = keepsTrying ? undefined : watchStart(shown, display !== undefined);
   const log = { ...shown, ...start?.log };
-  const exitCode = await new Serving(options, log, recentLog, display).untilEnd(start?.failed);
-  const isClosed = await log.close();
+  const serving = new Serving(options, log, recentLog, display);
+  const exitCode = await serving.untilEnd(start?.failed);
+  const isClosed = await log.close(serving.logEndMs);
   options.exit(exitCode, !isClosed);
 }
 
@@ -89,6 +93,8 @@ class Serving {
   readonly #recentLog: RecentLog | undefined;
   readonly #display: StartDisplay | undefined;
   readonly #kill = new AbortController();
+  /** The time by which the log must be written, by `performance.now()`. */
+  logEndMs = 0;
 
   constructor(options: ServeOptions, log: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
     this.#options = options;
@@ -116,8 +122,10 @@ class Serving {
     if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
     const end = await Promise.race([signalled, running.failed, failedStart]);
     display?.end();
+    this.logEndMs = performance.now() + config.drainTimeoutMs + TERMINATION_MS;
     if (typeof end === "string") {
       const { preStopMs } = config;
+      this.logEndMs += preStopMs;
       log.info(preStopMs === 0 ? { signal: end } : { signal: end, pauseMs: preStopMs }, "stopping");
       await Promise.race([running.leave(), running.failed]);
       if (preStopMs > 0) log.info({ count: running.countCallsInFlight() }, "draining");

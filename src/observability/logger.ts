@@ -6,19 +6,20 @@ import type { Redact } from "./redact.ts";
 
 /** The buffer for a log driver that does not read. Further lines are dropped and counted, because nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
-/** The time for the last lines to be read. */
-const CLOSE_TIMEOUT_MS = 500;
+/** At the end, the longest time in which nothing of the last lines is read. */
+const CLOSE_STALL_MS = 1000;
 
 /** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
 export interface Logger extends Log {
   /** Writes a text that is not a log line to the terminal, in order with the log. */
   show(text: string): void;
   /**
-   * Writes the buffered lines, right before the process exits.
+   * Writes the buffered lines, right before the process exits. Ends when nothing is read for a second, and at `endMs`
+   * (of `performance.now()`) after a second at the least.
    *
-   * @returns false if stdout is not read. A write is stuck then, and even `process.exit` would wait for it.
+   * @returns false if stdout is not read, or too slowly. A write is stuck then, and even `process.exit` would wait for it.
    */
-  close(): Promise<boolean>;
+  close(endMs?: number): Promise<boolean>;
 }
 
 /**
@@ -75,12 +76,16 @@ export async function createLogger(
     show: (text) => {
       if (closed === undefined) destination.write(text);
     },
-    close: () => (closed ??= close(destination, isUnwritable)),
+    // The count of dropped lines is logged at `drain`.
+    close: (endMs = 0) => (closed ??= close(destination, { isUnwritable, isDrainAwaited: droppedLines > 0, endMs })),
   };
 }
 
 /** Writes the buffered lines. @returns as `Logger.close`. */
-function close(destination: ReturnType<typeof pino.destination>, isUnwritable: boolean): Promise<boolean> {
+function close(
+  destination: ReturnType<typeof pino.destination>,
+  { isUnwritable, isDrainAwaited, endMs }: { readonly isUnwritable: boolean; readonly isDrainAwaited: boolean; readonly endMs: number },
+): Promise<boolean> {
   return new Promise((resolve) => {
     const giveUp = (): void => {
       // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
@@ -92,9 +97,13 @@ function close(destination: ReturnType<typeof pino.destination>, isUnwritable: b
     destination.once("error", giveUp);
     // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
     const isFile = fstatSync(1).isFile();
-    // In a busy program the timer may expire together with the end of the write, which must be handled first.
-    setTimeout(() => setImmediate(() => setImmediate(resolve, isFile)), CLOSE_TIMEOUT_MS);
-    destination.end();
+    // In a busy program the timer may expire together with the end of a write, which must be handled first.
+    const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
+    const stall = setTimeout(onLimit, CLOSE_STALL_MS);
+    setTimeout(onLimit, Math.max(CLOSE_STALL_MS, endMs - performance.now()));
+    destination.on("write", () => stall.refresh());
+    if (isDrainAwaited) destination.once("drain", () => destination.end());
+    else destination.end();
   });
 }
 

@@ -50,6 +50,38 @@ describe("a log sink", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
+  it("a slow reader gets the whole log after SIGTERM", async () => {
+    await using sidecar = await Sidecar.start();
+    const { stdout } = sidecar.process;
+    if (stdout === null) throw new Error("a pipe expected");
+    const client = await sidecar.client();
+    stdout.pause();
+    expect(await client.toolText("stderr", { count: 750, length: FLOOD.length })).toBe("written");
+    sidecar.process.kill("SIGTERM");
+    // 64 KiB at a time: some three seconds in all.
+    stdout.on("data", () => {
+      stdout.pause();
+      setTimeout(() => stdout.resume(), 15);
+    });
+    stdout.resume();
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+    await sidecar.waitForLog("mcp server ended");
+    expect(sidecar.logLines.map(({ msg }) => msg)).toContain("stopping");
+    expect(sidecar.logLines.filter(({ msg }) => msg === "e".repeat(FLOOD.length))).toHaveLength(750);
+  });
+
+  it("a slow reader is told how many lines were dropped before SIGTERM", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    sidecar.process.stdout?.pause();
+    expect(await client.toolText("stderr", FLOOD)).toBe("written");
+    sidecar.process.kill("SIGTERM");
+    while ((await readReadiness(sidecar)).httpStatus === 200);
+    sidecar.process.stdout?.resume();
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+    expect(await sidecar.waitForLog("log lines dropped: stdout was not read")).toMatchObject({ count: expect.any(Number) as number });
+  });
+
   it("a reader that stops does not keep a second signal from ending the sidecar", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", "600000"] });
     const client = await sidecar.client();
