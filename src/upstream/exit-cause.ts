@@ -18,8 +18,14 @@ const KILLED_CODE = 137;
  * Returns the cause of an exit that the sidecar did not request.
  *
  * @param awaited the method of the request that was not answered yet.
+ * @param refusal the error that an earlier request of the same handshake got.
  */
-export function describeExit({ exitCode, signal, spawnErrorCode, hadMemoryKills }: ChildExit, awaited?: string): ExitCause {
+export function describeExit(exit: ChildExit, awaited?: string, refusal?: string): ExitCause {
+  const { kind, reason } = describeEnd(exit, awaited);
+  return { kind, reason: refusal === undefined ? reason : `${refusal}; then it ${reason}` };
+}
+
+function describeEnd({ exitCode, signal, spawnErrorCode, hadMemoryKills }: ChildExit, awaited: string | undefined): ExitCause {
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
   const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
   if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE)) {

@@ -4,6 +4,7 @@ import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../protocol/message.ts";
 import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
+import { refusesRevision } from "../protocol/revision-refusal.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
@@ -32,6 +33,12 @@ export interface GenerationOptions {
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;
   readonly nowMs: () => number;
 }
+
+/**
+ * The time for a second attempt after an error that does not speak of the protocol, such as a missing key. Such a server is most likely of
+ * no other era, but a revision without sessions lets it reject `initialize` with any error. It has just answered, so it needs little time.
+ */
+const SECOND_ATTEMPT_MS = 2000;
 
 export type GenerationListener = Pick<UpstreamListener, "onMessage" | "onRefused" | "onOverlongLine">;
 
@@ -160,12 +167,20 @@ export class Generation {
 
   async #shakeHands(options: GenerationOptions): Promise<UpstreamHandshake> {
     const { handshake: script, readyTimeoutMs, number, secrets } = options;
+    let timer: NodeJS.Timeout | undefined;
+    let onTimeout: (() => void) | undefined;
     const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
       this.#onHandshakeResponse = (response) => {
         const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
         try {
           const read = script.read(shown, number);
-          if (typeof read === "string") return this.input.send(outgoing(read));
+          if (typeof read === "string") {
+            if (!refusesRevision(shown)) {
+              clearTimeout(timer);
+              timer = setTimeout(() => onTimeout?.(), Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
+            }
+            return this.input.send(outgoing(read));
+          }
           this.#onHandshakeResponse = undefined;
           resolve(read);
         } catch (error) {
@@ -175,10 +190,9 @@ export class Generation {
         }
       };
     });
-    let timer: NodeJS.Timeout | undefined;
     const timedOut = new Promise<never>((_resolve, reject) => {
-      const onTimeout = (): void =>
-        reject(new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`));
+      onTimeout = () =>
+        reject(script.refusal ?? new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`));
       timer = setTimeout(onTimeout, readyTimeoutMs);
     });
     const exited = this.exited.then((): never => {

@@ -181,7 +181,8 @@ export class Supervisor implements Upstream {
   #endGeneration(generation: Generation, exit: ChildExit, runMs: number, awaited?: string): void {
     const { number, pid: childPid, stderrTail } = generation;
     if (this.#lastExit?.generation === number) return;
-    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited);
+    const { refusal } = this.#options.handshake;
+    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, refusal?.message);
     const { exitCode, signal } = exit;
     const { secrets, counters } = this.#options;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };

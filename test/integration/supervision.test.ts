@@ -127,6 +127,22 @@ describe("supervision", () => {
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
   });
 
+  it("the rejection of initialize stays the reason if the discovery has no response", async () => {
+    const flags = [...NO_RESTART, "--ready-timeout-ms", "600000"];
+    await using sidecar = await Sidecar.start({ mode: "refuse-in-silence", flags, untilReady: false });
+    const reason = 'the MCP server answered initialize with an error: {"code":-32603,"message":"no license"}';
+    expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "handshake-refused", reason });
+    expect((await readReadiness(sidecar)).lastExit).toMatchObject({ kind: "handshake-refused", reason });
+  });
+
+  it("the rejection of initialize stays part of the reason if the server then exits", async () => {
+    await using sidecar = await Sidecar.start({ mode: "refuse-and-exit", flags: NO_RESTART, untilReady: false });
+    const { reason } = await sidecar.waitForLog("mcp server exited");
+    expect(reason).toBe(
+      'the MCP server answered initialize with an error: {"code":-32603,"message":"no license"}; then it exited with code 1 before it answered server/discover',
+    );
+  });
+
   it("a server that exits at initialize is restarted, and its last output is shown", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     const exited = await sidecar.waitForLog("mcp server exited");

@@ -27,6 +27,15 @@ describe("a policy that depends on the server's tools", () => {
     expect(await health(sidecar)).toEqual({ status: 200, state: "ready" });
   });
 
+  it("tools that exceed a limit of memory are not listed, and the reason names it", async () => {
+    await using listed = await ListedTools.create([{ name: "a", inputSchema: { type: "object", default: Array(900_000).fill({}) } }]);
+    await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
+    expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({
+      kind: "tools-not-listed",
+      reason: "tools/list did not return the tools: too many values: they could take more than 67108864 bytes of memory",
+    });
+  });
+
   it("a server that announces new tools, but does not list them, is restarted", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
     await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret", "--restart-backoff-ms", "1"], env: listed.env });

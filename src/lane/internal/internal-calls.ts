@@ -4,7 +4,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 import type { Call } from "../calls/call.ts";
 import type { CallLimits } from "../calls/call-limits.ts";
-import { InternalExchange, internalRequest } from "./internal-exchange.ts";
+import { InternalExchange, internalRequest, type OnInternalResult } from "./internal-exchange.ts";
 
 export interface InternalCallsOptions {
   /** Sends or queues a request of the sidecar. @returns the call; undefined if it was rejected. */
@@ -42,12 +42,11 @@ export class InternalCalls {
     this.#handshake = handshake;
   }
 
-  /** @param onResult called once with the JSON text of the result; undefined if there is none. */
   ask(
     method: string,
     params: object,
     onSettled: Call["onSettled"],
-    onResult?: (resultText: string | undefined) => void,
+    onResult?: OnInternalResult,
     limits?: CallLimits,
   ): void {
     const { carry, log, nowMs } = this.#options;

@@ -1,10 +1,17 @@
 import type { SidecarError } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
+import { shorten } from "../../json/text.ts";
 import { readMessage, type RequestMessage } from "../../protocol/message.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
+
+/** In UTF-16 units. */
+const MAX_ERROR_LENGTH = 500;
+
+/** Called once with the JSON text of the result, or with the reason why there is none. */
+export type OnInternalResult = (resultText: string | undefined, reason?: string) => void;
 
 /** Returns an internal request. Its id is replaced when it is sent. @param meta undefined for none. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
@@ -21,16 +28,15 @@ export class InternalExchange implements Exchange {
   readonly acceptedAtMs: number;
   readonly isListening = false;
   readonly #onFailed: (reason: string, error?: SidecarError) => void;
-  readonly #onResult: ((resultText: string | undefined) => void) | undefined;
+  readonly #onResult: OnInternalResult | undefined;
 
   /**
    * @param onFailed called with the reason, and the error of the sidecar, if it is one.
-   * @param onResult called once with the JSON text of the result; undefined if there is none.
    */
   constructor(
     acceptedAtMs: number,
     onFailed: (reason: string, error?: SidecarError) => void,
-    onResult?: (resultText: string | undefined) => void,
+    onResult?: OnInternalResult,
   ) {
     this.acceptedAtMs = acceptedAtMs;
     this.#onFailed = onFailed;
@@ -49,15 +55,21 @@ export class InternalExchange implements Exchange {
     // The caller does not need the result. `onSettled` reports an error of the server.
     if (this.#onResult === undefined) return;
     const bytes = Buffer.byteLength(body);
-    const span = bytes > MAX_INTERNAL_RESULT_BYTES ? undefined : findMembers(body, 0, ["result"]).spans[0];
-    if (bytes > MAX_INTERNAL_RESULT_BYTES) this.#onFailed(`the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`);
-    this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
+    if (bytes > MAX_INTERNAL_RESULT_BYTES) {
+      const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
+      this.#onFailed(reason);
+      return this.#onResult(undefined, reason);
+    }
+    const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
+    if (result !== undefined) return this.#onResult(body.slice(result.start, result.end));
+    const shown = error === undefined ? "" : `: ${shorten(body.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
+    this.#onResult(undefined, `the server answered with an error${shown}`);
   }
 
   fail(error: SidecarError): void {
     // A failure during shutdown is expected.
     if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message, error);
-    this.#onResult?.(undefined);
+    this.#onResult?.(undefined, error.message);
   }
 
   dismiss(): void {

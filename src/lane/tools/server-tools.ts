@@ -5,7 +5,7 @@ import { isSent } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { LanePolicy } from "../lane-policy.ts";
 import { readCapabilities } from "../handshake/capabilities.ts";
-import { MAX_INTERNAL_RESULT_BYTES } from "../internal/internal-exchange.ts";
+import type { OnInternalResult } from "../internal/internal-exchange.ts";
 import type { RetryMode } from "../calls/retry-mode.ts";
 import { isReadOnly, namesOf } from "./tool-annotations.ts";
 import { listTools, ToolListing } from "./tool-listing.ts";
@@ -52,7 +52,7 @@ export class ServerTools {
       defects,
       log,
       nowMs,
-      onListed: (tools, areOutdated) => this.#onListed(tools, areOutdated),
+      onListed: (tools, areOutdated, problem) => this.#onListed(tools, areOutdated, problem),
     });
   }
 
@@ -76,9 +76,9 @@ export class ServerTools {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
     const { dispatch, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
-    const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
+    const ask = (params: object, onResult: OnInternalResult): void =>
       dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
-    return new Promise((onListed) => listTools(ask, log, onListed));
+    return new Promise((resolve) => listTools(ask, log, (tools) => resolve(tools)));
   }
 
   /** Must be called before anything is sent to a new generation. */
@@ -128,9 +128,9 @@ export class ServerTools {
     this.#listing?.open();
   }
 
-  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean): void {
+  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem = "no result"): void {
     if (this.#handshake === undefined) return;
-    if (tools === undefined) this.#onNotListed(this.#handshake);
+    if (tools === undefined) this.#onNotListed(this.#handshake, problem);
     else this.#onTools(tools, areOutdated);
   }
 
@@ -147,19 +147,15 @@ export class ServerTools {
     dispatch.queue.unblock("tools");
   }
 
-  #onNotListed({ generation }: UpstreamHandshake): void {
+  #onNotListed({ generation }: UpstreamHandshake, problem: string): void {
     const { dispatch, upstream, watcher, log } = this.#options;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
     if (dispatch.queue.isBlockedBy("tools") && !this.#isInitialized) return;
     this.#failures++;
     const isGivenUp = watcher !== undefined && (dispatch.queue.isBlockedBy("tools") || this.#failures >= MAX_FAILURES);
-    if (isGivenUp)
-      return upstream.restart(
-        "tools-not-listed",
-        `tools/list did not return a list of tools of at most ${MAX_INTERNAL_RESULT_BYTES} bytes per page`,
-      );
+    if (isGivenUp) return upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (watcher !== undefined || this.#hasToolsCapability)
-      log.warn({ method: "tools/list", generation }, "tools not listed: the known tools stay in effect");
+      log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
     if (watcher !== undefined) this.#listing?.onChanged();
   }
 

@@ -1,4 +1,5 @@
 import { MAX_VALUE_BYTES } from "../../json/value-size.ts";
+import type { OnInternalResult } from "../internal/internal-exchange.ts";
 import type { JsonObject } from "../../protocol/message.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Defects } from "../../observability/defects.ts";
@@ -12,18 +13,19 @@ const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
-/** Requests one page. `onResult` is called once with the JSON text of the result; undefined if there is none. */
-type AskForTools = (params: object, onResult: (resultText: string | undefined) => void) => void;
+/** Requests one page. */
+type AskForTools = (params: object, onResult: OnInternalResult) => void;
 
-/** Requests all pages, one after another. `onListed` is called once with all tools; undefined if the server did not list them. */
-export function listTools(ask: AskForTools, log: Log, onListed: (tools: ToolList["tools"]) => void): void {
+/** Requests all pages, one after another. `onListed` is called once: with all tools, or with the reason why there are none. */
+export function listTools(ask: AskForTools, log: Log, onListed: (tools: ToolList["tools"], problem?: string) => void): void {
   const pages = readToolPages(RULES);
   const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
-    if (done !== true) return ask(value, (resultText) => (resultText === undefined ? onListed(undefined) : goOn(pages.next(resultText))));
+    if (done !== true)
+      return ask(value, (resultText, reason) => (resultText === undefined ? onListed(undefined, reason) : goOn(pages.next(resultText))));
     const { tools, problem } = value;
     if (tools !== undefined && problem !== undefined)
       log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
-    onListed(tools);
+    onListed(tools, problem);
   };
   goOn(pages.next());
 }
@@ -35,10 +37,10 @@ export interface ToolListingOptions {
   /** A monotonic clock. */
   readonly nowMs: () => number;
   /**
-   * Called with all tools of the server, in its order; undefined if it did not list them. `areOutdated` is true if the server has reported
-   * a change meanwhile. Another listing then follows.
+   * Called with all tools of the server, in its order; undefined with the problem if it did not list them. `areOutdated` is true if the
+   * server has reported a change meanwhile. Another listing then follows.
    */
-  readonly onListed: (tools: readonly JsonObject[] | undefined, areOutdated: boolean) => void;
+  readonly onListed: (tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem?: string) => void;
 }
 
 /** Lists all tools of each generation, page by page, and again after each change. */
@@ -95,7 +97,7 @@ export class ToolListing {
         this.#options.defects.guard(
           "tool listing",
           () => this.#list(),
-          () => this.#end(undefined),
+          () => this.#end(undefined, "the sidecar could not ask for them"),
         );
       this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
       return;
@@ -104,8 +106,8 @@ export class ToolListing {
     this.#isOutdated = false;
     const { ask, log } = this.#options;
     // The rest of a listing that will be restarted is not requested.
-    const askForPage: AskForTools = (params, onResult) => ask(params, (text) => onResult(this.#mustRestart ? undefined : text));
-    listTools(askForPage, log, (tools) => this.#end(tools));
+    const askForPage: AskForTools = (params, onResult) => ask(params, (text, reason) => onResult(this.#mustRestart ? undefined : text, reason));
+    listTools(askForPage, log, (tools, problem) => this.#end(tools, problem));
   }
 
   /** True if the current listing must be restarted. */
@@ -113,7 +115,7 @@ export class ToolListing {
     return this.#isOutdated && this.#restarts < MAX_RESTARTS;
   }
 
-  #end(tools: readonly JsonObject[] | undefined): void {
+  #end(tools: readonly JsonObject[] | undefined, problem: string | undefined): void {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#mustRestart) {
@@ -123,7 +125,7 @@ export class ToolListing {
     const areOutdated = this.#isOutdated;
     this.#isOutdated = false;
     if (!areOutdated) this.#restarts = 0;
-    this.#options.onListed(tools, areOutdated);
+    this.#options.onListed(tools, areOutdated, problem);
     if (areOutdated) this.onChanged();
   }
 }

@@ -16,6 +16,10 @@ export class AnyEraHandshake implements HandshakeScript {
     this.#discover = new DiscoverHandshake(clientInfo);
   }
 
+  get refusal(): HandshakeError | undefined {
+    return this.#refusal;
+  }
+
   get method(): string {
     return this.#current.method;
   }
@@ -32,6 +36,7 @@ export class AnyEraHandshake implements HandshakeScript {
     try {
       const handshake = this.#current.read(message, generation);
       this.#lastEra = this.#era;
+      this.#refusal = undefined;
       return handshake;
     } catch (error) {
       if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !(message.kind === "response" && message.isError)))

@@ -39,6 +39,8 @@ export interface HandshakeScript {
   begin(): string;
   /** The method of the request that the server has not answered yet. */
   readonly method: string;
+  /** The error that an earlier request of this handshake got, if there is another attempt. It stays the reason if that has no response. */
+  readonly refusal?: HandshakeError | undefined;
   /**
    * Reads the server's response.
    *
