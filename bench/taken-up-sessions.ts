@@ -17,6 +17,7 @@ import { SessionStore } from "../src/sessions/session-store.ts";
 import { OutputMemory } from "../src/upstream/output-memory.ts";
 import { median, percentile } from "./statistics.ts";
 import { CHILD_COMMAND } from "./targets.ts";
+import { ReadyTimeout } from "../src/upstream/supervisor.ts";
 
 /** The run fails above it. */
 const MOST_MEDIAN_US = 50;
@@ -50,7 +51,7 @@ function laneOptions(memory: MemoryBudget, sessions: SessionStore, counters: Cou
   return {
     command: { command, args, env: {}, cwd: undefined },
     clientInfo: { name: "bench", version: "1" },
-    readyTimeoutMs: LONG_MS,
+    readyTimeout: new ReadyTimeout(LONG_MS),
     restarts: { firstPauseMs: 1, longestPauseMs: 1, crashLoop: { exits: 100, periodMs: LONG_MS }, restartLimit: undefined },
     limits: {
       requestTimeoutMs: LONG_MS,

@@ -25,7 +25,7 @@ import { ClientHandshake } from "./upstream/handshake/client-handshake.ts";
 import { type ClientInfo, DiscoverHandshake, type HandshakeScript, SidecarHandshake } from "./upstream/handshake/handshake.ts";
 import type { OutputMemory } from "./upstream/output-memory.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
-import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
+import { type ReadyTimeout, Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
 /** For a server that gets `initialize` only. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
@@ -50,7 +50,7 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly command: ChildCommand;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
-  readonly readyTimeoutMs: number;
+  readonly readyTimeout: ReadyTimeout;
   readonly restarts: Omit<RestartPolicyOptions, "random">;
   /** The operator's rules about tools; undefined if there are none. */
   readonly policy: ServerPolicy | undefined;
@@ -172,12 +172,12 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
   const { handshake, createRouting, log, name, start, observer, probeTimeoutMs, client } = kind;
-  const { command, readyTimeoutMs, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
+  const { command, readyTimeout, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
-    readyTimeoutMs,
+    readyTimeout,
     probeTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
     memory: outputMemory.forServer(client),

@@ -66,7 +66,7 @@ export function createStateless(
     bootMs = nowMs() - startedAtMs;
     if (era === "modern") log.info({ mode: era }, "server era found");
   });
-  const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
+  const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
   const asks = isolation === "shared" ? undefined : createAsks(settings, laneOptions, defects);
   const eras = new ServerEras({
     shared,

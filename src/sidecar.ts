@@ -20,6 +20,7 @@ import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 import { SidecarListeners } from "./sidecar-listeners.ts";
 import { createObservers } from "./sidecar-observers.ts";
 import { createPage, type SidecarPage } from "./sidecar-page.ts";
+import { ReadyTimeout } from "./upstream/supervisor.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
@@ -151,7 +152,7 @@ function serverOptions(
   return {
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
     clientInfo: { name: "claw-mcp-stdio", version },
-    readyTimeoutMs: config.readyTimeoutMs,
+    readyTimeout: new ReadyTimeout(config.readyTimeoutMs),
     restarts: {
       firstPauseMs,
       longestPauseMs,

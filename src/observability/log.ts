@@ -20,6 +20,7 @@ export const LOG_FIELDS = [
   "likelyCause",
   "restarts",
   "pauseMs",
+  "timeoutMs",
   // Its stderr.
   "stream",
   "isPartial",

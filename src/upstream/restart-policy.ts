@@ -23,8 +23,9 @@ class CrashLoop {
   }
 
   /** Records an exit that was not requested. @param runMs from ready to exit; 0 for a run that was never ready. */
-  afterEnd(runMs: number, nowMs: number): CrashLoopState {
+  afterEnd(runMs: number, nowMs: number, isCounted: boolean): CrashLoopState {
     const { exits, periodMs } = this.#options;
+    if (!isCounted) return this.#isLooping ? "lasting" : "none";
     this.#exitsMs.push(nowMs);
     if (this.#exitsMs.length > exits) this.#exitsMs.shift();
     const wasLooping = this.#isLooping && runMs < periodMs;
@@ -70,10 +71,15 @@ export class RestartPolicy {
     this.#crashLoop = new CrashLoop(options.crashLoop);
   }
 
-  /** Records an exit. To be called once for each run. @param runMs from ready to exit; 0 for a run that was never ready. */
-  afterEnd(runMs: number, nowMs: number): RestartDecision {
+  /**
+   * Records an exit. To be called once for each run.
+   *
+   * @param runMs from ready to exit; 0 for a run that was never ready.
+   * @param isFailure false if the next start gets more time: it may then be ready, so this exit does not count for a crash loop.
+   */
+  afterEnd(runMs: number, nowMs: number, isFailure = true): RestartDecision {
     const { firstPauseMs, longestPauseMs, restartLimit, random } = this.#options;
-    const crashLoop = this.#crashLoop.afterEnd(runMs, nowMs);
+    const crashLoop = this.#crashLoop.afterEnd(runMs, nowMs, isFailure);
     this.#streak = runMs >= longestPauseMs ? 0 : this.#streak;
     if (restartLimit !== undefined && this.#streak >= restartLimit) return { pauseMs: undefined, crashLoop };
     const pauseMs = crashLoop === "none" ? Math.min(longestPauseMs, firstPauseMs * 2 ** this.#streak) : longestPauseMs;

@@ -11,8 +11,35 @@ import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, Upstr
 import type { RestartPolicy } from "./restart-policy.ts";
 import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 
-export interface SupervisorOptions extends Omit<GenerationOptions, "number"> {
-  /** The limit of the first start; undefined for `readyTimeoutMs`. */
+/** READY_TIMEOUT_MS may double three times: 60 s become eight minutes. */
+const MAX_READY_TIMEOUT_FACTOR = 8;
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** The time limit of a start. All processes of one command share it, because what slows one down, such as a download, slows down all. */
+export class ReadyTimeout {
+  readonly #longestMs: number;
+  #ms: number;
+
+  /** @param ms READY_TIMEOUT_MS, for the first start. */
+  constructor(ms: number) {
+    this.#ms = ms;
+    this.#longestMs = Math.min(ms * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
+  }
+
+  get ms(): number {
+    return this.#ms;
+  }
+
+  /** Doubles the limit after a start that was too slow. @param usedMs its limit. @returns false if the next start has no more time. */
+  growAfter(usedMs: number): boolean {
+    this.#ms = Math.max(this.#ms, Math.min(2 * usedMs, this.#longestMs));
+    return this.#ms > usedMs;
+  }
+}
+
+export interface SupervisorOptions extends Omit<GenerationOptions, "number" | "readyTimeoutMs"> {
+  readonly readyTimeout: ReadyTimeout;
+  /** The limit of the first start; undefined for `readyTimeout`. */
   readonly probeTimeoutMs?: number | undefined;
   readonly restartPolicy: RestartPolicy;
 }
@@ -43,6 +70,8 @@ export class Supervisor implements Upstream {
   #pauseMs = 0;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
+  /** True if the last start was too slow, and the next one gets more time. */
+  #getsMoreTime = false;
 
   constructor(options: SupervisorOptions) {
     [this.#options, this.#log] = [options, options.log];
@@ -137,7 +166,7 @@ export class Supervisor implements Upstream {
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
     const number = this.#generationCount;
-    const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeoutMs;
+    const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeout.ms;
     const generation = new Generation({ ...this.#options, readyTimeoutMs, number, startLog: this.#startLog }, this.#events());
     this.#generation = generation;
     this.#guard("server start", generation, () => {
@@ -149,6 +178,8 @@ export class Supervisor implements Upstream {
     } catch (error) {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
+      const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
+      this.#getsMoreTime = isTooSlow && this.#options.readyTimeout.growAfter(readyTimeoutMs);
       this.#endGeneration(generation, await generation.exited, 0, this.#options.handshake.method);
       throw error;
     }
@@ -211,9 +242,12 @@ export class Supervisor implements Upstream {
       this.#setState("failed");
       return;
     }
-    const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
+    const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs(), !this.#getsMoreTime);
     const withTail = { ...fields, stderrTail };
     this.#startLog.exited({ fields, stderrTail, isExpected: crashLoop !== "none" || this.#isProbe });
+    if (this.#getsMoreTime && pauseMs !== undefined)
+      this.#log.info({ ...fields, timeoutMs: this.#options.readyTimeout.ms }, "mcp server gets more time to start");
+    this.#getsMoreTime = false;
     if (pauseMs === undefined) {
       const restarts = this.#generationCount - 1;
       this.#failure = { kind: "restart-limit", restarts };

@@ -113,11 +113,23 @@ describe("supervision", () => {
       untilReady: false,
     });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
-    expect(reason).toBe("no response to initialize within 50 ms");
+    expect(reason).toBe("no response to initialize within 100 ms");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
     const readiness = await readReadiness(sidecar);
     expect(readiness.httpStatus).toBe(503);
-    expect(readiness.lastExit?.reason).toBe("no response to initialize within 50 ms");
+    expect(readiness.lastExit?.reason).toMatch(/^no response to initialize within \d+ ms$/);
+  });
+
+  it("a server that is too slow gets more time, and is no crash loop", async () => {
+    const times = ["--ready-timeout-ms", "700", "--crash-loop-exits", "2"];
+    const command = ["sh", "-c", `sleep 1.2; exec "${process.execPath}" "${FIXTURE}" normal`];
+    await using sidecar = await Sidecar.start({ command, flags: [...QUICK_RESTART, ...times] });
+    const said = sidecar.logLines.filter(({ msg }) => msg === "mcp server gets more time to start");
+    expect(said.slice(0, 3).map(({ timeoutMs }) => timeoutMs)).toEqual([1400, 2800, 5600].slice(0, said.length));
+    expect(said.length).toBeGreaterThan(0);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server failed: crash loop")).toEqual([]);
+    const client = await sidecar.client();
+    expect(await client.toolText("echo", { text: "at last" })).toBe("at last");
   });
 
   it("a server that rejects initialize is restarted, with that reason", async () => {

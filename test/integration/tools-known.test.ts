@@ -28,7 +28,9 @@ describe("a policy that depends on the server's tools", () => {
   });
 
   it("tools that exceed a limit of memory are not listed, and the reason names it", async () => {
-    await using listed = await ListedTools.create([{ name: "a", inputSchema: { type: "object", default: Array(900_000).fill({}) } }]);
+    await using listed = await ListedTools.create([
+      { name: "a", inputSchema: { type: "object", default: Array.from({ length: 900_000 }, () => ({})) } },
+    ]);
     await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({
       kind: "tools-not-listed",

@@ -8,6 +8,7 @@ import { type ClientOptions, McpClient } from "./mcp-client.ts";
 import { groupEnd } from "./process-end.ts";
 import { RecordedLog } from "./recorded-log.ts";
 import { MemoryBudget } from "../../src/memory/memory-budget.ts";
+import { ReadyTimeout } from "../../src/upstream/supervisor.ts";
 
 /** Only a hang reaches it. */
 const LONG_MS = 60_000;
@@ -106,7 +107,7 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
   return {
     command: { command: process.execPath, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
     clientInfo: { name: "test", version: "1" },
-    readyTimeoutMs: LONG_MS,
+    readyTimeout: new ReadyTimeout(LONG_MS),
     restarts: { firstPauseMs: 1, longestPauseMs: 1, crashLoop: { exits: 100, periodMs: LONG_MS }, restartLimit: undefined },
     limits: LIMITS,
     retry: "off",

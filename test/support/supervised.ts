@@ -4,7 +4,7 @@ import { SidecarHandshake } from "../../src/upstream/handshake/handshake.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";
-import { Supervisor } from "../../src/upstream/supervisor.ts";
+import { ReadyTimeout, Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
 import { MemoryBudget } from "../../src/memory/memory-budget.ts";
@@ -29,7 +29,7 @@ export class Supervised implements AsyncDisposable {
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
       handshake: new SidecarHandshake({ name: "test", version: "1" }),
-      readyTimeoutMs: 3000,
+      readyTimeout: new ReadyTimeout(3000),
       restartPolicy: new RestartPolicy({
         firstPauseMs: restartPauseMs,
         longestPauseMs: restartPauseMs,

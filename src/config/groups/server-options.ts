@@ -43,6 +43,6 @@ export const SERVER_OPTIONS = {
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "Time limit from the server's start to the end of its handshake (`initialize` or `server/discover`); a slower server is restarted.",
+    "Time limit from the server's start to the end of its handshake (`initialize` or `server/discover`). A slower server is restarted, with twice the time, up to eight times READY_TIMEOUT_MS.",
   ),
 } as const;

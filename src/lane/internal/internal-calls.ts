@@ -42,13 +42,7 @@ export class InternalCalls {
     this.#handshake = handshake;
   }
 
-  ask(
-    method: string,
-    params: object,
-    onSettled: Call["onSettled"],
-    onResult?: OnInternalResult,
-    limits?: CallLimits,
-  ): void {
+  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): void {
     const { carry, log, nowMs } = this.#options;
     const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
     const exchange = new InternalExchange(nowMs(), onFailed, onResult);

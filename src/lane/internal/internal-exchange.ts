@@ -33,11 +33,7 @@ export class InternalExchange implements Exchange {
   /**
    * @param onFailed called with the reason, and the error of the sidecar, if it is one.
    */
-  constructor(
-    acceptedAtMs: number,
-    onFailed: (reason: string, error?: SidecarError) => void,
-    onResult?: OnInternalResult,
-  ) {
+  constructor(acceptedAtMs: number, onFailed: (reason: string, error?: SidecarError) => void, onResult?: OnInternalResult) {
     this.acceptedAtMs = acceptedAtMs;
     this.#onFailed = onFailed;
     this.#onResult = onResult;

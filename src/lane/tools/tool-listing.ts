@@ -106,7 +106,8 @@ export class ToolListing {
     this.#isOutdated = false;
     const { ask, log } = this.#options;
     // The rest of a listing that will be restarted is not requested.
-    const askForPage: AskForTools = (params, onResult) => ask(params, (text, reason) => onResult(this.#mustRestart ? undefined : text, reason));
+    const askForPage: AskForTools = (params, onResult) =>
+      ask(params, (text, reason) => onResult(this.#mustRestart ? undefined : text, reason));
     listTools(askForPage, log, (tools, problem) => this.#end(tools, problem));
   }
 
