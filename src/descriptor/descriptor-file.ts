@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { findRepeatedName } from "../json/names.ts";
 import { parseJson as parse } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 import { type Descriptor, DescriptorError, type DescriptorTool, MAX_FILE_BYTES, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
@@ -101,6 +102,9 @@ function decode(bytes: Buffer): string {
 function parseDescriptor(text: string): Descriptor {
   const value = parseJson(text);
   if (!isJsonObject(value)) throw new DescriptorError("is not a descriptor: not a JSON object");
+  // A reviewer may have read the first of them, and the last one would count.
+  const repeated = findRepeatedName(text.trimStart(), 0);
+  if (repeated !== undefined) throw new DescriptorError(`has the member ${JSON.stringify(repeated)} twice in one object`);
   const { version, description, mcp, tools: listed = [], "x-claw-discovery": discovery } = value;
   if (version !== 2) throw new DescriptorError(`\`version\` is ${describeValue(version)}; only version 2 is known`);
   if (!Array.isArray(listed)) throw new DescriptorError(`\`tools\` is ${describeValue(listed)}; it must be an array`);

@@ -276,6 +276,18 @@ describe("an unreadable descriptor", () => {
     );
   });
 
+  it("a descriptor that two readers could take for different ones is an invalid configuration", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("a.json");
+    const reviewed = '{"name":"search","inputSchema":{"type":"object"}}';
+    await writeFile(path, `\n{"version":2,"tools":[${reviewed}],"tools":[]}`);
+    const args = ["--addr", "127.0.0.1:0", "--descriptor", path, "--", "true"];
+    const problem = "claw-mcp-stdio: invalid configuration:\n  - --descriptor:";
+    expect(await runMain(args)).toMatchObject({ code: 2, stderr: `${problem} ${path}: has the member "tools" twice in one object\n` });
+    await writeFile(path, `{"version":2,"tools":[${reviewed.replace("{", '{"inputSchema":{"not":{}},')}]}`);
+    expect(await runMain(args)).toMatchObject({ code: 2, stderr: `${problem} ${path}: has the member "inputSchema" twice in one object\n` });
+  });
+
   it("a health check ignores an unreadable descriptor", async () => {
     const { code, stdout } = await runMain(["healthcheck", "--addr", "127.0.0.1:1"], { CLAW_MCP_STDIO_DESCRIPTOR: "/no/such/file" });
     expect([code, stdout]).toEqual([1, expect.stringContaining("not reachable")]);
