@@ -1,6 +1,6 @@
 import { isMistakenFor, isSpelledOtherwise } from "./names.ts";
 import { Outline, type Shape } from "./outline.ts";
-import { decodeString } from "./strings.ts";
+import { decodeString, type Span } from "./strings.ts";
 
 const NO_NAMES: readonly number[] = [];
 
@@ -19,6 +19,7 @@ export class OutlineBuilder {
   #repeated = 0;
   #otherCases: Map<number, string> | undefined;
   #escapedNames: number[] | undefined;
+  #unknownName: Span | undefined;
   /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each. */
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
@@ -35,6 +36,7 @@ export class OutlineBuilder {
     this.#present = this.#repeated = this.#shapeCount = 0;
     this.#otherCases = undefined;
     this.#escapedNames = undefined;
+    this.#unknownName = undefined;
   }
 
   /** @param depth the number of containers around the value. */
@@ -79,6 +81,7 @@ export class OutlineBuilder {
     if (shape === undefined) return;
     if (isEscaped) this.#matchDecoded(shape, decodeString(this.#text, start, end));
     else this.#match(shape, start + 1, end - 1);
+    if (depth === 1 && this.#slots[0] === -1) this.#unknownName ??= { start, end };
   }
 
   build(): Outline {
@@ -95,6 +98,7 @@ export class OutlineBuilder {
       escapedNames: this.#escapedNames ?? NO_NAMES,
       repeated: this.#repeated,
       otherCases: this.#otherCases,
+      unknownName: this.#unknownName,
     });
   }
 

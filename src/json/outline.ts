@@ -53,6 +53,8 @@ export interface Found {
   readonly places: readonly number[];
   readonly escapedNames: readonly number[];
   readonly otherCases: ReadonlyMap<number, string> | undefined;
+  /** The first name in the outermost object that the shape does not have, with its quotes. */
+  readonly unknownName: Span | undefined;
 }
 
 /**
@@ -67,14 +69,16 @@ export class Outline {
   readonly #places: readonly number[];
   readonly #repeated: number;
   readonly #otherCases: ReadonlyMap<number, string> | undefined;
+  readonly #unknownName: Span | undefined;
 
-  constructor(text: string, { present, places, escapedNames, repeated, otherCases }: Found) {
+  constructor(text: string, { present, places, escapedNames, repeated, otherCases, unknownName }: Found) {
     this.text = text;
     this.escapedNames = escapedNames;
     this.#present = present;
     this.#places = places;
     this.#repeated = repeated;
     this.#otherCases = otherCases;
+    this.#unknownName = unknownName;
   }
 
   has(slot: number): boolean {
@@ -132,6 +136,11 @@ export class Outline {
   /** Returns the value if it is a number. */
   numberAt(slot: number): number | undefined {
     return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
+  }
+
+  /** The first name in the outermost object that the shape does not have; undefined if there is none. */
+  get unknownName(): string | undefined {
+    return this.#unknownName && detached(decodeString(this.text, this.#unknownName.start, this.#unknownName.end), this.text);
   }
 
   /** True if no member is repeated, and no parser takes another name for one of the shape. */

@@ -1,20 +1,24 @@
+import { findMembers, textOf } from "../json/find.ts";
 import type { Outline } from "../json/outline.ts";
-import { utf8Length } from "../json/text.ts";
+import { shorten, utf8Length } from "../json/text.ts";
+import { isNumberStart } from "../json/tokens.ts";
 import {
   type Batch,
   BATCH_REASON,
   findOtherCase,
   findRepeated,
-  invalid,
   type InvalidMessage,
   type Message,
+  type NotificationMessage,
   readText,
+  type RequestMessage,
   Slot,
+  unambiguousId,
 } from "./message.ts";
 import { MetaKey } from "./meta-key.ts";
 
 export interface ClientMessageProblem {
-  readonly code: "PARSE_ERROR" | "INVALID_REQUEST";
+  readonly code: "PARSE_ERROR" | "INVALID_REQUEST" | "INVALID_PARAMS";
   readonly reason: string;
   /** The JSON text of the id, if the error response can have it. */
   readonly idText: string | undefined;
@@ -36,6 +40,50 @@ const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, para
 const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
 /** The members of `_meta` that are rewritten, or that decide how the message is handled. */
 const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
+
+/** The members of the envelope that a message of one kind must not have. */
+const FOREIGN_MEMBERS = { request: ["result", "error"], notification: ["result", "error"], response: ["params"] } as const;
+
+/** A type of values, with its name for people. */
+interface ValueType {
+  readonly name: string;
+  /** @param text a JSON value. */
+  readonly isTypeOf: (text: string) => boolean;
+}
+
+const STRING: ValueType = { name: "a string", isTypeOf: (text) => text.startsWith('"') };
+const NUMBER: ValueType = { name: "a number", isTypeOf: (text) => isNumberStart(text.charCodeAt(0)) };
+/** Of an id or a token. An integer may have any spelling and size, because the server gets another one. */
+const ID: ValueType = {
+  name: "a string or an integer",
+  isTypeOf: (text) => STRING.isTypeOf(text) || (NUMBER.isTypeOf(text) && isWhole(Number(text))),
+};
+
+interface Param {
+  readonly name: string;
+  readonly type: ValueType;
+  readonly isRequired?: boolean;
+}
+
+/** The parameters of the notifications that official servers act on. */
+const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, readonly Param[]> = new Map([
+  [
+    "notifications/cancelled",
+    [
+      { name: "requestId", type: ID },
+      { name: "reason", type: STRING },
+    ],
+  ],
+  [
+    "notifications/progress",
+    [
+      { name: "progressToken", type: ID, isRequired: true },
+      { name: "progress", type: NUMBER, isRequired: true },
+      { name: "total", type: NUMBER },
+      { name: "message", type: STRING },
+    ],
+  ],
+]);
 
 interface Limit {
   readonly member: string;
@@ -65,16 +113,20 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
 const MAX_INITIALIZED_BYTES = 64 * 1024;
 
 /**
- * Checks one message of a client. Rejects repeated members of the envelope, and members that match one except for case, because the server
- * could read the other one. The same applies to the ids in `params` that are rewritten.
+ * Checks one message of a client. Rejects what the schemas of the protocol forbid for every method, because official servers drop it without
+ * an answer (MCP 2025-11-25 and 2026-07-28, schema). Rejects repeated members of the envelope, and members that match one except for case,
+ * because the server could read the other one. The same applies to the ids in `params` that are rewritten.
  */
 export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
-  const checked = message.kind === "invalid" ? message : (findProblem(message) ?? message);
-  if (checked.kind !== "invalid") return checked;
-  const { isJson, reason, idText } = checked;
-  return isJson
-    ? { code: "INVALID_REQUEST", reason, idText: message.kind === "notification" || isTooLong(idText) ? undefined : idText }
-    : { code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined };
+  if (message.kind === "invalid") {
+    const { isJson, reason, idText } = message;
+    return isJson ? problem("INVALID_REQUEST", reason, idText) : problem("PARSE_ERROR", "the body is not JSON");
+  }
+  const wrongEnvelope = findProblem(message);
+  const reason = wrongEnvelope ?? (message.kind === "response" ? undefined : findWrongParam(message));
+  if (reason === undefined) return message;
+  const idText = message.kind === "notification" ? undefined : unambiguousId(message.outline);
+  return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
 }
 
 /** Reads and checks one message of a client, without steps. */
@@ -88,30 +140,69 @@ export function readClientMessage(text: string): Message | ClientMessageProblem 
  * client then knows that none was.
  */
 export function checkClientBatch({ count, messages: readings }: Batch): Message[] | ClientMessageProblem {
-  if (count === 0) return reject("the batch is empty");
-  if (count > MAX_BATCH_LENGTH) return reject(`the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
+  if (count === 0) return problem("INVALID_REQUEST", "the batch is empty");
+  if (count > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
   const messages: Message[] = [];
   for (const [index, reading] of readings.entries()) {
     const message = checkClientMessage(reading);
-    if ("code" in message) return reject(`message ${index + 1} of the batch: ${message.reason}`);
-    if (message.kind === "request" && message.method === "initialize") return reject("initialize must not be part of a batch");
+    if ("code" in message) return problem(message.code, `message ${index + 1} of the batch: ${message.reason}`);
+    if (message.kind === "request" && message.method === "initialize")
+      return problem("INVALID_REQUEST", "initialize must not be part of a batch");
     messages.push(message);
   }
   return messages;
 }
 
-function findProblem(message: Message): InvalidMessage | undefined {
+/** Returns what is wrong with the envelope. */
+function findProblem(message: Message): string | undefined {
   const { kind, outline } = message;
-  const ambiguity = describeAmbiguity(message);
-  if (ambiguity !== undefined) return invalid(outline, ambiguity);
+  const wrongMember = describeAmbiguity(message) ?? findForeignMember(message);
+  if (wrongMember !== undefined) return wrongMember;
+  const exceeded = findExceeded(message);
+  if (exceeded !== undefined) return `${exceeded.member} has more than ${exceeded.maxBytes} bytes as JSON`;
+  if (kind === "response") return undefined;
+  if (message.method.includes("\0")) return '"method" has a NUL';
+  if (kind === "notification")
+    return message.method === "notifications/initialized" && utf8Length(message.text) > MAX_INITIALIZED_BYTES
+      ? `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`
+      : undefined;
   // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
-  if (kind === "request" && message.method.startsWith("notifications/")) return invalid(outline, "a notification has no id");
-  if (kind !== "response" && message.method.includes("\0")) return invalid(outline, '"method" has a NUL');
-  if (kind === "notification" && message.method === "notifications/initialized" && utf8Length(message.text) > MAX_INITIALIZED_BYTES)
-    return invalid(outline, `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`);
-  const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
-  const exceeded = findExceeded(outline) ?? (ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined);
-  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.member} has more than ${exceeded.maxBytes} bytes as JSON`);
+  if (message.method.startsWith("notifications/")) return "a notification has no id";
+  return ID.isTypeOf(outline.textAt(Slot.id) ?? "") ? undefined : `"id" must be ${ID.name}`;
+}
+
+/** Returns the problem of a member that a message of this kind does not have. The members of `params` and `_meta` may have any name. */
+function findForeignMember({ kind, outline }: Message): string | undefined {
+  const name = outline.unknownName ?? FOREIGN_MEMBERS[kind].find((each) => outline.has(Slot[each]));
+  if (name !== undefined) return `${JSON.stringify(shorten(name))} is not a member of a JSON-RPC ${kind}`;
+  const hasBoth = kind === "response" && outline.has(Slot.result) && outline.has(Slot.error);
+  return hasBoth ? 'a JSON-RPC response has either "result" or "error"' : undefined;
+}
+
+/** Returns what is wrong with `_meta`, or with the other parameters of a notification, since no server answers that. */
+function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
+  const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
+  const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
+  if (wrong !== undefined || params === undefined) return wrong;
+  const names = params.map(({ name }) => name);
+  const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
+  for (const [index, { name, type, isRequired = false }] of params.entries()) {
+    const value = textOf(text, spans[index]);
+    if (value === undefined ? isRequired : !type.isTypeOf(value)) return `"${name}" must be ${type.name}`;
+  }
+  return undefined;
+}
+
+function findWrongMeta(text: string, outline: Outline): string | undefined {
+  if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
+  const token = outline.textAt(Slot.metaProgressToken);
+  if (token !== undefined && !ID.isTypeOf(token)) return `"progressToken" must be ${ID.name}`;
+  // Nearly no message has it, so its text is searched before its name is.
+  if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
+  const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
+  if (task === undefined) return undefined;
+  const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
+  return STRING.isTypeOf(textOf(text, taskId) ?? "") ? undefined : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
@@ -127,9 +218,11 @@ function describeAmbiguity({ kind, outline }: Message): string | undefined {
   return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} differs only in case from a name of the protocol`;
 }
 
-function findExceeded(outline: Outline): Limit | undefined {
+function findExceeded(message: Message): Limit | undefined {
+  const { kind, outline } = message;
   for (const limit of LIMITS) if (exceeds(outline, limit)) return limit;
-  return undefined;
+  const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
+  return ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined;
 }
 
 function exceeds(outline: Outline, { slot, maxBytes }: Limit): boolean {
@@ -144,6 +237,10 @@ function hasMoreBytes(text: string, maxBytes: number): boolean {
   return text.length > maxBytes || (text.length > maxBytes / MAX_UNIT_BYTES && utf8Length(text) > maxBytes);
 }
 
-function reject(reason: string): ClientMessageProblem {
-  return { code: "INVALID_REQUEST", reason, idText: undefined };
+function problem(code: ClientMessageProblem["code"], reason: string, idText?: string): ClientMessageProblem {
+  return { code, reason, idText: isTooLong(idText) ? undefined : idText };
+}
+
+function isWhole(value: number): boolean {
+  return Number.isInteger(value) || !Number.isFinite(value);
 }

@@ -218,10 +218,14 @@ function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message
 }
 
 export function invalid(outline: Outline, reason: string): InvalidMessage {
+  return { kind: "invalid", text: outline.text, isJson: true, reason, idText: unambiguousId(outline) };
+}
+
+/** Returns the JSON text of the id; undefined for one that another parser would read differently, and for any other value. */
+export function unambiguousId(outline: Outline): string | undefined {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
-  // An id that another parser would read differently is not returned.
   const isOnlyId = !outline.isRepeated(Slot.id) && outline.otherCaseAt(Slot.id) === undefined;
-  return { kind: "invalid", text: outline.text, isJson: true, reason, idText: isId && isOnlyId ? outline.textAt(Slot.id) : undefined };
+  return isId && isOnlyId ? outline.textAt(Slot.id) : undefined;
 }
 
 /** Returns the first of the named members that is repeated in its object. */

@@ -58,9 +58,9 @@ describe("a batch", async () => {
 
   it("ids and results of a batch keep their spelling", async () => {
     const reply = await client.post(
-      `[{"jsonrpc":"2.0","id":1.50,"method":"tools/call","params":{"name":"raw_result","arguments":{"result":"{\\"b\\":9007199254740993,\\"a\\":1.0}"}}}]`,
+      `[{"jsonrpc":"2.0","id":1.50e1,"method":"tools/call","params":{"name":"raw_result","arguments":{"result":"{\\"b\\":9007199254740993,\\"a\\":1.0}"}}}]`,
     );
-    expect(reply.body).toBe(`[{"jsonrpc":"2.0","id":1.50,"result":{"b":9007199254740993,"a":1.0}}]`);
+    expect(reply.body).toBe(`[{"jsonrpc":"2.0","id":1.50e1,"result":{"b":9007199254740993,"a":1.0}}]`);
   });
 
   it("requests of a batch with equal ids each get their own response", async () => {

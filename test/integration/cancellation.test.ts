@@ -96,10 +96,13 @@ describe("cancellation", () => {
     const hanging = client.callTool("hang", {}, 200);
     const [wireId = 0] = await waitForHanging(client, 1);
     for (const requestId of ["200", 201, wireId]) expect((await cancel(client, requestId)).status).toBe(202);
-    for (const params of ["{}", `{"requestId":null}`, `{"requestId":[200]}`]) {
-      expect((await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)).status).toBe(202);
-    }
-    expect((await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)).status).toBe(202);
+    for (const [params, status] of [
+      [{}, 202],
+      [undefined, 202],
+      [{ requestId: null }, 400],
+      [{ requestId: [200] }, 400],
+    ] as const)
+      expect((await client.notify("notifications/cancelled", params)).status).toBe(status);
     expect(await readCancellations(client)).toEqual([]);
     await client.toolText("release");
     expect(texts([await hanging])).toEqual([`released ${wireId}`]);

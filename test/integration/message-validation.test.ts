@@ -76,8 +76,40 @@ describe("message validation", async () => {
     ["two methods", '{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}'],
     ["two methods, one of them escaped", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","m\u0065thod":"tools/call"}`],
     ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
+    ["a foreign member", '{"jsonrpc":"2.0","id":7,"method":"ping","foreign":null}'],
+    ["a foreign member with an escape", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","re\u0073ults":1}`],
+    ["a result beside the method", '{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}'],
+    ["a response with an error beside the result", '{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"no"}}'],
+    ["a response with params", '{"jsonrpc":"2.0","id":7,"result":{},"params":{}}'],
+    ["a response with a foreign member", '{"jsonrpc":"2.0","id":7,"result":{},"foreign":1}'],
   ])("the error for %s has the request's id", async (_what, body) => {
     expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 7 }));
+  });
+
+  it("an id with a fraction is rejected, and other numbers are answered as they are spelled", async () => {
+    const rejected = await client.post('{"jsonrpc":"2.0","id":1.5,"method":"ping"}');
+    expect(readError(rejected)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1.5 }));
+    for (const id of ["1.0", "-0", "1e2", "9007199254740993"]) {
+      expect((await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).body).toContain(`"id":${id},`);
+    }
+  });
+
+  it.each([
+    ["a cancellation of an object", "cancelled", { requestId: {} }],
+    ["a cancellation of null", "cancelled", { requestId: null }],
+    ["a cancellation with a reason that is a number", "cancelled", { requestId: 1, reason: 5 }],
+    ["progress without a token", "progress", { progress: 1 }],
+    ["progress without a number", "progress", { progressToken: 1 }],
+    ["progress that is a text", "progress", { progressToken: 1, progress: "1" }],
+    ["progress with a null total", "progress", { progressToken: 1, progress: 1, total: null }],
+    ["progress without params", "progress", undefined],
+    ["a _meta that is null", "initialized", { _meta: null }],
+  ])("a notification of %s is rejected, and does not reach the server", async (_what, name, params) => {
+    const before = await client.toolText("seen");
+    const reply = await client.notify(`notifications/${name}`, params);
+    expect(readError(reply)).toStrictEqual(errorReply(400, -32602, "INVALID_PARAMS"));
+    const [seen, calls] = [JSON.parse(await client.toolText("seen")), JSON.parse(before)] as [string[], string[]];
+    expect(seen.slice(calls.length)).toEqual(["tools/call"]);
   });
 
   it.each(["9007199254740993", "1.0", "-0", "1e2", '""', '"7"', String.raw`"\u00e9/"`, '"€"'])(

