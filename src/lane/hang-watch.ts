@@ -1,9 +1,9 @@
 import { shorten } from "../json/text.ts";
+import type { Upstream } from "../upstream/port.ts";
 import type { Call } from "./calls/call.ts";
 import type { CallTable } from "./calls/call-table.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { LaneLimits } from "./lane-limits.ts";
-import type { Upstream } from "../upstream/port.ts";
 
 export interface HangWatchOptions {
   readonly dispatch: Dispatch;
@@ -11,17 +11,35 @@ export interface HangWatchOptions {
   readonly limits: Pick<LaneLimits, "requestTimeoutMs" | "pingIntervalMs" | "hungTimeouts">;
   /** Returns true if the server waits for a client, and so may be silent for long. */
   readonly isWaitingForClient: () => boolean;
+  readonly nowMs: () => number;
+}
+
+/** The ping whose time decides. */
+interface Probe {
+  readonly call: Call;
+  /** The timeouts before it, for people. */
+  readonly cause: string;
+  readonly timeMs: number;
+  /** The output of the server when it was sent. */
+  readonly outputs: number;
+  /** The input of the server at the last look. */
+  inputs: number;
+  /** True if the server's stdin has taken it. */
+  isTaken: boolean;
+  deadlineMs: number;
 }
 
 /**
- * Restarts a server that is running but unresponsive. It counts consecutive timeouts of a silent server: those of clients' requests, and
- * those of pings while it is idle, if pings are on. A timeout counts only if its request was sent after the server's last message and the
- * last timeout that counted. Requests that time out together thus count once. Any message from the server resets the count, even an error
- * to a ping.
+ * Restarts a server that is running but unresponsive. Timeouts alone never do that, because they may be due to one client's calls. After
+ * HUNG_TIMEOUTS consecutive timeouts of a silent server, the sidecar sends a ping. The server is restarted if it then writes nothing to
+ * stdout in time, not even an error. Any output before the end of that time shows that it is alive.
  *
- * A tool may have its own timeout. A timeout of less than half of REQUEST_TIMEOUT_MS does not count by itself. Such timeouts count once
- * when the server has been silent for REQUEST_TIMEOUT_MS. A call with a longer timeout lets the server be silent for that long:
- * the timeouts of shorter calls do not count meanwhile.
+ * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before that call has ended.
+ * It begins when the server's stdin has taken the ping, and again whenever its stdin takes something before the ping. A server that reads
+ * nothing for that time, and writes nothing, is restarted too: its ping would wait for ever.
+ *
+ * Timeouts that count are those of clients' requests, and those of pings while the server is idle, if PING_INTERVAL_MS is set. A request
+ * counts if it was sent after the server's last message and the last timeout that counted. Requests that time out together thus count once.
  */
 export class HangWatch {
   readonly #options: HangWatchOptions;
@@ -31,13 +49,10 @@ export class HangWatch {
   #timeouts = 0;
   /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
   #lastIgnored = 0;
-  /** The first request that timed out since then. */
-  #firstTimedOut = 0;
-  /** The time at which it was sent. */
-  #silentSinceMs = 0;
   #hasSpokenSinceTick = false;
   #isPinged = false;
   #nextTickMs = Number.POSITIVE_INFINITY;
+  #probe: Probe | undefined;
 
   constructor(options: HangWatchOptions) {
     this.#options = options;
@@ -63,53 +78,85 @@ export class HangWatch {
 
   onLost(): void {
     this.#isReady = false;
+    this.#probe = undefined;
     this.#nextTickMs = Number.POSITIVE_INFINITY;
   }
 
   /** Called when a request has timed out. */
-  onTimeout(call: Call, nowMs: number): void {
-    const { limits } = this.#options;
-    // Internal requests are either pings, which tick() counts, or may have been delayed by clients' requests.
-    if (call.origin === "sidecar" || call.sentAtMs === undefined || call.sentNumber <= this.#lastIgnored) return;
-    if (this.#firstTimedOut <= this.#lastIgnored) {
-      this.#firstTimedOut = call.sentNumber;
-      this.#silentSinceMs = call.sentAtMs;
-    }
-    // The client may use up nearly all of the timeout for its body, and leave the server too little.
-    const doesCount = nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2 || nowMs - this.#silentSinceMs >= limits.requestTimeoutMs;
-    if (doesCount && !this.#mayBeBusyFor(call)) this.#count(call.method);
+  onTimeout(call: Call): void {
+    // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients.
+    if (call.origin === "client" && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
   /** @returns the time of the next call, or Infinity. */
   tick(nowMs: number): number {
+    this.#judge(nowMs);
+    this.#pingIfIdle(nowMs);
+    return Math.min(this.#nextTickMs, this.#probe?.deadlineMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  #pingIfIdle(nowMs: number): void {
     const { dispatch, limits, isWaitingForClient } = this.#options;
-    if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return this.#nextTickMs;
+    if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return;
     this.#nextTickMs = nowMs + limits.pingIntervalMs;
     const isSilent = !this.#hasSpokenSinceTick && !isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
-    this.#isPinged = isSilent && this.#isReady && this.#calls.open.size === 0;
+    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.open.size === 0;
     if (this.#isPinged) dispatch.internal.ping();
-    return this.#nextTickMs;
-  }
-
-  /** True if the server has a call with a longer timeout than this call and than REQUEST_TIMEOUT_MS. */
-  #mayBeBusyFor({ timeoutMs }: Call): boolean {
-    const usualMs = Math.max(timeoutMs, this.#options.limits.requestTimeoutMs);
-    return this.#calls
-      .values()
-      .some(({ origin, timeoutMs: otherMs, state }) => origin === "client" && otherMs > usualMs && state === "written");
   }
 
   #count(method: string): void {
-    const { dispatch, upstream, limits, isWaitingForClient } = this.#options;
-    if (!this.#isReady || isWaitingForClient()) return;
+    const { dispatch, limits, isWaitingForClient } = this.#options;
+    if (!this.#isReady || this.#probe !== undefined || isWaitingForClient()) return;
     this.#lastIgnored = dispatch.sentCount;
     this.#timeouts++;
-    if (this.#timeouts < limits.hungTimeouts) return;
-    // The generation is restarted only once.
-    this.onLost();
-    const cause = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
-    upstream.restart("hung", `hung: no output while ${shorten(method)} ${cause}`);
+    if (this.#timeouts >= limits.hungTimeouts) this.#sendProbe(method);
+  }
+
+  #sendProbe(method: string): void {
+    const { dispatch, upstream, limits, nowMs } = this.#options;
+    let timeMs = limits.requestTimeoutMs;
+    for (const call of this.#calls.values())
+      if (call.origin === "client" && call.state === "written") timeMs = Math.max(timeMs, call.timeoutMs);
+    const onSettled = (): void => (this.#probe = undefined);
+    const call = dispatch.internal.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
+    if (call === undefined) return;
+    const last = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
+    const cause = `${shorten(method)} ${last}`;
+    const probe: Probe = { call, cause, timeMs, ...upstream.traffic(), isTaken: call.state === "written", deadlineMs: nowMs() + timeMs };
+    this.#probe = probe;
+    call.onEmptied = () => {
+      probe.isTaken = true;
+      this.#renew(probe);
+    };
+    dispatch.watch(probe.deadlineMs);
+  }
+
+  #renew(probe: Probe): void {
+    probe.deadlineMs = this.#options.nowMs() + probe.timeMs;
+    this.#options.dispatch.watch(probe.deadlineMs);
+  }
+
+  /** Decides when the time of the ping is over. */
+  #judge(nowMs: number): void {
+    const { upstream, isWaitingForClient } = this.#options;
+    const probe = this.#probe;
+    if (probe === undefined || nowMs < probe.deadlineMs) return;
+    const { call, cause, timeMs, isTaken } = probe;
+    const { outputs, inputs } = upstream.traffic();
+    if (outputs !== probe.outputs || isWaitingForClient() || call.sentAtMs === undefined) {
+      this.heard();
+      // This also ends the probe.
+      this.#calls.giveUp(call, "no longer needed", "unread");
+    } else if (!isTaken && inputs !== probe.inputs) {
+      probe.inputs = inputs;
+      this.#renew(probe);
+    } else {
+      // The generation is restarted only once.
+      this.onLost();
+      const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
+      upstream.restart("hung", `hung: no output while ${cause}, ${silence}`);
+    }
   }
 }

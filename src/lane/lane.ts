@@ -79,8 +79,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const routing = (this.#routing = createRouting(access));
     this.#responses = new ServerResponses({ dispatch, dropped, retries, routing, defects, maxLineBytes: limits.maxLineBytes, nowMs });
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
-    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
-    this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient, nowMs });
+    this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call);
   }
 
   get load(): Dispatch["load"] {

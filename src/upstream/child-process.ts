@@ -4,6 +4,7 @@ import { countMemoryKills, withHigherScore } from "./out-of-memory.ts";
 import type { ServerMemory } from "./output-memory.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
+import type { UpstreamTraffic } from "./port.ts";
 import { StdinWriter } from "./stdin-writer.ts";
 
 /** The wait for further output after the exit. It is bounded because a grandchild may hold the pipe open without ever writing to it. */
@@ -57,6 +58,7 @@ export class ChildProcess {
   readonly #limits: ChildLimits;
   readonly input: StdinWriter;
   readonly #output: OutputReader;
+  #outputs = 0;
   readonly #memoryKillsBefore = countMemoryKills();
   #hasExited = false;
 
@@ -70,6 +72,7 @@ export class ChildProcess {
 
     const output = new OutputReader(stdout, limits.maxLineBytes, memory, listener);
     this.#output = output;
+    stdout.on("data", () => this.#outputs++);
     const outputEnded = new Promise<void>((resolve) => {
       stdout.once("error", () => stdout.destroy());
       stdout.once("close", () => {
@@ -89,6 +92,10 @@ export class ChildProcess {
     stderr.once("error", () => stderr.destroy());
     this.exited = this.#waitForExit(outputEnded);
     this.ended = this.#waitForEnd();
+  }
+
+  get traffic(): UpstreamTraffic {
+    return { outputs: this.#outputs, inputs: this.input.writes };
   }
 
   /** Stops writing. */

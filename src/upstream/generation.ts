@@ -9,7 +9,7 @@ import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
-import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
+import type { UpstreamHandshake, UpstreamInput, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import { likelyCause } from "./likely-cause.ts";
 import type { ServerMemory } from "./output-memory.ts";
@@ -140,6 +140,10 @@ export class Generation {
 
   get input(): UpstreamInput {
     return this.#child.input;
+  }
+
+  get traffic(): UpstreamTraffic {
+    return this.#child.traffic;
   }
 
   takeUnwritten(): Outgoing[] {

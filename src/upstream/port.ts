@@ -7,6 +7,15 @@ export interface Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void;
   status(): UpstreamStatus;
+  traffic(): UpstreamTraffic;
+}
+
+/** The pipes of the running generation so far. */
+export interface UpstreamTraffic {
+  /** The number of pieces in which its stdout has arrived: messages, or any other output. */
+  readonly outputs: number;
+  /** The number of writes that its stdin has taken. */
+  readonly inputs: number;
 }
 
 /** The stdin of one generation. */

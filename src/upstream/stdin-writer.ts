@@ -17,6 +17,7 @@ export class StdinWriter implements UpstreamInput {
   /** The listeners of the lines in the current write, whose text is in memory until its end. */
   #onBatchWritten: (() => void)[] = [];
   #queuedBytes = 0;
+  #writes = 0;
   #isScheduled = false;
   #isWriting = false;
   #isPaused = false;
@@ -30,6 +31,11 @@ export class StdinWriter implements UpstreamInput {
   /** The bytes of the lines that are not written yet. */
   get queuedBytes(): number {
     return this.#queuedBytes;
+  }
+
+  /** The number of writes that the stream has taken. */
+  get writes(): number {
+    return this.#writes;
   }
 
   send(line: Outgoing): void {
@@ -107,6 +113,7 @@ export class StdinWriter implements UpstreamInput {
 
   readonly #onWritten = (error?: Error | null): void => {
     this.#isWriting = false;
+    this.#writes++;
     this.#releaseBatch();
     // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
     if (!error) this.#writeGuarded();

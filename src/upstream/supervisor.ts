@@ -7,7 +7,15 @@ import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake/handshake.ts";
 import { StartLog } from "./log/start-log.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
-import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
+import type {
+  Upstream,
+  UpstreamExit,
+  UpstreamHandshake,
+  UpstreamListener,
+  UpstreamObserver,
+  UpstreamStatus,
+  UpstreamTraffic,
+} from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
 import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 
@@ -109,6 +117,10 @@ export class Supervisor implements Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
+  }
+
+  traffic(): UpstreamTraffic {
+    return this.#generation?.traffic ?? { outputs: 0, inputs: 0 };
   }
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
-import { readSeen, readWhere } from "../support/in-flight.ts";
+import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
 import { LANES, useLane } from "../support/lanes.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
@@ -9,24 +9,22 @@ import { isAlive, Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 1000;
+/** Each call of `hang` times out, and a ping is sent, which has the longer of the two times. */
+const UNANSWERED = [...QUICK_RESTART, "--hung-timeouts", "1", "--tool-timeouts-ms", "hang=2000", "--request-timeout-ms", "4000"];
 /** STOP_GRACES of `child-process.ts`: 1 s after the end of stdin, 2 s after SIGTERM; doubled for a busy machine. */
 const GRACES_MS = 2 * (1000 + 2000);
 
 describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
-  it("several timeouts in a row restart the server, and calls in flight fail at once", async () => {
-    const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "2"];
-    await using sidecar = await Sidecar.start({ flags });
+  it("a ping without an answer restarts the server, and calls in flight fail at once", async () => {
+    const limits = ["--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--tool-timeouts-ms", "hang=60000", "--hung-timeouts", "2"];
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, ...limits] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     process.kill(childPid, "SIGSTOP");
-    expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    const last = client.callTool("echo");
-    await delay(REQUEST_TIMEOUT_MS / 3);
-    const inFlight = client.callTool("echo");
-    expect((await last).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    const { error } = await inFlight;
+    for (let times = 0; times < 2; times++) expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const { error } = await client.callTool("hang");
     // Only SIGKILL ends a stopped process, and it has not been sent yet.
     expect(isAlive(childPid)).toBe(true);
-    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row";
+    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row, nor for 1 s after ping";
     expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
     expect(error?.message).toContain(`(${reason})`);
 
@@ -39,10 +37,11 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
   });
 
   it("a server that does not answer pings is restarted without any calls", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "300"] });
+    const flags = [...QUICK_RESTART, "--ping-interval-ms", "300", "--request-timeout-ms", String(REQUEST_TIMEOUT_MS)];
+    await using sidecar = await Sidecar.start({ flags });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     process.kill(childPid, "SIGSTOP");
-    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row";
+    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row, nor for 1 s after ping";
     expect(await waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
     await waitForLog("mcp server ready", (line) => line["generation"] === 2);
     expect(isAlive(childPid)).toBe(false);
@@ -50,13 +49,62 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
   });
 
   it("a server that reads pings but does not answer is restarted", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "400", "--hung-timeouts", "2"] });
+    const limits = ["--ping-interval-ms", "400", "--hung-timeouts", "2", "--request-timeout-ms", String(REQUEST_TIMEOUT_MS)];
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, ...limits] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     await client.callTool("mute", { method: "ping" });
     await waitForLog("mcp server exited", (line) => line["kind"] === "hung");
     await waitForLog("mcp server ready", (line) => line["generation"] === 2);
     await groupEnd(childPid);
     expect(await client.toolText("echo", { text: "back" })).toBe("back");
+  });
+});
+
+describe.concurrent.each(LANES)("a responsive %s server", (kind) => {
+  it.each(["a result", "an error"])("calls without an answer restart nothing if a ping gets %s", async (answer) => {
+    await using sidecar = await Sidecar.start({ flags: UNANSWERED });
+    const { client, childPid, logLines } = await useLane(sidecar, kind);
+    if (answer === "an error") await client.callTool("refuse", { method: "ping" });
+    for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await waitForSeen(client, "ping");
+    expect((await readWhere(client)).pid).toBe(childPid);
+    expect(logLines("mcp server exited")).toEqual([]);
+  });
+});
+
+describe("a server without sessions", () => {
+  it("calls without an answer restart nothing if a discovery gets one", async () => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only", flags: UNANSWERED });
+    const client = sidecar.modernClient();
+    const { pid } = await readWhere(client);
+    const discoveries = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "server/discover").length;
+    const before = await discoveries();
+    for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    while ((await discoveries()) === before);
+    expect((await readWhere(client)).pid).toBe(pid);
+  });
+
+  it("a discovery without an answer after a timeout restarts the server", async () => {
+    const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
+    await using sidecar = await Sidecar.start({ mode: "modern-only", flags });
+    const client = sidecar.modernClient();
+    process.kill((await readWhere(client)).pid, "SIGSTOP");
+    expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const reason = "hung: no output while tools/call timed out, nor for 1 s after server/discover";
+    expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
+  });
+});
+
+describe("a server that does not read", () => {
+  it("a server that reads no ping and writes nothing is restarted", async () => {
+    const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
+    await using sidecar = await Sidecar.start({ flags });
+    const client = await sidecar.client();
+    await client.toolText("stop_reading");
+    const stuck = await Promise.all([1, 2, 3].map((id) => client.callTool("echo", { padding: "p".repeat(300_000) }, id)));
+    for (const { error } of stuck) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const reason = "hung: no output while tools/call timed out, and no input read for 1 s";
+    expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
   });
 });
 

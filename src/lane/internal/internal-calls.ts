@@ -42,16 +42,23 @@ export class InternalCalls {
     this.#handshake = handshake;
   }
 
-  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): void {
+  /** Sends or queues a request. @returns the call; undefined if it was rejected. */
+  ask(
+    method: string,
+    params: object,
+    onSettled: Call["onSettled"],
+    onResult?: OnInternalResult,
+    limits?: CallLimits,
+  ): Call | undefined {
     const { carry, log, nowMs } = this.#options;
     const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
     const exchange = new InternalExchange(nowMs(), onFailed, onResult);
-    carry(exchange, internalRequest(method, params, this.#handshake?.requestMeta), onSettled, limits);
+    return carry(exchange, internalRequest(method, params, this.#handshake?.requestMeta), onSettled, limits);
   }
 
   /** Sends a request that only shows if the server responds. */
-  ping(): void {
-    this.ask(this.#handshake?.pingMethod ?? "ping", {}, undefined);
+  ping(onSettled?: () => void, limits?: CallLimits): Call | undefined {
+    return this.ask(this.#handshake?.pingMethod ?? "ping", {}, onSettled, undefined, limits);
   }
 
   /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */

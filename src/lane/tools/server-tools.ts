@@ -77,7 +77,7 @@ export class ServerTools {
     const { dispatch, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
     const ask = (params: object, onResult: OnInternalResult): void =>
-      dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+      void dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
     return new Promise((resolve) => listTools(ask, log, (tools) => resolve(tools)));
   }
 

@@ -1,5 +1,4 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Session } from "../../../src/sessions/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -21,23 +20,83 @@ function restarts(bench: LaneBench): number {
   return bench.upstream.restartReasons.length;
 }
 
+/** Returns the number of restarts after the time of a ping. */
+function restartsAfterPing(bench: LaneBench): number {
+  vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+  return restarts(bench);
+}
+
+/** Returns the ids of the pings since the last look. */
+function pings(bench: LaneBench): unknown[] {
+  return bench
+    .heard()
+    .filter(({ method }) => method === "ping")
+    .map(({ id }) => id);
+}
+
+const NOTIFICATION = { method: "notifications/message", params: { level: "info", data: "busy" } };
+
 describe("an unresponsive server", () => {
-  it("a silent server is restarted once after HUNG_TIMEOUTS timeouts in a row", () => {
+  it("a silent server is pinged after HUNG_TIMEOUTS timeouts in a row, and restarted once if it stays silent", () => {
     const bench = LaneBench.ready({ hungTimeouts: 3 });
     timeOut(bench);
     timeOut(bench);
-    expect(restarts(bench)).toBe(0);
+    expect(pings(bench)).toEqual([]);
     timeOut(bench);
-    const reason = "hung: no output while tools/call timed out, the last of 3 timeouts in a row";
+    expect(pings(bench)).toHaveLength(1);
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    expect(restarts(bench)).toBe(0);
+    vi.advanceTimersByTime(1);
+    const reason = "hung: no output while tools/call timed out, the last of 3 timeouts in a row, nor for 1 s after ping";
     expect(bench.upstream.restartReasons).toEqual([reason]);
     for (let times = 0; times < 3; times++) timeOut(bench);
-    expect(restarts(bench)).toBe(1);
+    expect(restartsAfterPing(bench)).toBe(1);
   });
 
-  it("a silent server is restarted after one timeout if HUNG_TIMEOUTS is 1", () => {
+  it("a silent server is pinged after one timeout if HUNG_TIMEOUTS is 1", () => {
     const bench = LaneBench.ready({ hungTimeouts: 1 });
     timeOut(bench);
-    expect(bench.upstream.restartReasons).toEqual(["hung: no output while tools/call timed out"]);
+    expect([pings(bench).length, restarts(bench)]).toEqual([1, 0]);
+    expect(restartsAfterPing(bench)).toBe(1);
+    expect(bench.upstream.restartReasons).toEqual(["hung: no output while tools/call timed out, nor for 1 s after ping"]);
+  });
+
+  it.each([
+    ["a result of the ping", (id: unknown) => ({ id, result: {} })],
+    ["an error of the ping", (id: unknown) => ({ id, error: { code: -32601, message: "no ping here" } })],
+    ["an answer to another request", () => ({ id: 99, result: {} })],
+    ["a notification", () => NOTIFICATION],
+    ["a request of its own", () => ({ id: 1, method: "ping" })],
+  ])("timeouts never restart a server that writes %s within the time of the ping", (_what, answer) => {
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
+    for (let times = 0; times < 5; times++) {
+      timeOut(bench);
+      timeOut(bench);
+      const [id, ...others] = pings(bench);
+      expect([typeof id, others]).toEqual(["number", []]);
+      vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+      bench.say(answer(id));
+      expect(restartsAfterPing(bench)).toBe(0);
+    }
+  });
+
+  it("output that is no message shows that a pinged server is alive", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
+    timeOut(bench);
+    bench.upstream.outputs++;
+    expect(restartsAfterPing(bench)).toBe(0);
+  });
+
+  it("a message between two timeouts begins the count again", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
+    timeOut(bench);
+    bench.say(NOTIFICATION);
+    timeOut(bench);
+    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false, isForMemory: false });
+    timeOut(bench);
+    expect(pings(bench)).toEqual([]);
+    timeOut(bench);
+    expect(pings(bench)).toHaveLength(1);
   });
 
   it("the count of timeouts begins again after a restart", () => {
@@ -46,14 +105,22 @@ describe("an unresponsive server", () => {
     bench.lose();
     bench.start();
     timeOut(bench);
-    expect(restarts(bench)).toBe(0);
+    expect(pings(bench)).toEqual([]);
     timeOut(bench);
-    expect(restarts(bench)).toBe(1);
+    expect(restartsAfterPing(bench)).toBe(1);
     bench.lose();
     bench.start();
     timeOut(bench);
     timeOut(bench);
-    expect(restarts(bench)).toBe(2);
+    expect(restartsAfterPing(bench)).toBe(2);
+  });
+
+  it("a ping of the former server says nothing about the next one", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
+    timeOut(bench);
+    bench.lose();
+    bench.start();
+    expect(restartsAfterPing(bench)).toBe(0);
   });
 
   it("a timeout does not count if its request precedes the timeout counted last", () => {
@@ -65,30 +132,9 @@ describe("an unresponsive server", () => {
       vi.advanceTimersByTime(100);
     }
     vi.advanceTimersByTime(2 * REQUEST_TIMEOUT_MS);
-    expect(restarts(bench)).toBe(0);
+    expect(pings(bench)).toEqual([]);
     timeOut(bench, session);
-    expect(restarts(bench)).toBe(1);
-  });
-
-  it.each([
-    ["an answer to another request", { id: 99, result: {} }],
-    ["an error", { id: 99, error: { code: 1, message: "no" } }],
-    ["a notification", { method: "notifications/message", params: { level: "info", data: "busy" } }],
-    ["a request of its own", { id: 1, method: "ping" }],
-  ])("a server is responsive after %s", (_what, message) => {
-    const bench = LaneBench.ready({ hungTimeouts: 2 });
-    timeOut(bench);
-    bench.say(message);
-    timeOut(bench);
-    expect(restarts(bench)).toBe(0);
-  });
-
-  it("a server is responsive after an overlong line", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 2 });
-    timeOut(bench);
-    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false, isForMemory: false });
-    timeOut(bench);
-    expect(restarts(bench)).toBe(0);
+    expect(pings(bench)).toHaveLength(1);
   });
 
   it("a timeout does not count if its request precedes the server's last message", () => {
@@ -96,52 +142,9 @@ describe("an unresponsive server", () => {
     const session = bench.join();
     bench.request(session, CALL);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
-    bench.say({ method: "notifications/message", params: { level: "info", data: "busy" } });
+    bench.say(NOTIFICATION);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
-    expect(restarts(bench)).toBe(0);
-  });
-
-  it("a request that was held for the handshake counts if the server hangs after it", () => {
-    const bench = LaneBench.shared({ hungTimeouts: 1 });
-    const held = bench.request(bench.join(), CALL);
-    vi.advanceTimersByTime(100);
-    bench.start();
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
-    expect([held.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
-  });
-
-  it("a request that waited for a slot counts if the server hangs after the message that freed it", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 1, maxInFlight: 1 });
-    const session = bench.join();
-    bench.request(session, CALL);
-    const held = bench.request(session, CALL);
-    vi.advanceTimersByTime(100);
-    bench.reply("tools/call");
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
-    expect([held.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
-  });
-
-  it("a request that is sent again counts for the second server", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 1 });
-    const retried = bench.request(bench.join(), { method: "tools/list" });
-    bench.lose();
-    vi.advanceTimersByTime(100);
-    bench.start();
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
-    expect([retried.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
-  });
-
-  it("a timeout does not count if the client used most of the time itself", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 1 });
-    const session = bench.join();
-    const late = bench.request(session, CALL, true, -600);
-    const tooLate = bench.request(session, CALL, true, -REQUEST_TIMEOUT_MS);
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
-    expect([late.outcome, tooLate.outcome]).toEqual(["REQUEST_TIMEOUT", "REQUEST_TIMEOUT"]);
-    expect(restarts(bench)).toBe(0);
-    bench.request(session, CALL, true, Date.now() - 400);
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
-    expect(restarts(bench)).toBe(1);
+    expect(pings(bench)).toEqual([]);
   });
 
   it("a timeout does not count if the request was never sent", () => {
@@ -151,15 +154,27 @@ describe("an unresponsive server", () => {
     const held = bench.request(session, CALL);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
     expect(held.outcome).toBe("REQUEST_TIMEOUT");
-    expect(restarts(bench)).toBe(0);
+    expect(restartsAfterPing(bench)).toBe(0);
   });
 
-  it("a server that does not read its input is restarted", () => {
+  it("a server that neither reads nor writes is restarted, although it never got the ping", () => {
     const bench = LaneBench.ready({ hungTimeouts: 2 });
     bench.upstream.isReading = false;
     timeOut(bench);
     timeOut(bench);
-    expect(restarts(bench)).toBe(1);
+    expect(restartsAfterPing(bench)).toBe(1);
+    expect(bench.upstream.restartReasons[0]).toContain(", and no input read for 1 s");
+  });
+
+  it("a server is not restarted while it reads what comes before the ping", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
+    bench.upstream.isReading = false;
+    timeOut(bench);
+    for (let times = 0; times < 5; times++) {
+      bench.upstream.inputs++;
+      expect(restartsAfterPing(bench)).toBe(0);
+    }
+    expect(restartsAfterPing(bench)).toBe(1);
   });
 
   it.each([
@@ -185,6 +200,30 @@ describe("an unresponsive server", () => {
     expect(restarts(bench)).toBe(0);
   });
 
+  it("short timeouts do not shorten the time of the ping", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 3 });
+    const session = bench.join();
+    for (let times = 0; times < 3; times++) {
+      bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 });
+      vi.advanceTimersByTime(10);
+    }
+    expect(pings(bench)).toHaveLength(1);
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    expect(restarts(bench)).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(restarts(bench)).toBe(1);
+  });
+
+  it("a pinged server may be silent for as long as its longest call in flight", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
+    const session = bench.join();
+    bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 * REQUEST_TIMEOUT_MS });
+    for (let times = 0; times < 11; times++) timeOut(bench, session);
+    expect(restarts(bench)).toBe(0);
+    timeOut(bench, session);
+    expect(restarts(bench)).toBe(1);
+  });
+
   it("a server is not pinged by default", () => {
     const bench = LaneBench.ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(100 * REQUEST_TIMEOUT_MS);
@@ -192,74 +231,7 @@ describe("an unresponsive server", () => {
   });
 });
 
-describe("an unresponsive server whose calls have timeouts of their own", () => {
-  /** A call that times out after this time. */
-  function timeOutAfter(bench: LaneBench, session: Session, timeoutMs: number): void {
-    const call = bench.request(session, CALL, true, Date.now(), { timeoutMs });
-    vi.advanceTimersByTime(timeoutMs);
-    expect(call.outcome).toBe("REQUEST_TIMEOUT");
-  }
-
-  it("short timeouts do not restart a server before REQUEST_TIMEOUT_MS of silence", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 1 });
-    const session = bench.join();
-    for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
-    expect(restarts(bench)).toBe(0);
-    bench.say({ method: "notifications/message", params: { level: "info", data: "busy" } });
-    for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
-    expect(restarts(bench)).toBe(0);
-    timeOutAfter(bench, session, 100);
-    expect(restarts(bench)).toBe(1);
-  });
-
-  it("short timeouts restart a server after HUNG_TIMEOUTS times REQUEST_TIMEOUT_MS of silence", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 3 });
-    const session = bench.join();
-    for (let times = 0; times < 29; times++) timeOutAfter(bench, session, 100);
-    expect(restarts(bench)).toBe(0);
-    timeOutAfter(bench, session, 100);
-    expect(restarts(bench)).toBe(1);
-  });
-
-  it("silence without a request in flight does not count", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 1 });
-    vi.advanceTimersByTime(10 * REQUEST_TIMEOUT_MS);
-    timeOutAfter(bench, bench.join(), 100);
-    expect(restarts(bench)).toBe(0);
-  });
-
-  it("a server may be silent for as long as its longest call in flight", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 2 });
-    const session = bench.join();
-    bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 * REQUEST_TIMEOUT_MS });
-    for (let times = 0; times < 9; times++) timeOut(bench, session);
-    expect(restarts(bench)).toBe(0);
-    timeOut(bench, session);
-    expect(restarts(bench)).toBe(0);
-    timeOut(bench, session);
-    expect(restarts(bench)).toBe(1);
-  });
-
-  it("a server whose long calls time out one after the other is restarted", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 2 });
-    const session = bench.join();
-    for (let times = 0; times < 4; times++) {
-      bench.request(session, CALL, true, Date.now(), { timeoutMs: 3 * REQUEST_TIMEOUT_MS });
-      vi.advanceTimersByTime(2 * REQUEST_TIMEOUT_MS);
-    }
-    expect(restarts(bench)).toBe(1);
-  });
-});
-
 describe("an idle server", () => {
-  /** Returns the ids of the pings since the last look. */
-  function pings(bench: LaneBench): unknown[] {
-    return bench
-      .heard()
-      .filter(({ method }) => method === "ping")
-      .map(({ id }) => id);
-  }
-
   it.each([
     ["a result", { result: {} }],
     ["an error", { error: { code: -32601, message: "no ping here" } }],
@@ -297,10 +269,11 @@ describe("an idle server", () => {
 
   it("a server that misses HUNG_TIMEOUTS pings in a row is restarted", () => {
     const bench = LaneBench.ready({ hungTimeouts: 3, pingIntervalMs: PING_INTERVAL_MS });
-    vi.advanceTimersByTime(2 * PING_INTERVAL_MS + 3 * PING_INTERVAL_MS - 1);
-    expect(restarts(bench)).toBe(0);
-    vi.advanceTimersByTime(1);
-    expect(bench.upstream.restartReasons).toEqual(["hung: no output while ping timed out, the last of 3 timeouts in a row"]);
+    vi.advanceTimersByTime(2 * PING_INTERVAL_MS + 3 * PING_INTERVAL_MS);
+    expect(pings(bench)).toHaveLength(4);
+    expect([restarts(bench), restartsAfterPing(bench)]).toEqual([0, 1]);
+    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row, nor for 1 s after ping";
+    expect(bench.upstream.restartReasons).toEqual([reason]);
   });
 
   it("missed pings and timed-out requests count together", () => {
@@ -311,7 +284,7 @@ describe("an idle server", () => {
     vi.advanceTimersByTime(9 * REQUEST_TIMEOUT_MS);
     expect(restarts(bench)).toBe(0);
     timeOut(bench, session);
-    expect(restarts(bench)).toBe(1);
+    expect(restartsAfterPing(bench)).toBe(1);
   });
 
   it("pings stop with the server and resume with the next one", () => {
@@ -322,8 +295,8 @@ describe("an idle server", () => {
     bench.start();
     expect(pings(bench)).toEqual([]);
     vi.advanceTimersByTime(3 * PING_INTERVAL_MS);
-    expect(pings(bench)).toHaveLength(1);
-    expect(restarts(bench)).toBe(1);
+    expect(pings(bench)).toHaveLength(2);
+    expect(restartsAfterPing(bench)).toBe(1);
   });
 
   it("pings stop when the lane closes", () => {

@@ -184,6 +184,7 @@ export class LaneBench {
     const text = typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message });
     const read = readMessage(text);
     if (read.kind === "invalid") throw new Error(read.reason);
+    this.upstream.outputs++;
     this.lane.onMessage(read);
   }
 

@@ -1,5 +1,5 @@
 import type { Outgoing } from "../../../src/protocol/outgoing.ts";
-import type { Upstream, UpstreamInput, UpstreamStatus } from "../../../src/upstream/port.ts";
+import type { Upstream, UpstreamInput, UpstreamStatus, UpstreamTraffic } from "../../../src/upstream/port.ts";
 
 /** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
 export class RecordedUpstream implements Upstream, UpstreamInput {
@@ -19,6 +19,7 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
     if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
     if (this.isReading) {
       line.state = "written";
+      this.inputs++;
       if (!line.isKept) line.onEmptied?.();
     }
     this.#lines.push(line);
@@ -48,6 +49,14 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
     const unwritten = this.#lines.filter(({ state }) => state === "queued");
     this.#lines = [];
     return unwritten;
+  }
+
+  /** Grow with all output, and with each line that is read. */
+  outputs = 0;
+  inputs = 0;
+
+  traffic(): UpstreamTraffic {
+    return { outputs: this.outputs, inputs: this.inputs };
   }
 
   status(): UpstreamStatus {
