@@ -40,7 +40,7 @@ export const ERROR_CATALOG = {
   INVALID_PARAMS: {
     httpStatus: 400,
     jsonRpcCode: InvalidParams,
-    when: "A request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value. Or an MCP server without sessions has refused the resource of a `resources/subscribe`.",
+    when: "The `_meta` of a message, or a parameter of a notification, has a type that MCP forbids. Or a request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value. Or an MCP server without sessions has refused the resource of a `resources/subscribe`.",
     action: "Correct the parameter that the error message names.",
   },
   HEADER_MISMATCH: {

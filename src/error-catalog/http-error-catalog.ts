@@ -14,7 +14,7 @@ export const HTTP_ERROR_CATALOG = {
   INVALID_REQUEST: {
     httpStatus: 400,
     jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
+    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case, nor is a member that JSON-RPC does not have. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
     action: "Correct the request as the error message says.",
   },
   ORIGIN_NOT_ALLOWED: {

@@ -66,8 +66,8 @@ describe.concurrent.each(LANES)("a responsive %s server", (kind) => {
     const { client, childPid, logLines } = await useLane(sidecar, kind);
     if (answer === "an error") await client.callTool("refuse", { method: "ping" });
     for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    await waitForSeen(client, "ping");
     expect((await readWhere(client)).pid).toBe(childPid);
+    await waitForSeen(client, "ping");
     expect(logLines("mcp server exited")).toEqual([]);
   });
 });
@@ -80,8 +80,8 @@ describe("a server without sessions", () => {
     const discoveries = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "server/discover").length;
     const before = await discoveries();
     for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    while ((await discoveries()) === before);
     expect((await readWhere(client)).pid).toBe(pid);
+    while ((await discoveries()) === before);
   });
 
   it("a discovery without an answer after a timeout restarts the server", async () => {

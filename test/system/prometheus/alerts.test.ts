@@ -71,7 +71,8 @@ describe("a real Prometheus", () => {
       await sidecars.full.client(),
       await sidecars.greedy.client(),
     ];
-    const hanging = [unresponsive, ...Array.from({ length: 4 }, () => full)].map((client) => client.request("tools/call", HANG));
+    const hanging = Array.from({ length: 4 }, () => full.request("tools/call", HANG));
+    hanging.push(unresponsive.request("tools/call", { ...HANG, name: "block" }));
     const padding = "x".repeat(MIB);
     hanging.push(...Array.from({ length: 8 }, () => greedy.request("tools/call", { ...HANG, arguments: { padding } })));
     await prometheus.waitForAlerts([

@@ -60,6 +60,8 @@ describe("a client without a session", () => {
     const call = bench.request(new StatelessCaller(), CALL);
     vi.advanceTimersByTime(1000);
     expect(call.outcome).toBe("REQUEST_TIMEOUT");
+    // The time of a ping.
+    vi.advanceTimersByTime(1000);
     expect(bench.upstream.restartReasons).toHaveLength(1);
   });
 

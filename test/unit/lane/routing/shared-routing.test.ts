@@ -49,7 +49,7 @@ describe("a client of a shared server", () => {
     "the notification %s of one client is not carried",
     (method) => {
       const bench = LaneBench.ready();
-      expect([bench.notify(bench.join(), { method, params: { progressToken: 1 } }), bench.heard()]).toEqual([undefined, []]);
+      expect([bench.notify(bench.join(), { method, params: { progressToken: 1, progress: 1 } }), bench.heard()]).toEqual([undefined, []]);
     },
   );
 
