@@ -28,6 +28,8 @@ COPY --from=build /build/dist dist
 RUN ln -s /opt/claw-mcp-stdio/dist/main.js /usr/local/bin/claw-mcp-stdio
 # npx downloads below /tmp: any user, and a read-only root file system with a writable /tmp, can run it.
 ENV HOME=/tmp npm_config_cache=/tmp/.npm npm_config_update_notifier=false
+# A container has interfaces of its own. ADDR and PORT of a pod still decide.
+ENV CLAW_MCP_STDIO_HOST=*
 WORKDIR /tmp
 # The user node, by number: Kubernetes cannot tell from a name that it is not root (runAsNonRoot).
 USER 1000:1000

@@ -100,7 +100,7 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
   const [{ healthcheck }, { runningAddress }] = await Promise.all([import("./cli/healthcheck.ts"), import("./cli/running-address.ts")]);
   const { flags } = readCommandLine(argv);
-  const isAddressGiven = flags.has("addr") || flags.has("port");
+  const isAddressGiven = ["addr", "host", "port"].some((flag) => flags.has(flag));
   // In a container, the sidecar may have its address from flags, which this command does not get.
   const running = isAddressGiven ? undefined : runningAddress({ script: process.argv[1] ?? "", environment: process.env });
   const { exitCode, text } = await healthcheck(running ?? configuration.config);

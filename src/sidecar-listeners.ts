@@ -1,9 +1,12 @@
+import type { RequestListener } from "node:http";
 import type { Config } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import type { Apps } from "./http/app.ts";
 import { isLoopback } from "./http/guards/authority.ts";
+import { sendDefect } from "./http/json-response.ts";
 import type { HttpListener } from "./http/listener.ts";
+import type { Defects } from "./observability/defects.ts";
 import type { Log } from "./observability/log.ts";
 import { keyName } from "./sessions/ids/derived-keys.ts";
 
@@ -18,11 +21,28 @@ export class SidecarListeners {
   readonly main: HttpListener;
   readonly admin: HttpListener | undefined;
   readonly #config: Config;
+  readonly #defects: Pick<Defects, "guard">;
+  /** The requests that have arrived while the handlers are loaded. */
+  readonly #early: (() => void)[] = [];
+  #apps: Apps | undefined;
 
-  constructor(apps: Apps, create: (app: Apps["main"]) => HttpListener, config: Config) {
-    this.main = create(apps.main);
-    this.admin = apps.admin && create(apps.admin);
-    this.#config = config;
+  constructor(create: (app: RequestListener) => HttpListener, config: Config, defects: Pick<Defects, "guard">) {
+    const handlerOf =
+      (name: keyof Apps): RequestListener =>
+      (request, response) => {
+        if (this.#apps !== undefined) return this.#apps[name]?.(request, response);
+        const handle = (): void => this.#apps?.[name]?.(request, response);
+        this.#early.push(() => this.#defects.guard("http request", handle, () => sendDefect(response, false)));
+      };
+    this.main = create(handlerOf("main"));
+    this.admin = config.adminAddr && create(handlerOf("admin"));
+    [this.#config, this.#defects] = [config, defects];
+  }
+
+  /** Sets the handlers of all requests. */
+  serve(apps: Apps): void {
+    this.#apps = apps;
+    for (const handle of this.#early.splice(0)) handle();
   }
 
   /** @throws the system's error, for example EADDRINUSE. Nothing listens then. */

@@ -62,9 +62,9 @@ function nowMs(): number {
 }
 
 /**
- * Starts the MCP server and the listener.
+ * Starts the listener and the MCP server, in this order: with a taken address, no process is started.
  *
- * @throws the system's error if the listener fails; no process is left running then.
+ * @throws the system's error if the listener fails.
  */
 export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, descriptor, secrets, log, kill } = options;
@@ -74,14 +74,17 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects, nowMs });
   const onSessionEnd = metrics?.sessionEnded;
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
-  kill.throwIfAborted();
-  const [server, { createApps }, { HttpListener }] = await Promise.all([
-    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd, observeLane: activity?.observeLane }),
-    import("./http/app.ts"),
-    import("./http/listener.ts"),
-  ]);
   const tokens = new AuthTokens(config.authTokens, config.serverName);
   const identify: Identify = (authorization) => tokens.identify(authorization);
+  const { HttpListener } = await import("./http/listener.ts");
+  const listenerOptions = { limits: config, observer, identify, counters, defects, log, nowMs };
+  const listeners = new SidecarListeners((app) => new HttpListener(app, listenerOptions), config, defects);
+  const addresses = await listeners.listen();
+  kill.throwIfAborted();
+  const [server, { createApps }] = await Promise.all([
+    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd, observeLane: activity?.observeLane }),
+    import("./http/app.ts"),
+  ]);
   const status = (): ServerStatus => server.status();
   const page = activity && createPage({ ...options, activity, status, memory, counters, defects, nowMs });
   const apps = createApps({
@@ -95,13 +98,8 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     defects,
     nowMs,
   });
+  listeners.serve(apps);
   const hasFailed = await hasFailedToStart(server);
-  const listenerOptions = { limits: config, observer, identify, counters, defects, log, nowMs };
-  const listeners = new SidecarListeners(apps, (app) => new HttpListener(app, listenerOptions), config);
-  const addresses = await listeners.listen().catch(async (error: unknown) => {
-    await server.stop();
-    throw error;
-  });
   // A sidecar whose command cannot be started ends at once, and does not announce its address.
   if (!hasFailed) listeners.log(addresses, log);
   const { address, adminAddress } = addresses;

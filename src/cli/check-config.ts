@@ -47,6 +47,7 @@ function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
   if (key === "command") return config.command === "" ? undefined : maskCommand(config.command);
   if (key === "args") return maskArgs(config.args);
   if (key === "addr") return `${bracketed(config.host ?? "")}:${config.port}`;
+  if (key === "host") return config.host ?? "*";
   // Its default depends on the address.
   if (key === "page") return config.page ? "on" : "off";
   const value = config[key];
@@ -57,10 +58,13 @@ function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
 function sourceOf(key: OptionKey, { config, given }: CheckedConfig): string {
   const { authTokenFile, authTokens } = config;
   if (key === "authToken" && authTokenFile !== undefined) return `${authTokens.length} tokens are in the file ${authTokenFile}`;
-  const [addr, port] = [given.get("addr"), given.get("port")];
-  const isPortOfAddr = addr !== undefined && (port?.source !== "--port" || addr.source === "--addr");
-  if (key === "port" && isPortOfAddr) return `from ${addr.source}`;
-  if (key === "addr" && addr === undefined && port !== undefined) return `from ${port.source}`;
+  const addr = given.get("addr");
+  if ((key === "host" || key === "port") && addr !== undefined) {
+    const isReplaced = given.get(key)?.source === `--${key}` && addr.source !== "--addr";
+    if (!isReplaced) return `from ${addr.source}`;
+  }
+  const parts = (["host", "port"] as const).flatMap((part) => given.get(part)?.source ?? []);
+  if (key === "addr" && addr === undefined && parts.length > 0) return `from ${parts.join(" and ")}`;
   return `${given.get(key)?.source ?? "default"}${isLowered(key, { config, given }) ? ", lowered by MEMORY_BUDGET_BYTES" : ""}`;
 }
 

@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { largestBodyBytes } from "../memory/body-memory.ts";
 import { defaultBudgetBytes } from "../memory/default-budget.ts";
 import { HOLDER_SHARE } from "../memory/memory-budget.ts";
-import { isLoopback } from "../http/guards/authority.ts";
+import { isLoopback, type ListenAddress } from "../http/guards/authority.ts";
 import { isSamePath, LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, unknownFlags } from "./command-line.ts";
@@ -12,7 +12,7 @@ import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./optio
 import { describeInvalid, problemText } from "./value-kinds.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
-export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes" | "page"> {
+export interface Config extends Omit<Settings, "addr" | "host" | "memoryBudgetBytes" | "page"> {
   readonly memoryBudgetBytes: number;
   readonly page: boolean;
   /** Empty only if no command is needed. */
@@ -54,7 +54,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const { flags, rest } = commandLine;
   const given = new GivenOptions(commandLine, environment);
   const settings = collectSettings((key) => given.read(key));
-  const { addr, command: commandVariable, ...direct } = settings;
+  const { addr: _, command: commandVariable, ...direct } = settings;
   const [command = "", ...args] = rest.length > 0 ? rest : [commandVariable ?? "", ...settings.args];
   const { problems } = given;
   if (needsCommand && command === "") {
@@ -74,16 +74,14 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     });
   const found = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine), given: given.all(rest.length > 0) };
   if (problems.length > 0) return { config: undefined, problems, ...found };
-  // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
-  const isPortFromFlag = flags.has("port") && !flags.has("addr");
-  const isAddressGiven = given.sourceOf("addr") !== undefined;
+  const listen = listenAddressOf(settings, flags);
   const memoryBudgetBytes = settings.memoryBudgetBytes ?? defaultBudgetBytes();
   // A message that could never be forwarded is too long. It is not an effect of other messages.
   const shareBytes = Math.floor(memoryBudgetBytes * HOLDER_SHARE);
   const config: Config = {
     ...direct,
     memoryBudgetBytes,
-    page: settings.page ?? (isLoopback((settings.adminAddr ?? addr).host) && !isSamePath(settings.path, PAGE_PATHS)),
+    page: settings.page ?? (isLoopback((settings.adminAddr ?? listen).host) && !isSamePath(settings.path, PAGE_PATHS)),
     maxBodyBytes: Math.min(settings.maxBodyBytes, largestBodyBytes(memoryBudgetBytes)),
     maxLineBytes: Math.min(settings.maxLineBytes, shareBytes),
     replayMaxBytes: Math.min(settings.replayMaxBytes, shareBytes),
@@ -91,13 +89,20 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     sessionKeys,
     command,
     args,
-    host: addr.host,
-    port: isPortFromFlag || !isAddressGiven ? settings.port : addr.port,
+    ...listen,
     // If only one of the two pauses is set, it bounds the default of the other.
     restartBackoffMs: isFirstGiven ? first : Math.min(first, longest),
     restartMaxMs: isFirstGiven ? Math.max(first, longest) : longest,
   };
   return { config, problems, ...found };
+}
+
+/** ADDR takes precedence over HOST and PORT. A flag takes precedence over any variable, so --host and --port replace parts of the variable ADDR. */
+function listenAddressOf({ addr, host: hostText, port }: Settings, flags: CommandLine["flags"]): ListenAddress {
+  const host = hostText === "*" ? undefined : hostText;
+  if (addr === undefined) return { host, port };
+  if (flags.has("addr")) return addr;
+  return { host: flags.has("host") ? host : addr.host, port: flags.has("port") ? port : addr.port };
 }
 
 /** The options that an operator has set, and the problems with them. */

@@ -31,7 +31,7 @@ export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
 export const COMMON_OPTIONS: readonly Option<unknown>[] = [
   OPTIONS.command,
   OPTIONS.args,
-  OPTIONS.addr,
+  OPTIONS.host,
   OPTIONS.port,
   OPTIONS.page,
   OPTIONS.authToken,

@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { type ListenAddress, parseAuthority, parseOrigin } from "../http/guards/authority.ts";
 import { Shape } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
@@ -70,6 +71,15 @@ const portNumber = wholeNumber(MAX_PORT);
 export const port: ValueKind<number> = {
   expected: `${portNumber.expected}, with or without a colon before it`,
   parse: (text) => portNumber.parse(text.replace(/^:/, "")),
+};
+
+/** `*` for all interfaces. */
+export const listenHost: ValueKind<string> = {
+  expected: "a name, an IP address, or * for all interfaces, without a port",
+  parse: (text) => {
+    const address = text.replace(/^\[(.*)\]$/, "$1");
+    return isIPv6(address) ? address : /^[^\s:[\]]+$/.test(text) ? text : undefined;
+  },
 };
 
 export const listenAddress: ValueKind<ListenAddress> = {

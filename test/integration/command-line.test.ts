@@ -15,7 +15,8 @@ const POD_OPTIONS = [
   "  CLAW_MCP_STDIO_COMMAND\n",
   "  CLAW_MCP_STDIO_ARGS\n",
   "[default []]\n",
-  "[CLAW_MCP_STDIO_ADDR, default :8080]\n",
+  "[CLAW_MCP_STDIO_ADDR]\n",
+  "[CLAW_MCP_STDIO_HOST, default 127.0.0.1]\n",
   "[CLAW_MCP_STDIO_PORT, default 8080]\n",
   "[CLAW_MCP_STDIO_PATH, default /mcp]\n",
   "[CLAW_MCP_STDIO_AUTH_TOKEN]\n",
@@ -28,6 +29,7 @@ const POD_OPTIONS = [
 
 const DEFAULTS = {
   readyTimeoutMs: 60_000,
+  host: "127.0.0.1",
   port: 8080,
   path: "/mcp",
   requestTimeoutMs: 60_000,

@@ -105,8 +105,9 @@ describe("README", () => {
   });
 
   it("the commands open no port to other machines and leave no container", () => {
-    const fromClone = readme.match(/^npx node dist\/main\.js -.*$/gm) ?? [];
-    expect(fromClone).toEqual([expect.stringContaining("--addr 127.0.0.1:8080 -- ")]);
+    const commands = readme.match(/^(?:npx .*)?claw-mcp-stdio .*$|^npx node dist\/main\.js .*$/gm) ?? [];
+    expect(commands.length).toBeGreaterThan(3);
+    expect(commands.filter((line) => /--host|--addr/.test(line))).toEqual([]);
     const containers = readme.match(/^docker run .*$/gm) ?? [];
     expect(containers.length).toBeGreaterThan(0);
     expect(containers.filter((line) => !line.startsWith("docker run -it --rm -p 127.0.0.1:8080:8080 "))).toEqual([]);
@@ -115,9 +116,7 @@ describe("README", () => {
   it("the last command runs all tests, and the bundled example starts", () => {
     expect(readme).toContain("npm ci && npm start\n");
     expect(readme.endsWith("```sh\nnpm ci && npm test\n```\n")).toBe(true);
-    expect(manifest.scripts["start"]).toMatch(
-      /node dist\/main\.js --addr "127\.0\.0\.1:\$\{PORT:-8080\}" -- node examples\/echo-server\/server\.js$/,
-    );
+    expect(manifest.scripts["start"]).toMatch(/node dist\/main\.js --port "\$\{PORT:-8080\}" -- node examples\/echo-server\/server\.js$/);
     expect(Object.keys(manifest.scripts)).toEqual(expect.arrayContaining(["start", "test", "build"]));
   });
 });

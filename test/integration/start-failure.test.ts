@@ -1,8 +1,9 @@
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { chmod, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, it } from "vitest";
-import { FIXTURE, isGroupAlive, type LogLine, runMain } from "../support/sidecar.ts";
+import { FIXTURE, type LogLine, runMain } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 interface Failure {
@@ -130,32 +131,41 @@ describe("the start of a server that cannot run", () => {
     expect(summary(await startCommand(command))).toMatchObject({ code: 126, said: { level: "error", code: "ENOTDIR", line: command } });
   });
 
-  it("the sidecar exits with 1 if the port is taken, and leaves no server", async () => {
+  it("the sidecar exits with 1 if the port is taken, and starts no server", async () => {
+    await using dir = await TempDir.create();
     const occupant = createServer().listen(0, "127.0.0.1");
     await once(occupant, "listening");
     const { port } = occupant.address() as AddressInfo;
-    const { code, stderr, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", process.execPath, FIXTURE);
+    const { code, stderr, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", "touch", dir.file("started"));
+    const ofOperators = await startAndFail(
+      "--addr",
+      "127.0.0.1:0",
+      "--admin-addr",
+      `127.0.0.1:${port}`,
+      "--",
+      "touch",
+      dir.file("started"),
+    );
     occupant.close();
+    expect(existsSync(dir.file("started"))).toBe(false);
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
     const advice = `end the program that listens on port ${port}, or choose another with --port or --addr`;
     const reason = `listen EADDRINUSE: address already in use 127.0.0.1:${port}; ${advice}`;
     const said = lines.find((line) => line.msg === "the port is taken");
     expect(said).toMatchObject({ level: "error", code: "EADDRINUSE", reason });
     expect(said).not.toHaveProperty("err");
-    const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
-    expect(started).toHaveLength(1);
-    expect(started.map(isGroupAlive)).toEqual([false]);
+    const saidOfOperators = ofOperators.lines.find((line) => line.msg === "the port is taken");
+    expect(saidOfOperators?.["reason"]).toMatch(new RegExp(`listens on port ${port}, or choose another with --admin-addr$`));
   });
 
-  it("the sidecar exits with 1 if the address is not local, and leaves no server", async () => {
-    const { code, lines } = await startAndFail("--addr", "192.0.2.1:8080", "--", process.execPath, FIXTURE);
+  it("the sidecar exits with 1 if the address is not local, and starts no server", async () => {
+    await using dir = await TempDir.create();
+    const { code, lines } = await startAndFail("--addr", "192.0.2.1:8080", "--", "touch", dir.file("started"));
     expect(code).toBe(1);
+    expect(existsSync(dir.file("started"))).toBe(false);
     const said = lines.find((line) => line.msg === "cannot start");
     expect(said).toMatchObject({ level: "error", code: "EADDRNOTAVAIL", reason: expect.stringContaining(ANOTHER_ADDRESS) as string });
     expect(said).not.toHaveProperty("err");
-    const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
-    expect(started).toHaveLength(1);
-    expect(started.map(isGroupAlive)).toEqual([false]);
   });
 
   it("the sidecar exits with 1 and a stack trace if a defect prevents the start", async () => {

@@ -71,9 +71,9 @@ describe("the package, installed in an empty folder", () => {
   });
 
   it("a server that README.md's npx command has downloaded is served", { timeout: 2 * INSTALL_TIMEOUT_MS }, async () => {
-    const command = "npx claw-mcp-stdio --addr 127.0.0.1:8080 -- npx -y @modelcontextprotocol/server-everything";
+    const command = "npx claw-mcp-stdio -- npx -y @modelcontextprotocol/server-everything";
     expect(readFileSync(`${ROOT}README.md`, "utf8")).toContain(`\n${command} `);
-    const [program = "", ...args] = command.replace(":8080", ":0").split(" ");
+    const [program = "", ...args] = command.replace(" -- ", " --addr 127.0.0.1:0 -- ").split(" ");
     // The download may take any time, which must not count below: there, a limit of seconds detects a hang of the sidecar.
     await npm(directory.path, "exec", "--yes", "--prefer-offline", "--package", args.at(-1) ?? "", "--", "true");
     const env = { ...ENV, npm_config_prefer_offline: "true" };

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { FIXTURE, MAIN, Sidecar } from "./sidecar.ts";
 
@@ -52,9 +53,11 @@ export class Pod implements AsyncDisposable {
   }
 }
 
-/** The other variables of a container, without the test's own environment. */
+/** The other variables of a container, without the test's own environment. The image sets the host. */
 export function containerEnvironment(env: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", ...env };
+  const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
+  const [, host = ""] = /^ENV .*\bCLAW_MCP_STDIO_HOST=(\S+)$/m.exec(dockerfile) ?? [];
+  return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", CLAW_MCP_STDIO_HOST: host, ...env };
 }
 
 export async function freePort(): Promise<number> {

@@ -1,6 +1,6 @@
 import { ROUTES } from "../../routes.ts";
 import { limit, MAX_MS, option } from "../option.ts";
-import { anyText, bearerToken, endpointPath, hosts, listenAddress, oneOf, onOff, origins, port } from "../value-kinds.ts";
+import { anyText, bearerToken, endpointPath, hosts, listenAddress, listenHost, oneOf, onOff, origins, port } from "../value-kinds.ts";
 
 export const HTTP_OPTIONS = {
   addr: option({
@@ -9,9 +9,17 @@ export const HTTP_OPTIONS = {
     name: "ADDR",
     placeholder: "HOST:PORT",
     description:
-      "Listen address; takes precedence over PORT. Without a host, the sidecar listens on all interfaces; port 0 selects a free port, which is logged.",
-    defaultText: ":8080",
+      "Listen address; takes precedence over HOST and PORT. Without a host, the sidecar listens on all interfaces; port 0 selects a free port, which is logged.",
     kind: listenAddress,
+  }),
+  host: option({
+    group: "HTTP",
+    flag: "host",
+    name: "HOST",
+    placeholder: "HOST",
+    description: "Host to listen on, or `*` for all interfaces. The image sets `*`.",
+    defaultText: "127.0.0.1",
+    kind: listenHost,
   }),
   port: option({
     group: "HTTP",

@@ -94,7 +94,7 @@ describe("the effective configuration for people", () => {
       COMMAND: "npx  (command line)",
       ARGS: '["-y","some mcp"]  (command line)',
       PORT: "9000  (--port)",
-      ADDR: ":9000  (from --port)",
+      ADDR: "127.0.0.1:9000  (from --port)",
       MODERN: "off  (--modern)",
       READ_ONLY: "on  (--read-only)",
       PATH: "/custom  (CLAW_MCP_STDIO_PATH)",
@@ -113,11 +113,12 @@ describe("the effective configuration for people", () => {
   });
 
   it.each([
-    [["--addr", "[::1]:9000"], {}, { ADDR: "[::1]:9000  (--addr)", PORT: "9000  (from --addr)" }],
+    [["--addr", "[::1]:9000"], {}, { ADDR: "[::1]:9000  (--addr)", HOST: "::1  (from --addr)", PORT: "9000  (from --addr)" }],
     [["--addr", ":9000", "--port", "8000"], {}, { ADDR: ":9000  (--addr)", PORT: "9000  (from --addr)" }],
     [["--port", "9000"], { CLAW_MCP_STDIO_ADDR: ":8000" }, { ADDR: ":9000  (CLAW_MCP_STDIO_ADDR)", PORT: "9000  (--port)" }],
-    [[], { CLAW_MCP_STDIO_PORT: "9000" }, { ADDR: ":9000  (from CLAW_MCP_STDIO_PORT)", PORT: "9000  (CLAW_MCP_STDIO_PORT)" }],
-    [[], {}, { ADDR: ":8080  (default)", PORT: "8080  (default)" }],
+    [[], { CLAW_MCP_STDIO_PORT: "9000" }, { ADDR: "127.0.0.1:9000  (from CLAW_MCP_STDIO_PORT)", PORT: "9000  (CLAW_MCP_STDIO_PORT)" }],
+    [["--host", "*"], { CLAW_MCP_STDIO_PORT: "9" }, { ADDR: ":9  (from --host and CLAW_MCP_STDIO_PORT)", HOST: "*  (--host)" }],
+    [[], {}, { ADDR: "127.0.0.1:8080  (default)", HOST: "127.0.0.1  (default)", PORT: "8080  (default)" }],
   ])("the address and the port of %j and %j name their source", (argv, environment, shown) => {
     expect(table([...argv, "--", "server"], environment)).toMatchObject(shown);
   });

@@ -23,13 +23,13 @@ function config(argv: readonly string[], environment: Environment = {}): Config 
 describe("the configuration", () => {
   const shareBytes = Math.floor(defaultBudgetBytes() / 4);
 
-  it("a command is enough, and the defaults are those of the pod contract", () => {
+  it("a command is enough, and the defaults are those of the pod contract, on loopback", () => {
     expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toStrictEqual({
       command: "server",
       args: [],
       cwd: undefined,
       readyTimeoutMs: 60_000,
-      host: undefined,
+      host: "127.0.0.1",
       port: 8080,
       path: "/mcp",
       authToken: undefined,
@@ -95,7 +95,7 @@ describe("the configuration", () => {
       logLevel: "info",
       requestLog: "errors",
       metrics: true,
-      page: false,
+      page: true,
       adminAddr: undefined,
     });
   });
@@ -110,6 +110,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_ADMIN_ADDR: "127.0.0.1:9002",
       CLAW_MCP_STDIO_METRICS: "off",
       CLAW_MCP_STDIO_PAGE: "off",
+      CLAW_MCP_STDIO_HOST: "10.0.0.5",
       CLAW_MCP_STDIO_PORT: ":9002",
       CLAW_MCP_STDIO_PATH: "/other",
       CLAW_MCP_STDIO_AUTH_TOKEN: "t0ken",
@@ -346,6 +347,8 @@ describe("the page", () => {
     [["--addr", "127.0.0.1:80"], true],
     [["--addr", "localhost:80"], true],
     [["--addr", "[::1]:80"], true],
+    [[], true],
+    [["--host", "*"], false],
     [["--addr", ":80"], false],
     [["--addr", "10.0.0.5:80"], false],
     [["--addr", ":80", "--admin-addr", "127.0.0.1:81"], true],
@@ -359,20 +362,25 @@ describe("the page", () => {
 });
 
 describe("the listen address", () => {
-  const all = { host: undefined, port: 8080 };
-
   it.each([
-    [[], {}, all],
+    [[], {}, { host: "127.0.0.1", port: 8080 }],
+    [[], { HOST: "*" }, { host: undefined, port: 8080 }],
+    [[], { HOST: "[::1]" }, { host: "::1", port: 8080 }],
+    [[], { HOST: "*", ADDR: "", PORT: "9000" }, { host: undefined, port: 9000 }],
+    [[], { HOST: "*", ADDR: "127.0.0.1:9000" }, { host: "127.0.0.1", port: 9000 }],
+    [["--host", "::"], { HOST: "*", ADDR: "127.0.0.1:9000" }, { host: "::", port: 9000 }],
+    [["--host", "*"], { ADDR: "127.0.0.1:9000" }, { host: undefined, port: 9000 }],
+    [["--host", "10.0.0.5", "--addr", ":9000"], {}, { host: undefined, port: 9000 }],
     [[], { ADDR: ":9000" }, { host: undefined, port: 9000 }],
     [[], { ADDR: "127.0.0.1:9000" }, { host: "127.0.0.1", port: 9000 }],
     [[], { ADDR: "localhost:9000" }, { host: "localhost", port: 9000 }],
     [[], { ADDR: "[::1]:9000" }, { host: "::1", port: 9000 }],
     [[], { ADDR: "127.0.0.1:0" }, { host: "127.0.0.1", port: 0 }],
-    [[], { PORT: "9000" }, { host: undefined, port: 9000 }],
-    [[], { PORT: ":9000" }, { host: undefined, port: 9000 }],
-    [[], { ADDR: "", PORT: "9000" }, { host: undefined, port: 9000 }],
+    [[], { PORT: "9000" }, { host: "127.0.0.1", port: 9000 }],
+    [[], { PORT: ":9000" }, { host: "127.0.0.1", port: 9000 }],
+    [[], { ADDR: "", PORT: "9000" }, { host: "127.0.0.1", port: 9000 }],
     [[], { ADDR: ":9001", PORT: "9000" }, { host: undefined, port: 9001 }],
-    [["--port", "9002"], { PORT: "9000" }, { host: undefined, port: 9002 }],
+    [["--port", "9002"], { PORT: "9000" }, { host: "127.0.0.1", port: 9002 }],
     [["--port", "9002"], { ADDR: "127.0.0.1:9001", PORT: "9000" }, { host: "127.0.0.1", port: 9002 }],
     [["--addr", "[::]:9003"], { ADDR: "127.0.0.1:9001", PORT: "9000" }, { host: "::", port: 9003 }],
     [["--addr", ":9003", "--port", "9002"], {}, { host: undefined, port: 9003 }],

@@ -7,6 +7,7 @@ import {
   hosts,
   jsonStrings,
   listenAddress,
+  listenHost,
   oneOf,
   origins,
   port,
@@ -104,6 +105,22 @@ describe("a listen address", () => {
 
   it("the allowed addresses are named", () => {
     expect(listenAddress.expected).toBe("host:port, [ipv6]:port or :port, with a port up to 65535");
+  });
+});
+
+describe("a host to listen on", () => {
+  it.each([
+    ["*", "*"],
+    ["localhost", "localhost"],
+    ["10.0.0.5", "10.0.0.5"],
+    ["::", "::"],
+    ["[::1]", "::1"],
+  ])("a host may be %s", (text, value) => {
+    expect(listenHost.parse(text)).toBe(value);
+  });
+
+  it.each(["localhost:80", "[::1]:80", ":80", "[10.0.0.5]", "[]", "a b", "http://a", ":::"])("a host may not be %j", (text) => {
+    expect(listenHost.parse(text)).toBeUndefined();
   });
 });
 
