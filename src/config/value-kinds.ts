@@ -167,13 +167,17 @@ export const origins: ValueKind<"*" | readonly string[]> = {
   parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),
 };
 
-export const hosts: ValueKind<readonly string[]> = {
-  expected: "host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
-  parse: (text) =>
-    parseList(text, (item) => {
-      const authority = parseAuthority(item);
-      return authority?.port === undefined ? authority?.host : `${authority.host}:${authority.port}`;
-    }),
+export const hosts: ValueKind<"*" | readonly string[]> = {
+  expected:
+    "*, or host, *.host, host:port or *.host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
+  parse: (text) => {
+    if (text.trim() === "*") return "*";
+    return parseList(text, (item) => {
+      const wildcard = item.startsWith("*.") ? "*." : "";
+      const authority = parseAuthority(item.slice(wildcard.length));
+      return authority && `${wildcard}${authority.host}${authority.port === undefined ? "" : `:${authority.port}`}`;
+    });
+  },
 };
 
 export const onOff: ValueKind<boolean> = {

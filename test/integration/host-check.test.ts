@@ -115,4 +115,24 @@ describe("the host of a request", async () => {
     }
     expect((await send(`${pod.origin}/healthz`, { method: "GET", headers: { Host: "10.1.2.3:8080" } })).status).toBe(200);
   });
+
+  it("*.host accepts all names below a host, and not the host itself", async () => {
+    await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*.mcp.example,*.only.example:8443" } });
+    const podClient = await new McpClient(`${pod.origin}/mcp`).open();
+    for (const host of ["a.mcp.example", "A.B.MCP.Example.:8080", "a.only.example:8443", "localhost"]) {
+      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
+    }
+    for (const host of ["mcp.example", ".mcp.example", "amcp.example", "a.mcp.example.evil.com", "a.only.example", "a.only.example:80"]) {
+      expect(readError(await ping(podClient, { Host: host }))).toMatchObject({ status: 403 });
+    }
+  });
+
+  it("* accepts every host on loopback, but gives no details to public names", async () => {
+    await using open = await Sidecar.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*" } });
+    const openClient = await open.client();
+    for (const host of ["mcp.example", "10.1.2.3:8080"]) expect(readError(await ping(openClient, { Host: host }))).toStrictEqual(PONG);
+    const statusFor = async (host: string): Promise<number> =>
+      (await send(`${open.origin}/status`, { method: "GET", headers: { Host: host } })).status;
+    expect([await statusFor("mcp.example"), await statusFor("10.1.2.3:8080")]).toEqual([403, 200]);
+  });
 });

@@ -101,7 +101,7 @@ export const HTTP_OPTIONS = {
     name: "ALLOWED_HOSTS",
     placeholder: "HOSTS",
     description:
-      "Hosts that requests may name besides this machine, such as `mcp.example,10.0.0.5:8080`; without a port, any port is allowed. Default: none if the sidecar listens on loopback only, else all.",
+      "Hosts that requests may name besides this machine, such as `mcp.example,10.0.0.5:8080`; without a port, any port is allowed. `*.mcp.example` allows all names below mcp.example, at any depth, but not that name itself; `*` allows all hosts. Default: none if the sidecar listens on loopback only, else all.",
     kind: hosts,
   }),
   legacySse: option({

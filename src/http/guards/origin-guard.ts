@@ -16,8 +16,11 @@ export function createOriginCheck(allowed: AllowedOrigins): (origin: string) => 
 }
 
 export interface HostCheckOptions {
-  /** `host` for any port, or `host:port`. The default, undefined, allows all hosts, or only this machine if `listenHost` is loopback. */
-  readonly allowedHosts: readonly string[] | undefined;
+  /**
+   * `host` for any port, or `host:port`, each also as `*.host` for all names below a host. `*` allows all hosts. The default, undefined, allows
+   * only this machine if `listenHost` is loopback, else all hosts.
+   */
+  readonly allowedHosts: "*" | readonly string[] | undefined;
   /** Undefined for all interfaces. */
   readonly listenHost: string | undefined;
   /** Rejects public host names, which an attacker's page may have, if all hosts would be allowed otherwise. */
@@ -35,8 +38,11 @@ const IPV4_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
  */
 export function createHostCheck(options: HostCheckOptions): ((authority: string) => boolean) | undefined {
   const { allowedHosts, listenHost, rejectsRebindable = false } = options;
-  if (allowedHosts === undefined && !isLoopback(listenHost)) return rejectsRebindable ? (each) => !isRebindable(each) : undefined;
+  const allowsAll = allowedHosts === "*" || (allowedHosts === undefined && !isLoopback(listenHost));
+  if (allowsAll) return rejectsRebindable ? (each) => !isRebindable(each) : undefined;
   const listed = new Set(allowedHosts);
+  const endings = allowedHosts?.filter((host) => host.startsWith("*.")).map((host) => host.slice(1)) ?? [];
+  const isListed = (host: string): boolean => listed.has(host) || endings.some((ending) => host.endsWith(ending));
   // Clients usually send the same host with each request.
   let lastAllowed: string | undefined;
 
@@ -46,7 +52,7 @@ export function createHostCheck(options: HostCheckOptions): ((authority: string)
     if (parsed === undefined) return false;
     const { host, port } = parsed;
     const ports = port === undefined ? DEFAULT_PORTS : [port];
-    if (!isLocalhost(host) && !listed.has(host) && !ports.some((each) => listed.has(`${host}:${each}`))) return false;
+    if (!isLocalhost(host) && !isListed(host) && !ports.some((each) => isListed(`${host}:${each}`))) return false;
     lastAllowed = authority;
     return true;
   };

@@ -17,7 +17,7 @@ const ADDR_EXPECTED = "expected host:port, [ipv6]:port or :port, with a port up 
 const ARGS_EXPECTED = 'expected a JSON array of strings without NUL, for example ["-y","some-mcp"]';
 const ORIGINS_EXPECTED = "expected *, or scheme://host or scheme://host:port, several separated by commas, international names in punycode";
 const HOSTS_EXPECTED =
-  "expected host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode";
+  "expected *, or host, *.host, host:port or *.host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode";
 const PATH_EXPECTED = "expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status, /metrics";
 
 describe("a wrong configuration", () => {

@@ -263,6 +263,8 @@ describe("a list of hosts", () => {
   it.each([
     ["mcp.example", ["mcp.example"]],
     ["Mcp.Example.:8080, 10.0.0.5 ,[2001:DB8::1]:80", ["mcp.example:8080", "10.0.0.5", "[2001:db8::1]:80"]],
+    [" * ", "*"],
+    ["*.Mcp.Example,*.mcp.example:8443", ["*.mcp.example", "*.mcp.example:8443"]],
     ["my_service,xn--bcher-kva.example", ["my_service", "xn--bcher-kva.example"]],
     ["127.1,[::FFFF:127.0.0.1],Mcp.Example.:80", ["127.0.0.1", "[::ffff:7f00:1]", "mcp.example:80"]],
   ])("a list of hosts may be %s", (text, value) => {
@@ -273,8 +275,11 @@ describe("a list of hosts", () => {
     "",
     ",",
     "mcp.example,",
-    "*",
-    "*.example",
+    "*,mcp.example",
+    "*example",
+    "*.",
+    "mcp.*",
+    "*.*.example",
     "http://mcp.example",
     "mcp.example/mcp",
     "::1",
