@@ -7,11 +7,10 @@ import type { ListenAddress } from "./guards/authority.ts";
 import { pathAndQuery } from "./guards/origin-guard.ts";
 import type { CrossOriginOptions } from "./guards/cross-origin.ts";
 import { createHealthRoutes } from "./health-routes.ts";
-import { errorBody } from "./error-response.ts";
 import { sendDefect, sendRejection } from "./json-response.ts";
 import { answerOptions } from "./guards/method-guard.ts";
 import { createRouteGuard } from "./guards/route-guard.ts";
-import { notFound, notFoundReason } from "./not-found.ts";
+import { notFound, notFoundBody, notFoundReason } from "./not-found.ts";
 import { reject } from "./reject.ts";
 import type { Identify, NamedRoute, PrincipalRoute, RoutedRequest } from "./route.ts";
 import type { ServerRoutes } from "./server-routes.ts";
@@ -80,7 +79,7 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
   };
   const sendNotFound = (response: ServerResponse, target: string): void => {
     const error = notFound(target, known);
-    sendRejection(response, error, errorBody(error, undefined), undefined, notFoundReason(target));
+    sendRejection(response, error, notFoundBody(target, error), undefined, notFoundReason(target));
   };
   const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
   const comparedPath = path.replace(/\/$/, "");

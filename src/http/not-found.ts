@@ -1,4 +1,5 @@
 import { SidecarError } from "../errors.ts";
+import { errorBody } from "./error-response.ts";
 import { LEGACY_PATHS, ROUTES } from "../routes.ts";
 
 export interface NotFoundOptions {
@@ -14,8 +15,16 @@ export interface NotFoundOptions {
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
 const OPERATOR_PATHS: ReadonlySet<string> = new Set([ROUTES.status.path, ROUTES.metrics.path]);
 const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
-/** The paths at which MCP clients look for an authorization server after a 401. */
-const OAUTH_PATH = /^\/(?:\.well-known\/(?:oauth-|openid-)|register$)/;
+/** The paths at which MCP clients look for an authorization server after a 401. Some put the path of the endpoint first. */
+const OAUTH_PATH = /^(?:\/[^/]+)*\/\.well-known\/(?:oauth-|openid-)|^\/(?:register|authorize|token)$/;
+
+/**
+ * Returns the body of `notFound`. The official client reads that of an authorization server (RFC 6749 §5.2), and would show the failure of its
+ * schema for any other.
+ */
+export function notFoundBody(target: string, error: SidecarError): string {
+  return OAUTH_PATH.test(target) ? JSON.stringify({ error: error.code, error_description: error.message }) : errorBody(error, undefined);
+}
 
 /** Returns the cause of a request for a path that does not exist, for the log; undefined if it is not known. */
 export function notFoundReason(target: string): string | undefined {

@@ -18,7 +18,10 @@ describe("the error of an unknown path", () => {
     ["/.well-known/oauth-protected-resource", OAUTH_HINT],
     ["/.well-known/oauth-authorization-server/mcp", OAUTH_HINT],
     ["/.well-known/openid-configuration", OAUTH_HINT],
+    ["/mcp/.well-known/openid-configuration", OAUTH_HINT],
     ["/register", OAUTH_HINT],
+    ["/authorize", OAUTH_HINT],
+    ["/token", OAUTH_HINT],
   ])("%s gets the hint: %s", (path, hint) => {
     expect(notFound(path, OPTIONS).message).toBe(`There is nothing at ${path}; the MCP endpoint is /mcp. ${hint}`);
   });
