@@ -168,7 +168,7 @@ describe("a long silence", () => {
     const client = await sidecar.client({ protocolVersion: "2025-06-18" });
     const call = await HeldCall.start(client, client, { token: null });
     using stream = await call.stream;
-    expect([await stream.block(), await stream.block()]).toEqual([{ comment: "keep-alive" }, { comment: "keep-alive" }]);
+    expect([await stream.block(), await stream.block()]).toEqual([{ comment: "open" }, { comment: "keep-alive" }]);
     await call.answer();
     expect(await stream.rest()).toEqual([answerOf()]);
   });

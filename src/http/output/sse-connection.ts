@@ -26,6 +26,7 @@ export class SseConnection implements EventSink {
   onClosed: (() => void) | undefined;
   readonly #response: ServerResponse;
   readonly #onWritten: () => void;
+  #hasBegun = false;
   #isCorked = false;
   #isReplaying = false;
   /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
@@ -107,6 +108,7 @@ export class SseConnection implements EventSink {
   #write(...parts: readonly string[]): void {
     // Node reports an error for a write after the end.
     if (this.#response.writableEnded) return;
+    this.#hasBegun = true;
     this.#cork();
     for (const part of parts) this.#response.write(part);
   }
@@ -121,6 +123,8 @@ export class SseConnection implements EventSink {
 
   #uncork(): void {
     if (!this.#isCorked) return;
+    // Some proxies and clients pass headers on only together with the first byte.
+    if (!this.#hasBegun) this.#write(": open\n\n");
     this.#isCorked = false;
     const { socket } = this.#response;
     // Node 22 and 24 uncork the socket first, and would write each part of a chunk by itself.
