@@ -39,13 +39,13 @@ export const HTTP_ERROR_CATALOG = {
   METHOD_NOT_ALLOWED: {
     httpStatus: 405,
     jsonRpcCode: ServerError,
-    when: "The path does not support this HTTP method.",
+    when: "The path does not support this HTTP method, or GET at the endpoint has no session.",
     action: "Use a method of the `Allow` header.",
   },
   NOT_ACCEPTABLE: {
     httpStatus: 406,
     jsonRpcCode: ServerError,
-    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET), or excludes it (`subscriptions/listen`).",
+    when: "`Accept` excludes application/json (POST), or text/event-stream (GET, `subscriptions/listen`).",
     action: "Send `Accept: application/json, text/event-stream`.",
   },
   UNSUPPORTED_MEDIA_TYPE: {

@@ -85,13 +85,26 @@ export const LIBRARIES: readonly ForeignLibrary[] = [
       };
     },
   },
-  { name: "mcp-remote", canElicit: true, era: "sessions", resumes: true, connect: async (url, options) => connectRemote(url, [], options) },
+  {
+    name: "mcp-remote",
+    canElicit: true,
+    era: "sessions",
+    resumes: true,
+    connect: async (url, options) => connectRemote(url, ["--transport", "http-only"], options),
+  },
+  {
+    name: "mcp-remote --transport sse-first",
+    canElicit: true,
+    era: "sessions",
+    resumes: true,
+    connect: async (url, options) => connectRemote(url, ["--transport", "sse-first"], options),
+  },
   {
     name: "mcp-remote --protocol auto",
     canElicit: true,
     era: "stateless",
     resumes: true,
-    connect: async (url, options) => connectRemote(url, ["--protocol", "auto"], options),
+    connect: async (url, options) => connectRemote(url, ["--transport", "http-only", "--protocol", "auto"], options),
   },
 ];
 
@@ -100,7 +113,7 @@ async function connectRemote(url: string, flags: readonly string[], { elicits = 
   const home = await TempDir.create();
   const client = new Client({ name: "foreign", version: "1.0.0" }, { capabilities: elicits ? { elicitation: {} } : {} });
   if (elicits) client.setRequestHandler(ElicitRequestSchema, () => DECLINED);
-  const program = ["--import", LOOPBACK_ONLY, MCP_REMOTE, url, "--transport", "http-only", "--allow-http", ...flags];
+  const program = ["--import", LOOPBACK_ONLY, MCP_REMOTE, url, "--allow-http", ...flags];
   const env = { MCP_REMOTE_CONFIG_DIR: home.path, HOME: home.path, NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "" };
   await client.connect(new StdioClientTransport({ command: process.execPath, args: program, env, stderr: "ignore" }));
   return {

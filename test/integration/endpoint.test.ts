@@ -22,11 +22,12 @@ describe("the endpoint", async () => {
       expect(reply.headers.allow).toBe(ALLOW);
     });
 
-    it("GET gets a stream, or 400 without a session", async () => {
+    it("GET gets a stream, or 405 without a session", async () => {
       using stream = await client.openStream();
       expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
       const reply = await send(client.url, { method: "GET", headers: { Accept: "text/event-stream" } });
-      expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
+      expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
+      expect(reply.headers.allow).toBe("POST, DELETE, OPTIONS");
     });
 
     it("GET by a browser says that the URL is for MCP clients", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { EventStream } from "../support/event-stream.ts";
+import { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import type { McpClient } from "../support/mcp-client.ts";
@@ -14,6 +14,8 @@ import { TempDir } from "../support/temp-dir.ts";
 const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_changed" };
 const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed", params: { _meta: { n: 1 } } };
+
+const OPENED = { comment: "open" };
 
 function sayAll(client: McpClient, ...messages: readonly object[]): Promise<void> {
   return say(client, ...messages.map((message) => JSON.stringify(message)));
@@ -26,7 +28,7 @@ async function end(client: McpClient): Promise<void> {
 describe("a GET stream", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it("a stream opens at once, without an event before the first message", async () => {
+  it("a stream begins with a comment at once, without an event before the first message", async () => {
     const client = await sidecar.client();
     using stream = await client.openStream();
     expect(stream.headers).toMatchObject({
@@ -35,6 +37,7 @@ describe("a GET stream", async () => {
       "x-accel-buffering": "no",
       "mcp-session-id": client.sessionId,
     });
+    expect(await stream.block()).toEqual(OPENED);
     await sayAll(client, TOOLS_CHANGED);
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
@@ -42,6 +45,7 @@ describe("a GET stream", async () => {
   it.each(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])("a stream of revision %s begins without an event", async (version) => {
     const client = await sidecar.client({ protocolVersion: version });
     using stream = await client.openStream({ headers: { "MCP-Protocol-Version": "2025-11-25" } });
+    expect(await stream.block()).toEqual(OPENED);
     await sayAll(client, TOOLS_CHANGED);
     const block = await stream.block();
     expect(block).toEqual({ id: expect.stringMatching(/./) as string, event: "message", data: JSON.stringify(TOOLS_CHANGED) });
@@ -50,23 +54,28 @@ describe("a GET stream", async () => {
   it("an idle stream gets comments", async () => {
     await using quick = await Sidecar.start({ flags: ["--keep-alive-ms", "10"] });
     using stream = await (await quick.client()).openStream();
+    expect(await stream.block()).toEqual(OPENED);
     for (let count = 0; count < 3; count++) expect(await stream.block()).toEqual({ comment: "keep-alive" });
   });
 
-  it.each([["*/*"], ["application/json"], ["text/*"], ["text/event-stream;q=0, application/json"], [undefined]])(
-    "a request with Accept: %j gets 406",
-    async (accept) => {
-      const { sessionId } = await sidecar.client();
-      const headers = { "Mcp-Session-Id": sessionId, ...(accept === undefined ? {} : { Accept: accept }) };
-      expect(readError(await send(sidecar.url, { method: "GET", headers }))).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
-    },
-  );
+  it.each(["application/json", "text/event-stream;q=0, application/json"])("a request with Accept: %s gets 406", async (accept) => {
+    const { sessionId } = await sidecar.client();
+    const headers = { "Mcp-Session-Id": sessionId, Accept: accept };
+    expect(readError(await send(sidecar.url, { method: "GET", headers }))).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
+  });
+
+  it.each(["*/*", "text/*", undefined])("Accept: %s permits an event stream", async (accept) => {
+    const { sessionId } = await sidecar.client();
+    const headers = { "Mcp-Session-Id": sessionId, ...(accept !== undefined && { Accept: accept }) };
+    using stream = await EventStream.open(sidecar.url, { headers });
+    expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
+  });
 
   it("a stream needs a session and a known revision", async () => {
     const client = await sidecar.client();
     const get = async (headers: Record<string, string>): Promise<unknown> =>
       readError(await send(sidecar.url, { method: "GET", headers: { Accept: "text/event-stream", ...headers } }));
-    expect(await get({})).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
+    expect(await get({})).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
     expect(await get({ "Mcp-Session-Id": "unknown" })).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND"));
     expect(await get({ "Mcp-Session-Id": client.sessionId, "MCP-Protocol-Version": "1.0" })).toMatchObject({
       status: 400,

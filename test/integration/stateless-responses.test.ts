@@ -101,6 +101,6 @@ describe("a slow call", () => {
   it("a GET cannot continue a stream of this revision", async () => {
     await using sidecar = await Sidecar.start();
     const headers = { Accept: "text/event-stream", "Last-Event-ID": "1.1", "MCP-Protocol-Version": MODERN_VERSION };
-    expect((await send(sidecar.url, { method: "GET", headers })).status).toBe(400);
+    expect((await send(sidecar.url, { method: "GET", headers })).status).toBe(405);
   });
 });

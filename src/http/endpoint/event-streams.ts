@@ -5,7 +5,7 @@ import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import { parseEventId } from "../../sessions/streams/event-id.ts";
 import { type EventSink, EventStream } from "../../sessions/streams/event-stream.ts";
 import type { Session } from "../../sessions/session.ts";
-import { acceptsEventStream } from "./content-negotiation.ts";
+import { permitsEventStream } from "./content-negotiation.ts";
 import { responseElsewhere } from "../../lane/failures.ts";
 import { errorBody } from "../error-response.ts";
 import { sendError } from "../json-response.ts";
@@ -52,7 +52,7 @@ export function openStatelessStream(connections: SseConnections, response: Serve
  * of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
  */
 export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
-  if (!acceptsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  if (!permitsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
   const lastEventId = request.headers["last-event-id"];
   // Clients send an empty `Last-Event-ID` before their first event.
   if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../../errors.ts";
-import { ROUTES } from "../../routes.ts";
+import { allowHeader, ROUTES } from "../../routes.ts";
 import { shuttingDown } from "../../lane/failures.ts";
 import type { MemoryBudget } from "../../memory/memory-budget.ts";
 import { openGetStream } from "./event-streams.ts";
@@ -34,7 +34,9 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     const { request, response } = post;
     request.resume();
     const refusal = lookup.refusal(post);
-    if (refusal !== undefined) return sendError(response, isOfBrowser(request, refusal) ? notForBrowsers() : refusal);
+    if (refusal?.code === "SESSION_REQUIRED" && !isOfBrowser(request))
+      return sendError(response, noStreamYet(), undefined, ALLOW_WITHOUT_SESSION);
+    if (refusal !== undefined) return sendError(response, refusal.code === "SESSION_REQUIRED" ? notForBrowsers() : refusal);
     if (isDraining()) return sendError(response, shuttingDown("GET", false));
     lookup.find(post, undefined, (session) => {
       if (session instanceof SidecarError) sendError(response, session);
@@ -51,9 +53,18 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   }
 }
 
+const { methods } = ROUTES.endpoint;
+const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((method) => method !== "GET") }) };
+
+/** The status is 405: clients that try HTTP+SSE first, as mcp-remote with `sse-first`, go on to Streamable HTTP only after 404 or 405. */
+function noStreamYet(): SidecarError {
+  const message = "GET opens an event stream of a session, but the Mcp-Session-Id header is missing; call initialize first.";
+  return new SidecarError("METHOD_NOT_ALLOWED", message);
+}
+
 /** True if a person has opened the URL in a browser. Only pages accept HTML. */
-function isOfBrowser({ headers }: IncomingMessage, { code }: SidecarError): boolean {
-  return code === "SESSION_REQUIRED" && headers.accept?.includes("text/html") === true;
+function isOfBrowser({ headers }: IncomingMessage): boolean {
+  return headers.accept?.includes("text/html") === true;
 }
 
 function notForBrowsers(): SidecarError {
