@@ -79,7 +79,8 @@ function indexHtml(outputFiles: readonly OutputFile[]): string {
   const address = (pattern: RegExp): string => {
     const found = outputFiles.map(({ path }) => basename(path)).find((name) => pattern.test(name));
     if (found === undefined) throw new Error(`no file of the page matches ${pattern.source}`);
-    return `/page/${found}`;
+    // Relative, because a proxy may remove a prefix of the path.
+    return `page/${found}`;
   };
   const html = readFileSync(inRoot("src/page/index.html"), "utf8");
   return html.replace("APP_STYLE", address(/^app-.*\.css$/)).replace("APP_SCRIPT", address(/^app-.*\.js$/));

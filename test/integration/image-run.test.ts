@@ -31,7 +31,7 @@ describe(".ci/run", () => {
     };
     await write("bin/npm", 'echo "npm $*"');
     // Without these, it would install them.
-    for (const name of ["promtool", "haproxy", "chromium", "adb"]) await write(`bin/${name}`, "");
+    for (const name of ["promtool", "haproxy", "nginx", "chromium", "adb"]) await write(`bin/${name}`, "");
     if (hasHelper) await write("shared/image/with-docker", 'echo "an engine for:"; exec "$@"');
     await mkdir(directory.file("clone/.ci"), { recursive: true });
     await copyFile(join(ROOT, ".ci/run"), directory.file("clone/.ci/run"));

@@ -64,7 +64,7 @@ describe("HTTP+SSE", () => {
       expect(client.events).toEqual([
         {
           event: "endpoint",
-          data: expect.stringMatching(/^\/messages\?sessionId=[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/) as string,
+          data: expect.stringMatching(/^messages\?sessionId=[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/) as string,
         },
       ]);
       expect(other.url).not.toBe(client.url);

@@ -28,7 +28,7 @@ async function getBytes(url: string, encoding: string): Promise<{ readonly heade
 /** Returns the paths of the scripts and styles in the page. */
 async function filesOf(origin: string): Promise<string[]> {
   const { body } = await get(`${origin}/`);
-  return [...body.matchAll(/(?:src|href)="(\/page\/[^"]+)"/g)].map(([, path]) => path ?? "");
+  return [...body.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path]) => `/${path}`);
 }
 
 describe.concurrent("the files of the page", () => {

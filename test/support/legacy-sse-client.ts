@@ -32,7 +32,7 @@ export class LegacySseClient extends McpClient implements Disposable {
     if (stream.status !== 200) throw new Error(`GET /sse: ${stream.status}`);
     const first = await stream.block();
     if (first?.event !== "endpoint") throw new Error(`not the endpoint: ${JSON.stringify(first)}`);
-    return new LegacySseClient(new URL(first.data ?? "", origin).href, stream, [first], headers);
+    return new LegacySseClient(new URL(first.data ?? "", `${origin}/sse`).href, stream, [first], headers);
   }
 
   /** Opens the stream and a session. */

@@ -42,7 +42,8 @@ export function createHostCheck(options: HostCheckOptions): ((authority: string)
   if (allowsAll) return rejectsRebindable ? (each) => !isRebindable(each) : undefined;
   const listed = new Set(allowedHosts);
   const endings = allowedHosts?.filter((host) => host.startsWith("*.")).map((host) => host.slice(1)) ?? [];
-  const isListed = (host: string): boolean => listed.has(host) || endings.some((ending) => host.length > ending.length && host.endsWith(ending));
+  const isListed = (host: string): boolean =>
+    listed.has(host) || endings.some((ending) => host.length > ending.length && host.endsWith(ending));
   // Clients usually send the same host with each request.
   let lastAllowed: string | undefined;
 

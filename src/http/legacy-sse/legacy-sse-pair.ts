@@ -39,12 +39,15 @@ export class LegacySsePair implements EventSink, SharedResponse {
   #session: Session | undefined;
   #isEnding = false;
 
-  constructor(connection: SseConnection, nowMs: number, owner: Principal | undefined, memory: MemoryAccount) {
+  /** @param path the path of the stream, as the client has written it. */
+  constructor(connection: SseConnection, path: string, nowMs: number, owner: Principal | undefined, memory: MemoryAccount) {
     this.#connection = connection;
     this.openedAtMs = nowMs;
     this.owner = owner;
     this.#memory = memory;
-    connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages.path}?sessionId=${this.id}`);
+    // Relative to the stream, because a proxy may have removed a prefix of the path.
+    const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
+    connection.sendWithoutId("endpoint", `${messages}?sessionId=${this.id}`);
   }
 
   get session(): Session | undefined {

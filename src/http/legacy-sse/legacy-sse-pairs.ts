@@ -33,7 +33,8 @@ export class LegacySsePairs {
   open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
     const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
     if (this.#pairs.size >= maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
-    const pair = new LegacySsePair(connections.open(response, memory), nowMs(), owner, memory);
+    const [path = ""] = (response.req.url ?? "").split("?");
+    const pair = new LegacySsePair(connections.open(response, memory), path, nowMs(), owner, memory);
     this.#pairs.set(pair.id, pair);
     response.once("close", () => this.#options.defects.guard("client disconnect", () => this.#onClosed(pair)));
     this.#unused.watch(pair.openedAtMs + requestTimeoutMs);

@@ -1,7 +1,8 @@
 import { createParser } from "eventsource-parser";
 import type { PageUpdate } from "../../http/page/page-update.ts";
 
-const EVENTS_PATH = "/page/events";
+/** Relative to the page, whose path may have a prefix. */
+const EVENTS_PATH = "page/events";
 const PAGE_HEADER = { "Claw-Mcp-Stdio-Page": "1" };
 const MIN_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 10_000;

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import type { PageState } from "../../http/page/page-update.ts";
 import type { Connection } from "../connection/use-page.ts";
-import { durationText, timeText } from "../text/format.ts";
+import { durationText, endpointUrl, timeText } from "../text/format.ts";
 import { Text } from "../text/text.tsx";
 
 const MAX_COMMAND_LENGTH = 2000;
@@ -66,7 +66,7 @@ function ServerFacts({ state, isLive }: { readonly state: PageState; readonly is
         <>
           <dt>MCP endpoint</dt>
           <dd>
-            <code>{`${location.origin}${state.endpointPath}`}</code>
+            <code>{endpointUrl(state.endpointPath).href}</code>
           </dd>
         </>
       )}

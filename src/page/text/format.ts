@@ -30,3 +30,8 @@ export function bytesText(bytes: number): string {
 export function countText(count: number, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+/** Returns the URL of the MCP endpoint. It has the same prefix as that of the page, if a proxy removes one. */
+export function endpointUrl(endpointPath: string): URL {
+  return new URL(`.${endpointPath}`, location.href);
+}

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { endpointUrl } from "../text/format.ts";
 
 interface Props {
   readonly endpointPath: string;
@@ -11,7 +12,7 @@ export function InspectorCommand({ endpointPath, hasToken }: Props): JSX.Element
   const code = useRef<HTMLElement>(null);
   const [outcome, setOutcome] = useState("");
   const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
-  const command = `npx -y @modelcontextprotocol/inspector --cli ${location.origin}${endpointPath} --transport http${token} --method resources/list`;
+  const command = `npx -y @modelcontextprotocol/inspector --cli ${endpointUrl(endpointPath).href} --transport http${token} --method resources/list`;
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(command);

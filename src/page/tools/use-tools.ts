@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { endpointUrl } from "../text/format.ts";
 import type { ToolList } from "./listed-tool.ts";
 import type { McpCalls } from "./mcp-calls.ts";
 import { OpenQuestions, type Question } from "./question.ts";
@@ -34,7 +35,7 @@ export function useTools(endpointPath: string, token: string | undefined, server
     let calls: Promise<McpCalls> | undefined;
     const open = new OpenQuestions(setQuestions);
     const loadCalls: LoadCalls = () => {
-      calls ??= import("./mcp-calls.ts").then((module) => new module.McpCalls(new URL(location.origin + endpointPath), token, open));
+      calls ??= import("./mcp-calls.ts").then((module) => new module.McpCalls(endpointUrl(endpointPath), token, open));
       return calls;
     };
     return { loadCalls, close: (): void => void calls?.then((each) => each.close()) };
