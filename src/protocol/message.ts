@@ -144,9 +144,13 @@ type Origin = "client" | "server";
 export function readText(text: string, origin: Origin = "client"): Reading {
   const message = readMessage(text, origin);
   if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
-  const steps = readInSteps(text, origin);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
+  return withoutSteps(readInSteps(text, origin));
+}
+
+/** Runs work without its pauses. */
+export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
+  let step = work.next();
+  while (step.done !== true) step = work.next();
   return step.value;
 }
 

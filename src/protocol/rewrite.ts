@@ -1,4 +1,4 @@
-import { applyEdits, type Edit } from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers } from "../json/edit.ts";
 import type { Outline } from "../json/outline.ts";
 import { plainName } from "../json/strings.ts";
 import { Code } from "../json/tokens.ts";
@@ -56,6 +56,12 @@ export function responseToClient(response: ResponseMessage, idText: string): str
 /** Returns the edits of `responseToClient`. */
 export function responseEdits(response: ResponseMessage, idText: string): Edit[] {
   return editsOf(response, idText, Slot.id);
+}
+
+/** Returns the edit that puts members first in the params; undefined if these are not an object. @param members their JSON text. */
+export function firstOfParams({ text, outline }: RequestMessage, members: string): Edit | undefined {
+  if (!outline.has(Slot.params)) return firstMembers(text, text.indexOf("{"), `"params":{${members}}`);
+  return outline.isObject(Slot.params) ? firstMembers(text, outline.start(Slot.params), members) : undefined;
 }
 
 /** Returns the JSON text of a request's progress token, if it has one. */

@@ -89,7 +89,7 @@ describe("cross-origin requests", async () => {
         ...readableBy(PAGE),
         "access-control-allow-methods": "POST,GET,DELETE,OPTIONS",
         "access-control-allow-headers":
-          "Content-Type,Accept,Authorization,Mcp-Session-Id,MCP-Protocol-Version,Last-Event-ID,Mcp-Method,Mcp-Name",
+          "Content-Type,Accept,Authorization,Mcp-Session-Id,MCP-Protocol-Version,Last-Event-ID,Mcp-Method,Mcp-Name,traceparent,tracestate,baggage",
         "access-control-max-age": "7200",
       });
     });

@@ -1,8 +1,9 @@
-import { type Edit, firstMembers, setMembers } from "../../json/edit.ts";
+import { type Edit, setMembers } from "../../json/edit.ts";
 import { findMembers, findPath } from "../../json/find.ts";
 import { type AskKinds, capabilitiesFor, declaredKinds } from "../asks/ask-kinds.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
+import { firstOfParams } from "../../protocol/rewrite.ts";
 import { NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
 
 /** A longer `clientInfo`, such as one with icons, is not part of each request. In characters of JSON. */
@@ -60,10 +61,9 @@ export class SessionEnvelope {
 }
 
 /** Returns the edit that puts members first in the params. @param members their JSON text; empty for none. */
-function paramsEdits({ text, outline }: RequestMessage, members: string): Edit[] {
-  if (members === "") return [];
-  if (outline.has(Slot.params)) return [firstMembers(text, outline.start(Slot.params), members)];
-  return [firstMembers(text, text.indexOf("{"), `"params":{${members}}`)];
+function paramsEdits(request: RequestMessage, members: string): Edit[] {
+  const edit = members === "" ? undefined : firstOfParams(request, members);
+  return edit === undefined ? [] : [edit];
 }
 
 /** Returns the JSON text of the client's name and version; undefined if it has none. */

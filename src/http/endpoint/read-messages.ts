@@ -5,7 +5,8 @@ import { SidecarError } from "../../errors.ts";
 import { Shape } from "../../json/outline.ts";
 import { JsonScanner } from "../../json/scan.ts";
 import { checkClientBatch, checkClientMessage } from "../../protocol/client-message.ts";
-import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../../protocol/message.ts";
+import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText, withoutSteps } from "../../protocol/message.ts";
+import { addTraceContext, type TraceContext, traceContextOf } from "../../protocol/trace-context.ts";
 import { isModernVersion } from "../../protocol/versions.ts";
 import { runInSteps } from "../../timing/step-queue.ts";
 import { sendDefect, sendProblem } from "../json-response.ts";
@@ -105,14 +106,17 @@ class PostedBody implements BodyReader, ArrivingBody {
         // Other errors are those of HTTP requests, which the counters of their statuses show.
         if (body.code === "OUT_OF_MEMORY") this.#counters.countRefusal(body.code);
         reject(request, response, body);
-      } else if (body.length <= LONG_TEXT_LENGTH) this.#forward(readText(body));
-      else {
+        return;
+      }
+      const trace = traceContextOf(request.headers);
+      if (body.length > LONG_TEXT_LENGTH) {
         runInSteps(
-          readInSteps(body),
+          readLong(body, trace),
           (reading) => this.#forward(reading),
           (error) => this.#fail(error),
         );
-      }
+      } else if (trace === undefined) this.#forward(readText(body));
+      else this.#forward(withoutSteps(addTraceContext(readText(body), trace)));
     } catch (error) {
       this.#fail(error);
     }
@@ -145,6 +149,11 @@ class PostedBody implements BodyReader, ArrivingBody {
     this.#release();
     this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
   }
+}
+
+function* readLong(body: string, trace: TraceContext | undefined): Generator<undefined, Reading> {
+  const reading = yield* readInSteps(body);
+  return trace === undefined ? reading : yield* addTraceContext(reading, trace);
 }
 
 const METHOD = new Shape({ method: {} });
