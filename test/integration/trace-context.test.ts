@@ -29,7 +29,7 @@ describe("the trace context of an HTTP request to a server with sessions", async
     return resultText(readResponse(await client.post(body, { headers })));
   }
 
-  it("it reaches the server in _meta, and all other bytes of the message stay", async () => {
+  it("the trace context reaches the server in _meta, and all other bytes stay", async () => {
     const args = '{"n":9007199254740993, "s":"caf\\u00e9"}';
     for (const [sent, expected] of [
       [call("", args), call("", args).replace('"params":{', `"params":{"_meta":{${TRACE_TEXT}},`)],
@@ -76,7 +76,7 @@ describe("the trace context of an HTTP request to a server with sessions", async
     }
   });
 
-  it("it reaches the server with a long message, with each request of a batch, and by HTTP+SSE", async () => {
+  it("the trace context reaches the server with long messages, in batches and by HTTP+SSE", async () => {
     const text = "x".repeat(100_000);
     const long = JSON.parse(await received(call("", JSON.stringify({ text })))) as JsonRpcMessage;
     expect(long.params).toEqual({ name: "received", arguments: { text }, _meta: TRACE });
@@ -87,7 +87,7 @@ describe("the trace context of an HTTP request to a server with sessions", async
     expect(metaOf(resultText(await old.request("tools/call", { name: "received" })))).toEqual(TRACE);
   });
 
-  it("it reaches the server from a client without a session, and the reserved keys do not", async () => {
+  it("the trace context of a client without a session reaches the server", async () => {
     const modern = sidecar.modernClient();
     const line = await modern.toolText("received", {}, { headers: TRACE });
     expect(metaOf(line)).toEqual(TRACE);
@@ -97,7 +97,7 @@ describe("the trace context of an HTTP request to a server with sessions", async
 describe("the trace context of an HTTP request to a server without sessions", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ mode: "modern-only" }));
 
-  it("it reaches the server from clients with and without a session", async () => {
+  it("the trace context reaches the server from clients with and without a session", async () => {
     const client = await sidecar.client();
     const inSession = readResponse(await client.post(call(), { headers: TRACE }));
     expect(metaOf(resultText(inSession))).toMatchObject(TRACE);
