@@ -139,7 +139,7 @@ describe("ADMIN_ADDR", () => {
     await using sidecar = await Sidecar.start({ flags: ["--admin-addr", address] });
     const statuses = async (origin: string): Promise<number[]> =>
       Promise.all(["/status", "/metrics", "/livez", "/readyz", "/mcp"].map(async (path) => (await get(origin, path)).status));
-    expect(await statuses(sidecar.origin)).toEqual([404, 404, 200, 200, 400]);
+    expect(await statuses(sidecar.origin)).toEqual([404, 404, 200, 200, 405]);
     expect(await statuses(`http://${address}`)).toEqual([200, 200, 200, 200, 404]);
     expect(await sidecar.waitForLog("listening for operators")).toMatchObject({ address });
   });
