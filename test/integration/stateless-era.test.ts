@@ -92,10 +92,13 @@ describe("the era of a request", async () => {
     }
   });
 
-  it.each(["GET", "DELETE"])("%s stays a method of sessions", async (method) => {
+  it.each([
+    ["GET", 405, "METHOD_NOT_ALLOWED"],
+    ["DELETE", 400, "SESSION_REQUIRED"],
+  ])("%s stays a method of sessions", async (method, status, code) => {
     const headers = { Accept: "text/event-stream", "MCP-Protocol-Version": MODERN_VERSION };
     const reply = await send(sidecar.url, { method, headers });
-    expect([reply.status, reply.body]).toEqual([400, expect.stringContaining("SESSION_REQUIRED")]);
+    expect([reply.status, reply.body]).toEqual([status, expect.stringContaining(code)]);
   });
 
   it("a session's requests keep all bytes, whatever headers repeat their method", async () => {
