@@ -8,14 +8,16 @@ import { compile } from "./compile/compile.ts";
 import { writeAgents } from "./compile/write.ts";
 import { isHttpAddress, TOKEN } from "./manifest.ts";
 import { runDemo } from "./demo/demo.ts";
+import { hostOf } from "./mediate/guards.ts";
 import { startMediator } from "./mediate/server.ts";
 
 const USAGE = `Usage:
   main.ts compile POD [--out FOLDER] [--at SERVICE=URL]
       Write FOLDER/context/AGENT/tools.json for each agent of the pod. FOLDER is .claw-runtime beside the pod by default.
       --at names a service that is not at its address in the pod, such as echo=http://127.0.0.1:8080. It may occur several times.
-  main.ts mediate FOLDER [--host HOST] [--port PORT] [--trace FILE]
+  main.ts mediate FOLDER [--host HOST] [--port PORT] [--trace FILE] [--allow-host NAME]
       Serve http://HOST:PORT/AGENT/v1/… with these tools. By default at 127.0.0.1:8400, with the trace on stdout.
+      --allow-host is a name of the proxy besides localhost, addresses, and names of containers. It may occur several times.
   main.ts demo [POD] [--sidecar SERVICE=URL]
       Do all of it for the first agent of a pod. A scripted model follows conversation.json beside the pod. Sidecars are started unless
       --sidecar names one that runs, such as echo=http://127.0.0.1:8080/mcp. POD is the one of this folder by default.
@@ -31,6 +33,7 @@ const options = {
   host: value,
   port: value,
   trace: value,
+  "allow-host": { type: "string", multiple: true },
   sidecar: { type: "string", multiple: true },
 } as const;
 const { values, positionals } = readCommandLine();
@@ -102,12 +105,14 @@ async function mediate(folder: string): Promise<void> {
   process.stdout.on("error", () => process.stderr.write("stdout is closed: the trace is lost\n"));
   const { trace: traceFile, port = "8400" } = values;
   if (!/^\d{1,5}$/.test(port)) fail(`--port ${port} is not a port\n`);
+  const allowedHosts = (values["allow-host"] ?? []).map((name) => hostOf(`http://${name}`) || fail(`--allow-host ${name} is not a host\n`));
   const mediator = await startMediator({
     contextFolder,
     modelUrl,
     modelKey,
     host: values.host ?? "127.0.0.1",
     port: Number(port),
+    allowedHosts,
     onTrace: (line) => (traceFile === undefined ? process.stdout.write(line) : appendFileSync(traceFile, line)),
     warn: (text) => process.stderr.write(`${text}\n`),
   }).catch((error: Error) => fail(`${error.message}\n`));

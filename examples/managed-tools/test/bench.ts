@@ -1,4 +1,4 @@
-import { serve } from "@hono/node-server";
+import { type HttpBindings, serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -26,6 +26,8 @@ interface BenchOptions {
   readonly policy?: string;
   readonly keepAliveMs?: number;
   readonly modelKey?: string;
+  readonly host?: string;
+  readonly allowedHosts?: readonly string[];
   /** A server in place of the sidecar. */
   readonly mcpUrl?: string;
   /** Names of tools that the descriptor of the MCP server has besides. */
@@ -64,6 +66,8 @@ export class Bench implements AsyncDisposable {
     policy = "",
     keepAliveMs,
     modelKey,
+    host = "127.0.0.1",
+    allowedHosts = [],
     mcpUrl,
     moreTools = [],
   }: BenchOptions): Promise<Bench> {
@@ -95,6 +99,8 @@ export class Bench implements AsyncDisposable {
         contextFolder: folder.contextFolder,
         modelUrl: model.url,
         modelKey,
+        host,
+        allowedHosts,
         port: 0,
         ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
         onTrace: (line) => {
@@ -113,12 +119,13 @@ export class Bench implements AsyncDisposable {
 }
 
 async function startService(served: string[], stack: AsyncDisposableStack): Promise<string> {
-  const app = new Hono();
+  const app = new Hono<{ Bindings: HttpBindings }>();
   app.all("/api/v1/*", async (context) => {
     const { method } = context.req;
     const { pathname, search } = new URL(context.req.url);
     served.push([method, pathname + search, await context.req.text()].join(" ").trim());
     if (context.req.header("authorization") !== "Bearer service-token") return context.json({ error: "no token" }, 401);
+    if (pathname.endsWith("/cut")) context.env.outgoing.destroy();
     if (pathname.endsWith("/broke")) return context.json({ error: "no such agent" }, 404);
     if (pathname.endsWith("/explained")) return context.json({ error: "x".repeat(30_000) }, 500);
     if (pathname.endsWith("/deep"))

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, describe, expect, it } from "vitest";
@@ -9,6 +11,14 @@ import { Bench, killDuringCall, sequence, stopSharedSidecar } from "./bench.ts";
 import { AnthropicRunner, OpenAiRunner } from "./runners.ts";
 
 afterAll(stopSharedSidecar);
+
+/** Sends GET with a `Host` of its own. @param target a path, or a whole URL as proxies get it. */
+async function statusOf({ mediator }: Bench, host: string, target = "/analyst/v1/models"): Promise<number | undefined> {
+  const sent = request({ host: "127.0.0.1", port: new URL(mediator.url).port, path: target, headers: { Host: host } }).end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  response.resume();
+  return response.statusCode;
+}
 
 describe("the proxy", () => {
   it("requests of an agent without tools pass unchanged, and so do other paths", async () => {
@@ -48,14 +58,100 @@ describe("the proxy", () => {
 
   it("web pages, and paths that a provider could decode, are rejected", async () => {
     await using bench = await Bench.start({ script: () => ({ text: "hello" }) });
-    const statusOf = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<number> =>
+    const statusFor = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<number> =>
       (await fetch(`${bench.mediator.url}/analyst${path}`, { headers })).status;
-    expect(await statusOf("/v1/models", { Origin: "https://evil.example" })).toBe(403);
-    expect(await statusOf("/v1/models", { "Sec-Fetch-Site": "same-origin" })).toBe(403);
-    for (const path of ["/v1/..%2fadmin", "/v1/..;/x", "/v1/chat%2Fcompletions"]) expect(await statusOf(path)).toBe(404);
+    expect(await statusFor("/v1/models", { Origin: "https://evil.example" })).toBe(403);
+    expect(await statusFor("/v1/models", { "Sec-Fetch-Site": "same-origin" })).toBe(403);
+    for (const path of ["/v1/..%2fadmin", "/v1/..;/x", "/v1/chat%2Fcompletions"]) expect(await statusFor(path)).toBe(404);
     expect((await fetch(`${bench.mediator.url}/${"x".repeat(300)}/v1/models`)).status).toBe(404);
-    expect(await statusOf("/v1//models/")).toBe(200);
+    expect(await statusFor("/v1//models/")).toBe(200);
     expect(bench.model.requests).toEqual([]);
+  });
+
+  it.each([
+    { host: "127.0.0.1", allowed: ["localhost:8400", "127.0.0.1", "[::1]:80", "LOCALHOST.", "10.0.2.2", "own.example:1"], name: "proxy" },
+    {
+      host: "0.0.0.0",
+      allowed: ["proxy:8400", "proxy.pod.svc", "proxy.pod.svc.cluster.local", "host.docker.internal", "10.1.2.3", "own.example"],
+      name: "proxy.example",
+    },
+  ])("a page whose name resolves to $host reaches no model", async ({ host, allowed, name }) => {
+    await using bench = await Bench.start({
+      script: () => ({ text: "hello" }),
+      modelKey: "model-key",
+      host,
+      allowedHosts: ["own.example"],
+    });
+    const rejected = [name, "evil.example", "evil.example:8400", "127.0.0.1.evil.example", "evil.own.example", "localhost.evil.example."];
+    for (const each of rejected) expect([each, await statusOf(bench, each)]).toEqual([each, 403]);
+    expect(await statusOf(bench, "localhost", "http://evil.example/analyst/v1/models")).toBe(403);
+    expect(bench.traces).toEqual([]);
+    for (const each of allowed) expect([each, await statusOf(bench, each)]).toEqual([each, 200]);
+  });
+
+  it("only what a model needs reaches the provider", async () => {
+    await using bench = await Bench.start({ script: () => ({ text: "hello" }), modelKey: "model-key" });
+    const rejected = [
+      ...["files", "files/f/content", "responses/r", "chat/completions", "organization/api_keys", "messages/batches"].map(
+        (path) => `GET ${path}`,
+      ),
+      ...["models", "files", "messages/batches", "fine_tuning/jobs", "chat/completions/c", "audio/speech"].map((path) => `POST ${path}`),
+      "DELETE models/m",
+      "DELETE responses/r",
+      "PUT chat/completions",
+      "PATCH models/m",
+    ];
+    const answers = [];
+    for (const each of rejected) {
+      const [method = "", path] = each.split(" ");
+      const response = await fetch(`${bench.mediator.url}/analyst/v1/${path}`, { method });
+      const { error } = (await response.json()) as { readonly error: { readonly message: string } };
+      answers.push([response.status, error.message]);
+    }
+    expect(answers).toEqual(rejected.map((each) => [404, `The proxy does not pass ${each.replace(" ", " /v1/")} to models.`]));
+    expect(bench.traces).toEqual([]);
+    // The model of this test does not have them all.
+    const passed = [
+      "GET models",
+      "GET models/m",
+      ...["completions", "embeddings", "responses", "messages/count_tokens"].map((path) => `POST ${path}`),
+    ];
+    for (const each of passed) {
+      const [method = "", path] = each.split(" ");
+      await fetch(`${bench.mediator.url}/analyst/v1/${path}`, { method });
+    }
+    expect(bench.traces.map(({ ending }) => ending)).toEqual(passed.map(() => "passed"));
+  });
+
+  it("an agent with many requests in flight gets 429, and others are answered", async () => {
+    const { promise: allAsked, resolve: onAllAsked } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const script: Script = async (_body, count) => {
+      if (count === 31) onAllAsked();
+      if (count < 32) await answered;
+      return { text: "hello" };
+    };
+    await using bench = await Bench.start({ script });
+    const waiting = Array.from({ length: 32 }, () => new OpenAiRunner(bench, false).say("go"));
+    await allAsked;
+    await expect(new OpenAiRunner(bench, false).say("go")).rejects.toMatchObject({ status: 429 });
+    expect(await new OpenAiRunner(bench, false, "plain").say("go")).toMatchObject({ text: "hello" });
+    answer();
+    await Promise.all(waiting);
+    expect(await new OpenAiRunner(bench, false).say("go")).toMatchObject({ text: "hello" });
+  });
+
+  it("a body with millions of values, which all agents would wait for, gets 400", async () => {
+    await using bench = await Bench.start({ script: () => ({ text: "hello" }) });
+    const statusFor = async (content: string): Promise<number> => {
+      const body = `{"model":"m","messages":[{"role":"user","content":[${content}]}]}`;
+      return (await fetch(`${bench.mediator.url}/analyst/v1/chat/completions`, { method: "POST", body })).status;
+    };
+    expect(await statusFor(`${"{},".repeat(1_000_000)}{}`)).toBe(400);
+    expect(await statusFor(`${"1,".repeat(1_000_000)}1`)).toBe(400);
+    // Those in a text are no values.
+    expect(await statusFor(JSON.stringify({ type: "text", text: '{"\\":[1,2]}\n'.repeat(1_000_000) }))).toBe(200);
+    expect(bench.model.requests).toHaveLength(1);
   });
 
   it("the key of the model replaces that of the runner", async () => {

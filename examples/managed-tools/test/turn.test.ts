@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, describe, expect, it } from "vitest";
-import { resultsIn, type Script } from "../src/demo/scripted-model.ts";
+import { resultsIn, type Script, type ScriptedReply } from "../src/demo/scripted-model.ts";
 import type { JsonObject } from "../src/manifest.ts";
 import { objectsIn } from "../src/mediate/format.ts";
 import { waitForHanging } from "../../../test/support/in-flight.ts";
@@ -206,6 +208,21 @@ describe("a hostile MCP server", () => {
     await server.closed;
   });
 
+  it.each([
+    [9000, "unreachable", 2000],
+    [1_000_000, "response_too_large", 1000],
+  ])("with %i parts of no type in a result ends its call, and harms no other", async (count, code, maxLength) => {
+    await using server = await HostileServer.start((response, id) => {
+      const result = `{"content":[${"{},".repeat(count)}{}]}`;
+      response.setHeader("Content-Type", "application/json").end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`);
+    });
+    const script = sequence({ calls: [TOOL] }, { text: "done" });
+    await using bench = await Bench.start({ script, mcpUrl: server.url, moreTools: ["endless"] });
+    await new OpenAiRunner(bench, false).say("go");
+    expect(codesIn(bench.model.requests[1])).toEqual([code]);
+    expect(resultsIn(bench.model.requests[1] ?? {}).join("").length).toBeLessThan(maxLength);
+  });
+
   it("that asks without an end is left when its call has ended", async () => {
     await using server = await HostileServer.start((response) => {
       response.writeHead(200, { "Content-Type": "text/event-stream" });
@@ -218,6 +235,80 @@ describe("a hostile MCP server", () => {
     await new OpenAiRunner(bench, false).say("go");
     expect(codesIn(bench.model.requests[1])).toEqual(["timeout"]);
     await server.closed;
+  });
+});
+
+describe("a server that cannot be reached", () => {
+  const TOOL = { name: "tools__lost", args: {} };
+  const start = (script: Script, server: HostileServer, policy: string): Promise<Bench> =>
+    Bench.start({ script, mcpUrl: server.url, moreTools: ["lost"], policy });
+
+  it("is connected anew by the next call, and nothing was sent to it before", async () => {
+    let isLost = true;
+    await using server = await HostileServer.start(
+      (response, id) => HostileServer.say(response, id, "found"),
+      () => isLost,
+    );
+    const script: Script = (_body, count) => {
+      if (count === 1) isLost = false;
+      return count < 2 ? { calls: [TOOL] } : { text: "done" };
+    };
+    await using bench = await start(script, server, "\n      tools-policy: { timeout-per-tool-ms: 2000 }");
+    await new OpenAiRunner(bench, false).say("go");
+    const [lost = "", found] = resultsIn(bench.model.requests[2] ?? {});
+    const message = "tools could not be reached within 2000 ms. Nothing was sent.";
+    expect(JSON.parse(lost)).toEqual({ ok: false, error: { code: "timeout", message, sent: false } });
+    expect(found).toBe('{"ok":true,"data":"found"}');
+  });
+
+  it("does not keep the calls of other agents until their time is over", async () => {
+    let isLost = true;
+    await using server = await HostileServer.start(
+      (response, id) => HostileServer.say(response, id, "found"),
+      (response) => {
+        // The end of the first attempt.
+        response.once("close", () => (isLost = false));
+        return isLost;
+      },
+    );
+    const script: Script = (body) => (resultsIn(body).length === 0 ? { calls: [TOOL] } : { text: resultsIn(body).join("") });
+    await using bench = await start(script, server, "\n      tools-policy: { timeout-per-tool-ms: 2000 }");
+    const manifest = readFileSync(join(bench.folder.contextFolder, "analyst/tools.json"), "utf8");
+    bench.folder.write("context/patient/tools.json", manifest.replace(/"timeout_per_tool_ms": ?2000/, '"timeout_per_tool_ms": 100000'));
+    const hasty = new OpenAiRunner(bench, false).say("go");
+    await server.lost;
+    expect(await new OpenAiRunner(bench, false, "patient").say("go")).toMatchObject({ text: '{"ok":true,"data":"found"}' });
+    expect(await hasty).toMatchObject({ text: expect.stringContaining('"sent":false') as string });
+  });
+
+  it("says if the call may have taken effect", async () => {
+    const server = await HostileServer.start(() => undefined);
+    await server[Symbol.asyncDispose]();
+    const context = (claw_id: string): NonNullable<ScriptedReply["calls"]> => [
+      { name: "trading-api__get_market_context", args: { claw_id } },
+    ];
+    const script = sequence(
+      { calls: [TOOL] },
+      { calls: context("cut") },
+      { text: "done" },
+      { calls: context("refused") },
+      { text: "done" },
+    );
+    await using bench = await start(script, server, "");
+    await new OpenAiRunner(bench, false).say("go");
+    const manifest = readFileSync(join(bench.folder.contextFolder, "analyst/tools.json"), "utf8");
+    bench.folder.write("context/analyst/tools.json", manifest.replaceAll(/http:..127.0.0.1:\d+/g, server.url));
+    await new OpenAiRunner(bench, false).say("go on");
+    const results = [2, 4].flatMap((index) => resultsIn(bench.model.requests[index] ?? {}).map((text) => JSON.parse(text) as unknown));
+    const failed = (message: RegExp, sent = {}): object => ({
+      ok: false,
+      error: { code: "unreachable", message: expect.stringMatching(message) as string, ...sent },
+    });
+    expect(results).toEqual([
+      failed(/^tools cannot be reached: .*ECONNREFUSED.* Nothing was sent\.$/, { sent: false }),
+      failed(/^The answer of trading-api cannot be read: .* The call may have taken effect\.$/),
+      failed(/^trading-api cannot be reached: .*ECONNREFUSED.* Nothing was sent\.$/, { sent: false }),
+    ]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isShallow, type JsonObject } from "../manifest.ts";
+import { parseJson } from "./json.ts";
 
 /** A call of a tool in a model's response. */
 export interface ToolCall {
@@ -78,13 +79,9 @@ export function numbersIn(value: unknown): Usage {
 
 export function parseArgs(written: unknown): unknown {
   if (typeof written !== "string") return isShallow(written) ? written : undefined;
-  try {
-    // Some models send nothing for a tool without arguments.
-    const args = written.trim() === "" ? {} : (JSON.parse(written) as unknown);
-    return isShallow(args) ? args : written;
-  } catch {
-    return written;
-  }
+  // Some models send nothing for a tool without arguments.
+  const args = written.trim() === "" ? {} : parseJson(written);
+  return args !== undefined && isShallow(args) ? args : written;
 }
 
 /** Returns the calls with ids of their own. Some providers leave them empty, or repeat them in each response. */

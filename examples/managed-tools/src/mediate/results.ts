@@ -7,6 +7,11 @@ export function failure(code: string, message: string, details: Readonly<Record<
   return { ok: false, error: { code, message, ...details } };
 }
 
+/** A failure that cannot have taken effect, so that the call may be made again. */
+export function notSent(code: string, message: string): Outcome {
+  return failure(code, message, { sent: false });
+}
+
 /** Returns an outcome as JSON of at most this many bytes. Longer data becomes its beginning, as a text, with `"truncated": true`. */
 export function outcomeText(outcome: Outcome, maxBytes: number): string {
   const text = JSON.stringify(outcome);

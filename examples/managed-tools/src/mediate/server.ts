@@ -1,4 +1,4 @@
-import { serve, type ServerType } from "@hono/node-server";
+import { type HttpBindings, serve, type ServerType } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { once } from "node:events";
@@ -8,6 +8,8 @@ import { ANTHROPIC } from "./anthropic.ts";
 import { HiddenRounds } from "./continuity.ts";
 import { Executor } from "./execute.ts";
 import type { Format } from "./format.ts";
+import { rejectionOf, rejectPages } from "./guards.ts";
+import { MAX_VALUES, parseJson } from "./json.ts";
 import { Manifests } from "./manifests.ts";
 import { OPENAI } from "./openai.ts";
 import { delay, formatOf, headersFor, passOn, respond, streamed } from "./responses.ts";
@@ -16,8 +18,11 @@ import { Turn } from "./turn.ts";
 
 const FORMATS: readonly Format[] = [OPENAI, ANTHROPIC];
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Of an agent, until their responses have been sent. One agent must not take the memory and the servers of the others. */
+const MAX_REQUESTS = 32;
 /** A status can be sent until the stream begins, so it begins when the turn takes longer than most errors. */
 const KEEP_ALIVE_MS = 5000;
+const LOOPBACK = "127.0.0.1";
 
 export interface MediatorOptions {
   /** Has a folder for each agent, as `compile` writes it. */
@@ -27,6 +32,8 @@ export interface MediatorOptions {
   /** Replaces the key of the runner; undefined to pass that on. */
   readonly modelKey?: string | undefined;
   readonly host?: string;
+  /** Names of the proxy besides those that no web page can have. */
+  readonly allowedHosts?: readonly string[];
   /** 0 for any free port. */
   readonly port: number;
   readonly keepAliveMs?: number;
@@ -45,7 +52,7 @@ export interface Mediator extends AsyncDisposable {
 /** Starts the proxy between runners and a model. The path of a request begins with the name of its agent. */
 export async function startMediator(options: MediatorOptions): Promise<Mediator> {
   const executor = new Executor();
-  const { host = "127.0.0.1", port } = options;
+  const { host = LOOPBACK, port } = options;
   const server: ServerType = serve({ fetch: createApp(options, executor).fetch, hostname: host, port });
   await once(server, "listening");
   const address = server.address() as AddressInfo;
@@ -55,22 +62,38 @@ export async function startMediator(options: MediatorOptions): Promise<Mediator>
     if ("closeAllConnections" in server) server.closeAllConnections();
     await Promise.all([closed, executor.close()]);
   }
-  return { url: `http://${host}:${address.port}`, close, [Symbol.asyncDispose]: close };
+  return { url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`, close, [Symbol.asyncDispose]: close };
 }
 
-function addGuards(app: Hono, warn: (text: string) => void): void {
+function addGuards(app: Hono, { host = LOOPBACK, allowedHosts = [], warn }: MediatorOptions): void {
   app.onError((error, context) => {
     warn(error.stack ?? error.message);
     return context.json(formatOf(context).error(502, "The proxy has failed."), 502);
   });
   app.notFound((context) => context.json(formatOf(context).error(404, "The path must be /AGENT/v1/…, with an agent of the pod."), 404));
+  rejectPages(app, host, allowedHosts);
+  limitRequests(app);
   const onError = (context: Context): Response =>
     context.json(formatOf(context).error(413, `The body has more than ${MAX_BODY_BYTES} bytes.`), 413);
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
-  // Any page that a developer opens could reach the proxy.
-  app.use(async (context, next) => {
-    const isPage = context.req.header("origin") !== undefined || context.req.header("sec-fetch-site") !== undefined;
-    return isPage ? context.json(formatOf(context).error(403, "Web pages may not use the proxy."), 403) : next();
+}
+
+function limitRequests(app: Hono): void {
+  const inFlight = new Map<string, number>();
+  app.use("/:agent/*", async (context: Context<{ Bindings: HttpBindings }, "/:agent/*">, next) => {
+    const agent = context.req.param("agent");
+    const count = inFlight.get(agent) ?? 0;
+    if (count >= MAX_REQUESTS) {
+      context.header("Retry-After", "1");
+      return context.json(formatOf(context).error(429, `${agent.slice(0, 64)} has ${count} requests in flight. Nothing was sent.`), 429);
+    }
+    inFlight.set(agent, count + 1);
+    context.env.outgoing.once("close", () => {
+      const left = (inFlight.get(agent) ?? 1) - 1;
+      if (left === 0) inFlight.delete(agent);
+      else inFlight.set(agent, left);
+    });
+    return next();
   });
 }
 
@@ -80,30 +103,28 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
   const hiddenRounds = new Map<string, HiddenRounds>();
   const app = new Hono();
 
-  addGuards(app, warn);
+  addGuards(app, options);
   app.all("/:agent/v1/*", async (context) => {
     const agent = context.req.param("agent");
     if (!manifests.has(agent)) return context.json(formatOf(context).error(404, `The pod has no agent ${agent.slice(0, 64)}.`), 404);
     const { pathname, search } = new URL(context.req.url);
     // The name may be percent-encoded in the path.
     const path = pathname.slice(pathname.indexOf("/", 1)).replaceAll(/\/+/g, "/").replace(/\/$/, "");
-    // The provider could decode it, and find a path elsewhere, or that of tools.
-    if (/[%;]/.test(path)) return context.notFound();
-    if (path.startsWith("/v1/v1/"))
-      return context.json(formatOf(context).error(404, "The base URL of this client must be without /v1."), 404);
+    const rejection = rejectionOf(context.req.method, path);
+    if (rejection !== undefined) return context.json(formatOf(context).error(404, rejection), 404);
     const manifest = manifests.of(agent);
     const trace = startTrace(onTrace, warn, { agent, path }, manifest);
     const format = FORMATS.find((each) => each.path === path);
     const target = modelUrl.replace(/\/$/, "") + path + search;
-    if (format === undefined || context.req.method !== "POST" || manifest === undefined || manifest.tools.length === 0) {
+    if (format === undefined || manifest === undefined || manifest.tools.length === 0) {
       const response = await passOn(context, target, headersFor(context, modelKey), warn);
       trace({ status: response.status, ending: "passed", tool_trace: [] });
       return response;
     }
-    const body: unknown = await context.req.json().catch(() => undefined);
+    const body = parseJson(await context.req.text().catch(() => ""));
     if (!isJsonObject(body)) {
       trace({ status: 400, ending: "invalid", tool_trace: [] });
-      return context.json(format.error(400, "The body is not a JSON object."), 400);
+      return context.json(format.error(400, `The body is not a JSON object, or has more than ${MAX_VALUES} values.`), 400);
     }
     const headers = headersFor(context, modelKey);
     headers.set("content-type", "application/json");

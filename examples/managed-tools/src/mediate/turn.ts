@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type Manifest } from "../manifest.ts";
 import type { HiddenRounds } from "./continuity.ts";
 import type { Executor } from "./execute.ts";
 import { type Format, type ModelReply, objectsIn, sumOf, type ToolCall, type ToolResult, type Usage, withIds } from "./format.ts";
+import { parseJson } from "./json.ts";
 import { readText } from "./read-text.ts";
 import { failure, outcomeText, type Outcome } from "./results.ts";
 import type { TracedCall, TracedRound } from "./trace.ts";
@@ -53,6 +54,8 @@ export class Turn {
   readonly #options: TurnOptions;
   readonly #tools: WireTools;
   readonly #runnerTools: ReadonlySet<string>;
+  /** The messages of the runner's request. */
+  readonly #visible: readonly JsonObject[];
   /** The rounds that the runner does not see. */
   readonly #hidden: JsonObject[] = [];
   readonly #usages: Usage[] = [];
@@ -65,10 +68,11 @@ export class Turn {
     this.#options = options;
     this.#tools = new WireTools(options.manifest);
     this.#runnerTools = new Set(options.format.runnerTools(options.body));
+    this.#visible = objectsIn(options.body["messages"]);
   }
 
   async run(): Promise<TurnEnd> {
-    const { format, manifest, body, signal } = this.#options;
+    const { format, manifest, body, hiddenRounds, signal } = this.#options;
     const conflict = this.#tools.tools.find(({ name }) => this.#runnerTools.has(name));
     if (conflict !== undefined) return this.#end(400, "conflict", `The runner and the pod both have a tool ${conflict.name}.`);
     if (format.name === "openai" && body["n"] !== undefined && body["n"] !== 1)
@@ -76,8 +80,9 @@ export class Turn {
     const { total_timeout_ms: totalMs } = manifest.policy;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(totalMs)]);
     try {
+      const conversation = hiddenRounds.restore(this.#owner, format, this.#visible);
       for (;;) {
-        const end = await this.#round(limit);
+        const end = await this.#round(conversation, limit);
         if (end !== undefined) return end;
       }
     } catch (error) {
@@ -89,14 +94,14 @@ export class Turn {
   }
 
   /** Asks the model, and executes its calls. @returns the end of the turn, if this was its last round. */
-  async #round(signal: AbortSignal): Promise<TurnEnd | undefined> {
+  async #round(conversation: readonly JsonObject[], signal: AbortSignal): Promise<TurnEnd | undefined> {
     const { format, manifest, body, ask, hiddenRounds } = this.#options;
-    const visible = objectsIn(body["messages"]);
-    const messages = [...hiddenRounds.restore(this.#owner, format, visible), ...this.#hidden];
+    const messages = [...conversation, ...this.#hidden];
     const response = await ask(format.prepare(body, messages, this.#tools.tools, this.rounds.length > 0), signal);
     const { text, isComplete } = await readText(response, MAX_RESPONSE_BYTES);
     if (!isComplete) return this.#end(502, "model_error", `The response of the model has more than ${MAX_RESPONSE_BYTES} bytes.`);
-    const json = parsed(text);
+    const parsed = parseJson(text);
+    const json = isJsonObject(parsed) ? parsed : undefined;
     if (response.status >= 300 && response.status < 400)
       return this.#end(502, "model_error", `The model redirects to ${response.headers.get("location")}. MODEL_URL must be its address.`);
     if (!response.ok) {
@@ -110,7 +115,7 @@ export class Turn {
     this.#usages.push(answer.usage);
     const plan = this.#planFor(answer.calls);
     if (plan.kind === "answer") {
-      hiddenRounds.keep(this.#owner, format, visible, answer.message, this.#hidden);
+      hiddenRounds.keep(this.#owner, format, this.#visible, answer.message, this.#hidden);
       const ending = answer.calls.length > 0 ? "native_tool_calls" : "answer";
       return { status: 200, body: this.#hidden.length > 0 ? format.withUsage(json, sumOf(this.#usages)) : json, ending };
     }
@@ -178,7 +183,7 @@ export class Turn {
       return { outcome: failure("duplicate_tool_call", message, details), facts: { ...facts, ...details } };
     }
     const outcome = await executor.execute(tool, call.args, manifest.policy.timeout_per_tool_ms, signal);
-    if (outcome.ok || outcome.error.code !== "invalid_arguments") this.#executed.set(key, { round, count: 0 });
+    if (outcome.ok || outcome.error["sent"] !== false) this.#executed.set(key, { round, count: 0 });
     return { outcome, facts };
   }
 
@@ -217,15 +222,6 @@ function withoutTokens(text: string, { tools }: Manifest): string {
 }
 
 type Traced = Omit<TracedCall, "arguments" | "result" | "latency_ms">;
-
-function parsed(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isJsonObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 /** Returns JSON with sorted names: the order in which a model writes arguments means nothing. */
 function canonical(value: unknown): string {
