@@ -9,6 +9,8 @@ import { limitedLog } from "../src/log.ts";
 import { LIMITS } from "../src/settings.ts";
 import { type Message, RawDevice } from "./raw-device.ts";
 
+const EVENTS = { onRegister: () => undefined, onAnswer: () => undefined, onEnd: () => undefined };
+
 let server: WebSocketServer;
 let url: string;
 /** Of the log. */
@@ -114,7 +116,7 @@ describe("a connection", () => {
     const [socket] = await connected;
     device.socket.pause();
     const limits = { ...LIMITS, maxCallsPerDevice: 1000 };
-    const connection = new DeviceConnection("pixel", socket, limits, { onRegister: () => undefined, onEnd: () => undefined });
+    const connection = new DeviceConnection("pixel", socket, limits, EVENTS);
     const signal = new AbortController().signal;
     const args = { text: "x".repeat(1_000_000) };
     const calls = Array.from({ length: 30 }, (_, index) => connection.call("work", args, { callId: String(index), signal }));
@@ -139,7 +141,7 @@ describe("a connection", () => {
       const device = new RawDevice(url);
       const [socket] = await connected;
       ends.push(once(socket, "close"));
-      new DeviceConnection("pixel", socket, limits, { onRegister: () => undefined, onEnd: () => undefined }).isRegistered = isRegistered;
+      new DeviceConnection("pixel", socket, limits, EVENTS).isRegistered = isRegistered;
       return device;
     };
     using registered = await connect(true);

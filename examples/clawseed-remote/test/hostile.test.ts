@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { connect } from "node:net";
-import type { ClientOptions } from "ws";
+import { type ClientOptions, WebSocket } from "ws";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
@@ -16,6 +16,10 @@ camera-1 0123456789abcdef-camera-1 camera,device_*
 noisy    0123456789abcdef-noisy
 fourth   0123456789abcdef-fourth
 fifth    0123456789abcdef-fifth
+answers  0123456789abcdef-answers
+pongs    0123456789abcdef-pongs
+silent   0123456789abcdef-silent
+late     0123456789abcdef-late
 `;
 const MAX_OUTPUT_BYTES = 65_536;
 
@@ -57,7 +61,10 @@ afterAll(async () => {
 async function expectNoHarm(): Promise<void> {
   expect(await client.toolText("good__echo", { text: "hello" })).toBe("hello");
   const names = (await client.listTools()).map(({ name }) => name);
-  expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth)__/.test(name))).toEqual(["good__echo", "list_devices"]);
+  expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth|answers|pongs|late)__/.test(name))).toEqual([
+    "good__echo",
+    "list_devices",
+  ]);
   expect(gateway.sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   expect(gateway.sidecar.transcript()).not.toContain("0123456789abcdef-");
 }
@@ -116,14 +123,6 @@ describe("a connection", () => {
     ["a binary frame", 1003, /must be text/, ({ socket }) => socket.send(Buffer.from("{}"))],
     ["a message that is too long", 1009, /^$/, (device) => device.send({ type: "x", x: "x".repeat(3 * MAX_OUTPUT_BYTES) })],
     ["text that is not UTF-8", 1007, /^$/, ({ socket }) => socket.send(Buffer.from([0xff]), { binary: false })],
-    [
-      "a flood of messages that answer nothing",
-      1008,
-      /answer nothing/,
-      (device) => {
-        for (let count = 0; count < 1000; count++) device.send({ type: "tool_result", id: `${count}`, output: "" });
-      },
-    ],
   ])("is closed for %s, and its calls end at once", async (_, code, reason, attack) => {
     using device = await evil();
     const call = client.callTool("evil__poke");
@@ -136,6 +135,59 @@ describe("a connection", () => {
       isError: true,
       content: [{ text: expect.stringMatching(/^Channel closed: evil disconnected during the call/) as string }],
     });
+  });
+
+  it.each<[string, (device: RawDevice) => void]>([
+    ["answers", (device) => device.answer("no call", "x".repeat(60_000))],
+    ["pongs", ({ socket }) => socket.pong("x".repeat(100))],
+  ])("with a flood of %s that answer no call is closed, and the next one is rejected", async (name, send) => {
+    using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken(name));
+    const call = client.callTool(`${name}__poke`);
+    await device.next("tool_call_request");
+    for (let count = 0; count < 20_000 && device.socket.readyState === WebSocket.OPEN; count++) {
+      send(device);
+      if (count % 10 === 0) await new Promise(setImmediate);
+    }
+    expect(await device.closed).toEqual({ code: 1008, reason: "too many bytes that answer no call" });
+    expect(await call).toMatchObject({ isError: true });
+    expect(await statusOf(gateway.url, withToken(name))).toBe(429);
+  });
+
+  it("that does not register may send little, and so may all connections of its device", async () => {
+    const closes: unknown[] = [];
+    for (let status: number | undefined; status !== 429;) {
+      using device = new RawDevice(gateway.url, undefined, withToken("silent"));
+      const rejected = once(device.socket, "unexpected-response") as Promise<[unknown, { readonly statusCode?: number }]>;
+      rejected.catch(() => undefined);
+      await Promise.race([rejected, once(device.socket, "open")]);
+      if (device.socket.readyState !== WebSocket.OPEN) {
+        status = (await rejected)[1].statusCode;
+        continue;
+      }
+      device.answer("no call", "x".repeat(MAX_OUTPUT_BYTES));
+      device.answer("no call", "x".repeat(MAX_OUTPUT_BYTES));
+      closes.push((await device.closed).reason);
+    }
+    expect(closes.length).toBeLessThan(20);
+    expect(closes.slice(0, 3)).toEqual(Array(3).fill("more than 131072 bytes before the registration"));
+  });
+
+  it("with late answers to cancelled calls stays open, however long they are", async () => {
+    using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken("late"));
+    for (let count = 0; count < 30; count++) {
+      const abort = new AbortController();
+      const call = client.callTool("late__poke", {}, { signal: abort.signal });
+      const { id } = await device.next("tool_call_request");
+      abort.abort();
+      await expect(call).rejects.toThrow(/abort/i);
+      const inFlight = async (): Promise<unknown> =>
+        (JSON.parse(await client.toolText("list_devices")) as Message[]).find((each) => each["device"] === "late")?.["calls_in_flight"];
+      await expect.poll(inFlight, { interval: 5, timeout: 30_000 }).toBe(0);
+      device.answer(id, "x".repeat(MAX_OUTPUT_BYTES));
+      await device.flushed();
+    }
+    device.answerAll(() => "in time");
+    expect(await client.toolText("late__poke")).toBe("in time");
   });
 
   it("with a flood of registrations is closed, and the next one is rejected", async () => {

@@ -6,7 +6,7 @@ import { TempDir } from "../../../test/support/temp-dir.ts";
 import { ToolRegistry, type ToolResult } from "../src/registry.ts";
 import { LIMITS, readSettings } from "../src/settings.ts";
 import { GATEWAY, NodeProgram } from "./gateway-server.ts";
-import { RawDevice, tool } from "./raw-device.ts";
+import { RawDevice, statusOf, tool } from "./raw-device.ts";
 
 let folder: TempDir;
 beforeAll(async () => {
@@ -108,7 +108,9 @@ describe("the program", () => {
     silent.socket.pause();
     // The upgrade is complete only when the gateway is stopping.
     const late = connect(Number(new URL(url).port), "127.0.0.1").on("error", () => undefined);
-    late.write("GET /?device=late HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+    late.write(
+      "GET /?device=late HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+    );
     await device.flushed();
     program.process.stdin?.end();
     await device.closed;
@@ -119,6 +121,28 @@ describe("the program", () => {
     expect(await program.exited).toBe(0);
     late.destroy();
     expect(await device.closed).toEqual({ code: 1001, reason: "the gateway is stopping" });
+  });
+});
+
+describe("a host", () => {
+  it("that a page of a stranger can have is rejected without tokens", async () => {
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+    const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
+    for (const host of ["evil.example", "127.0.0.1.evil.example:8790", "gateway", "localhost.evil.example"])
+      expect([host, await statusOf(url, { headers: { Host: host } })]).toEqual([host, 403]);
+    for (const host of ["localhost:8790", "127.0.0.1", "[::1]:8790", "10.0.2.2:8790"]) {
+      using device = await RawDevice.with(url, "pixel", [], { headers: { Host: host } });
+      await device.flushed();
+    }
+  });
+
+  it("may have any name if devices have tokens", async () => {
+    await writeFile(folder.file("tokens"), "desk 0123456789abcdef");
+    await using program = new NodeProgram(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0", DEVICE_TOKENS_FILE: folder.file("tokens") });
+    const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
+    const headers = { Host: "devices.example", Authorization: "Bearer 0123456789abcdef" };
+    using device = await RawDevice.with(url, undefined, [], { headers });
+    expect(await device.register([tool("a")])).toMatchObject({ registered: 1 });
   });
 });
 

@@ -4,12 +4,11 @@ import { randomUUID } from "node:crypto";
 import type { RawData, WebSocket } from "ws";
 import { limitedLog, log } from "../log.ts";
 import { parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
-import { rateLimit } from "./rate-limit.ts";
 import { failure, type ToolContext, type ToolResult } from "../registry.ts";
 import type { Limits } from "../settings.ts";
 
-/** So many that late answers to cancelled calls are no reason to disconnect a device. */
-const MAX_DROPPED_PER_MINUTE = 500;
+/** Calls that have ended without their answers. Those are asked for, although late. */
+const MAX_LATE = 100;
 
 /** Close codes of RFC 6455, section 7.4, and one of the private range. */
 export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 1008, replaced: 4001 } as const;
@@ -17,6 +16,8 @@ export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 
 interface ConnectionEvents {
   /** `register_tools`. */
   readonly onRegister: (connection: DeviceConnection, tools: readonly unknown[]) => void;
+  /** A message that was asked for, with its length. */
+  readonly onAnswer: (bytes: number) => void;
   /** Happens once, before its calls fail. */
   readonly onEnd: (connection: DeviceConnection) => void;
 }
@@ -32,7 +33,7 @@ export class DeviceConnection {
   readonly #limits: Limits;
   readonly #events: ConnectionEvents;
   readonly #calls = new Map<string, (result: ToolResult) => void>();
-  readonly #isWithinDropRate = rateLimit(MAX_DROPPED_PER_MINUTE);
+  readonly #late = new Set<string>();
   readonly #logDropped = limitedLog();
   readonly #registrationTimer: NodeJS.Timeout;
   #isAlive = true;
@@ -70,9 +71,14 @@ export class DeviceConnection {
         this.#calls.delete(id);
         resolve(result);
       };
-      const onCancelled = (): void => settle(failure("the call was cancelled"));
+      const giveUp = (reason: string): void => {
+        settle(failure(reason));
+        this.#late.add(id);
+        for (const oldest of this.#late) if (this.#late.size > MAX_LATE) this.#late.delete(oldest);
+      };
+      const onCancelled = (): void => giveUp("the call was cancelled");
       const { callTimeoutMs } = this.#limits;
-      const onTimeout = (): void => settle(failure(`Remote tool timeout (${callTimeoutMs / 1000}s): ${this.device} has not answered`));
+      const onTimeout = (): void => giveUp(`Remote tool timeout (${callTimeoutMs / 1000}s): ${this.device} has not answered`);
       const timer = setTimeout(onTimeout, callTimeoutMs);
       signal.addEventListener("abort", onCancelled);
       this.#calls.set(id, settle);
@@ -100,6 +106,8 @@ export class DeviceConnection {
     this.#events.onEnd(this);
     for (const settle of this.#calls.values()) settle(failure(`Channel closed: ${this.device} disconnected during the call: ${reason}`));
     this.#socket.close(code, reason);
+    // A device that breaks the rules may go on sending, and to read that takes time too.
+    if (code === CLOSE.policyViolation || code === CLOSE.unsupportedData) this.#socket.pause();
   }
 
   /** Returns the reason why a call cannot be sent now. */
@@ -131,13 +139,14 @@ export class DeviceConnection {
     const message = parseMessage(data as Buffer);
     if (message instanceof Error) return this.end(CLOSE.policyViolation, message.message.slice(0, 100));
     if (message === undefined) return this.#drop("a message of an unknown type");
-    if (message.type !== "register_tools") return this.#onAnswer(message);
+    if (message.type !== "register_tools") return this.#onAnswer(message, (data as Buffer).length);
     this.#events.onRegister(this, message.tools);
   }
 
   /** Only answers to calls of this connection are accepted, and one for each. */
-  #onAnswer(answer: ToolAnswer): void {
+  #onAnswer(answer: ToolAnswer, bytes: number): void {
     const settle = this.#calls.get(answer.id);
+    if (settle !== undefined || this.#late.delete(answer.id)) this.#events.onAnswer(bytes);
     if (settle === undefined) return this.#drop("an answer to no call in flight");
     settle(resultOf(answer, this.#limits.maxOutputBytes));
     this.send({ type: "result_acknowledged", id: answer.id });
@@ -146,7 +155,6 @@ export class DeviceConnection {
   #drop(description: string): void {
     this.dropped += 1;
     this.#logDropped(`${this.device}: dropped: ${description}`);
-    if (!this.#isWithinDropRate("")) this.end(CLOSE.policyViolation, "too many messages that answer nothing");
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { CLOSE, DeviceConnection } from "./device-connection.ts";
@@ -11,10 +11,15 @@ import { rateLimit } from "./rate-limit.ts";
 import type { ToolRegistry } from "../registry.ts";
 import type { Settings } from "../settings.ts";
 import { DEVICE_NAME, findByToken } from "./known-devices.ts";
+import { MAX_REGISTRATION_BYTES } from "./messages.ts";
 import { checkTools } from "./tool-check.ts";
 
 /** Connections and registrations of a device. */
 const MAX_PER_MINUTE = 60;
+/** Of a device, besides one message that may be the answer to a call: registrations, pongs, and all that nobody has asked for. */
+const MAX_UNASKED_BYTES_PER_MINUTE = 1_048_576;
+/** Of a connection without a registration, which may come in many frames. */
+const MAX_UNREGISTERED_BYTES = 2 * MAX_REGISTRATION_BYTES;
 /** Connections without an upgrade. */
 const MAX_WAITING = 50;
 const MAX_REPORTED_REJECTIONS = 20;
@@ -29,7 +34,9 @@ export class Gateway {
   readonly #sockets: WebSocketServer;
   readonly #connections = new Set<DeviceConnection>();
   readonly #waiting = new Set<Duplex>();
-  readonly #isWithinRate = rateLimit(MAX_PER_MINUTE);
+  readonly #isWithinRate: ReturnType<typeof rateLimit>;
+  /** Over all connections of a device. */
+  readonly #isWithinBytes: ReturnType<typeof rateLimit>;
   readonly #logWaiting = limitedLog();
   readonly #logRejected = limitedLog();
   #pings: NodeJS.Timeout | undefined;
@@ -37,12 +44,17 @@ export class Gateway {
   private constructor(settings: Settings, registry: ToolRegistry) {
     this.#settings = settings;
     this.#registry = registry;
+    const maxMessageBytes = 2 * settings.limits.maxOutputBytes;
+    // Devices without tokens can have any names.
+    const maxNames = settings.knownDevices?.length ?? 2 * settings.limits.maxDevices;
+    this.#isWithinRate = rateLimit(MAX_PER_MINUTE, maxNames);
+    this.#isWithinBytes = rateLimit(MAX_UNASKED_BYTES_PER_MINUTE + maxMessageBytes, maxNames);
     const options = {
       noServer: true,
       clientTracking: false,
       // A compressed message could be far larger than it is on the wire.
       perMessageDeflate: false,
-      maxPayload: 2 * settings.limits.maxOutputBytes,
+      maxPayload: maxMessageBytes,
       closeTimeout: CLOSE_TIMEOUT_MS,
     };
     this.#sockets = new WebSocketServer(options);
@@ -107,15 +119,23 @@ export class Gateway {
       // A device needs no more than one connection that has not registered yet.
       for (const other of this.#connections)
         if (other.device === device && !other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
-      this.#connections.add(
-        new DeviceConnection(device, webSocket, this.#settings.limits, {
-          onRegister: (connection, tools) => this.#register(connection, tools),
-          onEnd: (connection) => {
-            this.#connections.delete(connection);
-            this.#registry.unregisterBySource({ kind: "remote", session: connection.session });
-          },
-        }),
-      );
+      const connection = new DeviceConnection(device, webSocket, this.#settings.limits, {
+        onRegister: (registering, tools) => this.#register(registering, tools),
+        onAnswer: (bytes) => this.#isWithinBytes(device, -bytes),
+        onEnd: (ended) => {
+          this.#connections.delete(ended);
+          this.#registry.unregisterBySource({ kind: "remote", session: ended.session });
+        },
+      });
+      this.#connections.add(connection);
+      let received = 0;
+      // Before the bytes become messages. A message is complete only at its end, and pings are none.
+      socket.prependListener("data", (chunk: Buffer) => {
+        received += chunk.length;
+        if (!this.#isWithinBytes(device, chunk.length)) connection.end(CLOSE.policyViolation, "too many bytes that answer no call");
+        else if (!connection.isRegistered && received > MAX_UNREGISTERED_BYTES)
+          connection.end(CLOSE.policyViolation, `more than ${MAX_UNREGISTERED_BYTES} bytes before the registration`);
+      });
       log(`${device}: connected`);
     });
   }
@@ -126,11 +146,15 @@ export class Gateway {
     if (!this.#http.listening) return { status: 503, reason: "the gateway is stopping" };
     // A page in a browser could connect to a gateway of the same machine. Only browsers send this header.
     if (request.headers.origin !== undefined) return { status: 403, reason: "web pages cannot be devices" };
+    // A page whose name resolves to this machine (DNS rebinding). With tokens, a proxy may have any name.
+    if (knownDevices === undefined && !isLocalHost(request.headers.host))
+      return { status: 403, reason: "the host must be localhost or an address" };
     const asked = URL.parse(request.url ?? "", "ws://gateway")?.searchParams.get("device") ?? "device";
     const device = knownDevices === undefined ? asked : findByToken(knownDevices, request.headers.authorization)?.device;
     if (device === undefined) return { status: 401, reason: "the token is missing or wrong" };
     if (!DEVICE_NAME.test(device)) return { status: 400, reason: "?device= must be a name like pixel-8" };
     if (!this.#isWithinRate(device)) return { status: 429, reason: "too many connections in a minute" };
+    if (!this.#isWithinBytes(device, 0)) return { status: 429, reason: "too many bytes in a minute that answer no call" };
     const names = new Set([...this.#connections].map((each) => each.device)).add(device);
     if (names.size > limits.maxDevices) return { status: 503, reason: "too many devices" };
     return { device };
@@ -159,4 +183,10 @@ export class Gateway {
     const reported = rejected.length === 0 ? undefined : rejected.slice(0, MAX_REPORTED_REJECTIONS);
     connection.send({ type: "tools_registered", count: tools.length, registered: accepted.size, rejected: reported });
   }
+}
+
+/** True for a host that no web page of a stranger can have. */
+function isLocalHost(authority = "localhost"): boolean {
+  const host = URL.parse(`ws://${authority}`)?.hostname.replaceAll(/[[\]]/g, "") ?? "";
+  return host === "localhost" || isIP(host) !== 0;
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { parseJson } from "../json.ts";
 
 /** Of a message that is no answer. A list for 50 devices has at most 3.2 MB. */
-const MAX_REGISTRATION_BYTES = 65_536;
+export const MAX_REGISTRATION_BYTES = 65_536;
 
 const FromDevice = z.discriminatedUnion("type", [
   z.object({ type: z.literal("register_tools"), tools: z.array(z.unknown()) }),
