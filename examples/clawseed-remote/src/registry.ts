@@ -34,6 +34,9 @@ export interface Tool {
 /** Without `Mcp { server }`, since no tool comes from there. */
 export type ToolSource = { readonly kind: "builtIn" } | { readonly kind: "remote"; readonly session: string };
 
+/** A comparison of the objects would take long for thousands of tools. */
+const sessionOf = (source: ToolSource): string => (source.kind === "remote" ? source.session : "");
+
 export class ToolRegistry {
   readonly #entries = new Map<string, { readonly tool: Tool; readonly source: ToolSource }>();
   readonly #onChanged: () => void;
@@ -63,7 +66,7 @@ export class ToolRegistry {
   }
 
   toolNames(source: ToolSource): string[] {
-    return [...this.#entries].filter(([, entry]) => isDeepStrictEqual(entry.source, source)).map(([name]) => name);
+    return [...this.#entries].filter(([, entry]) => sessionOf(entry.source) === sessionOf(source)).map(([name]) => name);
   }
 
   /** Returns all specs by name, so that the order does not depend on connections. */

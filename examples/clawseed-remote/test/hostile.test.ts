@@ -153,7 +153,7 @@ describe("a connection", () => {
     expect(await statusOf(gateway.url, withToken(name))).toBe(429);
   });
 
-  it("that does not register may send little, and so may all connections of its device", async () => {
+  it("that does not register may send little, also over several connections", async () => {
     const closes: unknown[] = [];
     for (let status: number | undefined; status !== 429;) {
       using device = new RawDevice(gateway.url, undefined, withToken("silent"));

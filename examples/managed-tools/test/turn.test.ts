@@ -75,6 +75,20 @@ describe("a turn", () => {
     ]);
   });
 
+  it("makes a call again that the sidecar has not sent", async () => {
+    let count = 0;
+    await using server = await HostileServer.start((response, id) => {
+      if (count++ > 0) return HostileServer.say(response, id, "found");
+      const error = { code: -32000, message: "The server is restarting.", data: { sent: false } };
+      response.writeHead(503, { "Content-Type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", id, error }));
+    });
+    await using bench = await Bench.start({ script: sequence({ calls: [ECHO] }, { calls: [ECHO] }, { text: "done" }), mcpUrl: server.url });
+    await new OpenAiRunner(bench, false).say("go");
+    const [rejected = "", found] = resultsIn(bench.model.requests[2] ?? {});
+    expect(JSON.parse(rejected)).toEqual({ ok: false, error: { code: "http_503", message: "The server is restarting.", sent: false } });
+    expect(found).toBe('{"ok":true,"data":"found"}');
+  });
+
   it("thinking stays with the calls that it led to", async () => {
     const content = [
       { type: "thinking", thinking: "I need the echo.", signature: "s" },
@@ -240,6 +254,10 @@ describe("a hostile MCP server", () => {
 
 describe("a server that cannot be reached", () => {
   const TOOL = { name: "tools__lost", args: {} };
+  const HASTY = "\n      tools-policy: { timeout-per-tool-ms: 500 }";
+  const manifestOf = (bench: Bench): string => readFileSync(join(bench.folder.contextFolder, "analyst/tools.json"), "utf8");
+  const patientManifest = (bench: Bench): string =>
+    manifestOf(bench).replace(/"timeout_per_tool_ms": ?500/, '"timeout_per_tool_ms": 100000');
   const start = (script: Script, server: HostileServer, policy: string): Promise<Bench> =>
     Bench.start({ script, mcpUrl: server.url, moreTools: ["lost"], policy });
 
@@ -249,16 +267,17 @@ describe("a server that cannot be reached", () => {
       (response, id) => HostileServer.say(response, id, "found"),
       () => isLost,
     );
-    const script: Script = (_body, count) => {
-      if (count === 1) isLost = false;
-      return count < 2 ? { calls: [TOOL] } : { text: "done" };
-    };
-    await using bench = await start(script, server, "\n      tools-policy: { timeout-per-tool-ms: 2000 }");
+    const script = sequence({ calls: [TOOL] }, { text: "done" }, { calls: [TOOL] }, { text: "done" });
+    await using bench = await start(script, server, HASTY);
     await new OpenAiRunner(bench, false).say("go");
-    const [lost = "", found] = resultsIn(bench.model.requests[2] ?? {});
-    const message = "tools could not be reached within 2000 ms. Nothing was sent.";
-    expect(JSON.parse(lost)).toEqual({ ok: false, error: { code: "timeout", message, sent: false } });
-    expect(found).toBe('{"ok":true,"data":"found"}');
+    isLost = false;
+    bench.folder.write("context/analyst/tools.json", patientManifest(bench));
+    await new OpenAiRunner(bench, false).say("go on");
+    const message = "tools could not be reached within 500 ms. Nothing was sent.";
+    expect(resultsIn(bench.model.requests[1] ?? {}).map((text) => JSON.parse(text) as unknown)).toEqual([
+      { ok: false, error: { code: "timeout", message, sent: false } },
+    ]);
+    expect(resultsIn(bench.model.requests[3] ?? {})).toEqual(['{"ok":true,"data":"found"}']);
   });
 
   it("does not keep the calls of other agents until their time is over", async () => {
@@ -272,9 +291,8 @@ describe("a server that cannot be reached", () => {
       },
     );
     const script: Script = (body) => (resultsIn(body).length === 0 ? { calls: [TOOL] } : { text: resultsIn(body).join("") });
-    await using bench = await start(script, server, "\n      tools-policy: { timeout-per-tool-ms: 2000 }");
-    const manifest = readFileSync(join(bench.folder.contextFolder, "analyst/tools.json"), "utf8");
-    bench.folder.write("context/patient/tools.json", manifest.replace(/"timeout_per_tool_ms": ?2000/, '"timeout_per_tool_ms": 100000'));
+    await using bench = await start(script, server, HASTY);
+    bench.folder.write("context/patient/tools.json", patientManifest(bench));
     const hasty = new OpenAiRunner(bench, false).say("go");
     await server.lost;
     expect(await new OpenAiRunner(bench, false, "patient").say("go")).toMatchObject({ text: '{"ok":true,"data":"found"}' });
@@ -296,8 +314,7 @@ describe("a server that cannot be reached", () => {
     );
     await using bench = await start(script, server, "");
     await new OpenAiRunner(bench, false).say("go");
-    const manifest = readFileSync(join(bench.folder.contextFolder, "analyst/tools.json"), "utf8");
-    bench.folder.write("context/analyst/tools.json", manifest.replaceAll(/http:..127.0.0.1:\d+/g, server.url));
+    bench.folder.write("context/analyst/tools.json", manifestOf(bench).replaceAll(/http:..127.0.0.1:\d+/g, server.url));
     await new OpenAiRunner(bench, false).say("go on");
     const results = [2, 4].flatMap((index) => resultsIn(bench.model.requests[index] ?? {}).map((text) => JSON.parse(text) as unknown));
     const failed = (message: RegExp, sent = {}): object => ({
@@ -329,6 +346,14 @@ describe("a model that is not as it should be", () => {
     const text = await (await post(bench, "chat/completions", { stream: true })).text();
     expect(text.split("yyyy").length).toBe(25_001);
     expect(text.length).toBeLessThan(1_000_000);
+  });
+
+  it("with log probabilities of each token is answered", async () => {
+    const top = Array.from({ length: 20 }, () => ({ token: "x", logprob: -1, bytes: [120] }));
+    const content = Array.from({ length: 4000 }, () => ({ token: "x", logprob: -1, bytes: [120], top_logprobs: top }));
+    await using bench = await Bench.start({ script: () => openAiReply({ content: "x" }, { logprobs: { content, refusal: null } }) });
+    const response = await post(bench, "chat/completions", { logprobs: true, top_logprobs: 20 });
+    expect(((await response.json()) as { choices: unknown[] }).choices).toMatchObject([{ logprobs: { content: { length: 4000 } } }]);
   });
 
   it.each([

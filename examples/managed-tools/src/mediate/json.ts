@@ -30,8 +30,8 @@ export function valueCounter(): (chunk: Uint8Array) => number {
 }
 
 /** Returns undefined if the text is not JSON, or has too many values. */
-export function parseJson(text: string): unknown {
-  if (valueCounter()(Buffer.from(text)) > MAX_VALUES) return undefined;
+export function parseJson(text: string, maxValues = MAX_VALUES): unknown {
+  if (valueCounter()(Buffer.from(text)) > maxValues) return undefined;
   try {
     return JSON.parse(text);
   } catch {

@@ -9,6 +9,8 @@ import type { TracedCall, TracedRound } from "./trace.ts";
 import { WireTools } from "./wire-names.ts";
 
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
+/** Log probabilities have hundreds for each token. */
+const MAX_RESPONSE_VALUES = 2_000_000;
 /** Calls in one response of the model. */
 const MAX_CALLS = 128;
 /** Names that are shown for one that does not exist. */
@@ -100,7 +102,7 @@ export class Turn {
     const response = await ask(format.prepare(body, messages, this.#tools.tools, this.rounds.length > 0), signal);
     const { text, isComplete } = await readText(response, MAX_RESPONSE_BYTES);
     if (!isComplete) return this.#end(502, "model_error", `The response of the model has more than ${MAX_RESPONSE_BYTES} bytes.`);
-    const parsed = parseJson(text);
+    const parsed = parseJson(text, MAX_RESPONSE_VALUES);
     const json = isJsonObject(parsed) ? parsed : undefined;
     if (response.status >= 300 && response.status < 400)
       return this.#end(502, "model_error", `The model redirects to ${response.headers.get("location")}. MODEL_URL must be its address.`);
