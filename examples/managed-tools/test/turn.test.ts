@@ -223,7 +223,7 @@ describe("a hostile MCP server", () => {
   });
 
   it.each([
-    [9000, "unreachable", 2000],
+    [2000, "unreachable", 2000],
     [1_000_000, "response_too_large", 1000],
   ])("with %i parts of no type in a result ends its call, and harms no other", async (count, code, maxLength) => {
     await using server = await HostileServer.start((response, id) => {
