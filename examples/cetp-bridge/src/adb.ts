@@ -1,7 +1,7 @@
 import { execa } from "execa";
 import { cleanLine } from "./text.ts";
 
-/** The binder of Android carries at most 1 MB of UTF-16. */
+/** The most that a command may print, if it has no limit of its own. The binder of Android carries at most 1 MB of UTF-16. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** adb sends the length of a service in four hexadecimal digits, with the name of the service and of the terminal in it. */
 const MAX_COMMAND_BYTES = 65_000;
@@ -42,24 +42,24 @@ export class Adb {
   }
 
   /** Runs commands in the shell of the device, one after the other. @returns all their output. @throws {DeviceError} @throws {CommandError} */
-  async shell(commands: readonly Words[], signal: AbortSignal): Promise<string> {
-    const { stdout, stderr } = await this.run(["shell", commandOf(commands)], signal);
+  async shell(commands: readonly Words[], signal: AbortSignal, maxBytes?: number): Promise<string> {
+    const { stdout, stderr } = await this.run(["shell", commandOf(commands)], signal, maxBytes);
     return `${stdout.toString()}\n${stderr}`;
   }
 
   /** Runs a command whose output is not text. */
-  async execOut(words: Words, signal: AbortSignal): Promise<Buffer> {
-    return (await this.run(["exec-out", commandOf([words])], signal)).stdout;
+  async execOut(words: Words, signal: AbortSignal, maxBytes: number): Promise<Buffer> {
+    return (await this.run(["exec-out", commandOf([words])], signal, maxBytes)).stdout;
   }
 
-  /** Runs adb itself. @throws {Error} with the code ENOENT if there is no adb. */
-  async run(args: Words, signal: AbortSignal): Promise<Output> {
+  /** Runs adb itself, and ends it as soon as it has printed more than the limit. @throws {Error} with the code ENOENT if there is no adb. */
+  async run(args: Words, signal: AbortSignal, maxBytes = MAX_OUTPUT_BYTES): Promise<Output> {
     signal.throwIfAborted();
     const child = execa(this.#path, args, {
       stdin: "ignore",
       encoding: "buffer",
       reject: false,
-      maxBuffer: MAX_OUTPUT_BYTES,
+      maxBuffer: maxBytes,
       stripFinalNewline: false,
       // ADB may be a script with processes of its own. A group can be ended as a whole.
       detached: true,
@@ -76,14 +76,15 @@ export class Adb {
     const result = await Promise.race([child, aborted.promise]).finally(() => signal.removeEventListener("abort", abort));
     if (result.isMaxBuffer) {
       killGroup(pid);
-      throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${MAX_OUTPUT_BYTES} bytes.`);
+      throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${maxBytes} bytes.`);
     }
     if (result.code !== undefined) throw Object.assign(new Error(`adb does not run: ${result.code}`), { code: result.code });
     const stderr = Buffer.from(result.stderr).toString();
     // Commands of the device write to stderr too, but never begin with a line of adb.
-    const problem = stderr.split("\n").findLast((line) => /^(?:adb|error): /.test(line));
-    if (result.exitCode !== 0 && problem !== undefined && /^(?:adb|error|\*)/.test(stderr))
-      throw new DeviceError(cleanLine(problem.replace(/^(?:(?:adb|error): )+/, ""), 200));
+    if (result.exitCode !== 0 && /^(?:adb|error|\*)/.test(stderr)) {
+      const problem = stderr.split("\n").findLast((line) => /^(?:adb|error): /.test(line));
+      if (problem !== undefined) throw new DeviceError(cleanLine(problem.replace(/^(?:(?:adb|error): )+/, ""), 200));
+    }
     return { stdout: Buffer.from(result.stdout), stderr };
   }
 

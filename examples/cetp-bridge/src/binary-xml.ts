@@ -3,8 +3,8 @@ const CHUNK = { strings: 0x0001, document: 0x0003, startElement: 0x0102, endElem
 const VALUE = { text: 0x03, decimal: 0x10, hexadecimal: 0x11 } as const;
 const IS_UTF8 = 0x100;
 const ATTRIBUTE_BYTES = 20;
+export const MAX_DOCUMENT_BYTES = 1024 * 1024;
 /** Limits against documents that refer to the same long text again and again. */
-const MAX_DOCUMENT_BYTES = 1024 * 1024;
 const MAX_TEXT_CHARACTERS = 1000;
 const MAX_DEPTH = 32;
 

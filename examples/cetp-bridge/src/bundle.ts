@@ -2,7 +2,8 @@ import { parseJson } from "./json.ts";
 
 /** The answer of a provider (CETP §2.3). */
 export type Answer =
-  | { readonly status: "success"; readonly data: string }
+  /** The value of the data is undefined if they are not JSON, or nested too deeply. */
+  | { readonly status: "success"; readonly data: string; readonly value: unknown }
   | {
       readonly status: "error";
       readonly code: string;
@@ -11,8 +12,8 @@ export type Answer =
       readonly intent?: string | undefined;
     };
 
-/** JSON.parse runs at most this often to find the end of the data. */
-const MAX_ATTEMPTS = 20;
+/** Deeper values end JSON.stringify() with an error. */
+export const MAX_DEPTH = 100;
 
 /**
  * Reads what `content call` prints: `Result: Bundle[{status=success, data={…}}]`. Values are not escaped. A value may thus look like
@@ -25,26 +26,39 @@ export function readAnswer(output: string): Answer | undefined {
   if (entries === undefined) return undefined;
   if (/^error_message=|^status=error\b|(?:^|, )status=error, error_code=\w*$/.test(entries)) return readError(entries);
   const [, data] = /(?:^|, )status=success, data=(.*)$/s.exec(entries) ?? [];
-  return data === undefined ? undefined : { status: "success", data: withoutFurtherEntries(data) };
+  return data === undefined ? undefined : { status: "success", ...readData(data) };
 }
 
 function readError(entries: string): Answer {
   // From the right: what an error message imitates is to the left of the real entries.
-  const [texts = entries, code = ""] = halvesAtLast(entries, /(?:^|, )error_code=/g);
-  const [inner] = halvesAtLast(texts, /(?:^|, )status=error/g);
-  const [rest = "", intent] = halvesAtLast(inner ?? "", /(?:^|, )authorize_intent=/g);
-  const [message = "", hint] = halvesAtLast(rest, /(?:^|, )resolution_hint=/g);
+  const [texts, code = ""] = splitAtLast(entries, "error_code=");
+  const [inner] = splitAtLast(texts, "status=error");
+  const [rest, intent] = splitAtLast(inner, "authorize_intent=");
+  const [message, hint] = splitAtLast(rest, "resolution_hint=");
   return { status: "error", code: /^\w+/.exec(code)?.[0] ?? "", message: message.replace(/^error_message=/, ""), hint, intent };
 }
 
-/** Unknown entries may follow the data; consumers ignore them (CETP §2.5). */
-function withoutFurtherEntries(text: string): string {
-  let end = text.length;
-  for (let attempt = 0; attempt < MAX_ATTEMPTS && end > 0; attempt++) {
-    if (parseJson(text.slice(0, end)) !== undefined) return text.slice(0, end);
-    end = text.lastIndexOf(", ", end - 1);
+/** Unknown entries may follow the data; consumers ignore them (CETP §2.5). The text is parsed once, and only if it is whole. */
+function readData(text: string): { readonly data: string; readonly value: unknown } {
+  const json = text.slice(0, endOfJson(text));
+  const value = parseJson(json);
+  return value === undefined ? { data: text, value } : { data: json, value };
+}
+
+/** Returns where the entry ends: at the first comma and space outside of brackets and quotes. 0 if a bracket or a quote is open, or too deep. */
+function endOfJson(text: string): number {
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') isQuoted = !isQuoted;
+    else if (isQuoted) at += character === "\\" ? 1 : 0;
+    else if (character === "{" || character === "[") depth += 1;
+    else if (character === "}" || character === "]") depth -= 1;
+    else if (depth === 0 && character === "," && text[at + 1] === " ") return at;
+    if (depth > MAX_DEPTH) return 0;
   }
-  return text;
+  return depth === 0 && !isQuoted ? text.length : 0;
 }
 
 /** With an adb or a device without separate streams, messages of the device follow. */
@@ -54,7 +68,9 @@ function cutAfterBundle(output: string): string {
   return start === -1 || end < start ? "" : output.slice(start, end + 2);
 }
 
-function halvesAtLast(text: string, at: RegExp): readonly [string?, string?] {
-  const match = [...text.matchAll(at)].at(-1);
-  return match === undefined ? [text] : [text.slice(0, match.index), text.slice(match.index + match[0].length)];
+/** Returns the text before the last entry that begins so, and the rest of that entry, if there is one. */
+function splitAtLast(text: string, entry: string): readonly [string, string?] {
+  const at = text.lastIndexOf(`, ${entry}`);
+  if (at !== -1) return [text.slice(0, at), text.slice(at + 2 + entry.length)];
+  return text.startsWith(entry) ? ["", text.slice(entry.length)] : [text];
 }

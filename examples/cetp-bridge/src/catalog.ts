@@ -3,9 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import PQueue from "p-queue";
 import { type Adb, deadline } from "./adb.ts";
 import type { App } from "./device.ts";
-import { parseJson } from "./json.ts";
 import { log, logFirst } from "./log.ts";
-import { readManifest } from "./manifest.ts";
+import { MAX_MANIFEST_BYTES, readManifest } from "./manifest.ts";
 import type { Provider, Providers } from "./providers.ts";
 import { cleanLine } from "./text.ts";
 import { readToolList, type ToolSpec } from "./tool-list.ts";
@@ -132,7 +131,7 @@ export class Catalog {
 
   /** @returns undefined if the app has no provider. @throws {Error} if it cannot be asked. */
   async #sourceOf({ packageName, path, services }: App, signal: AbortSignal): Promise<Source | undefined> {
-    const manifest = readManifest(await this.#adb.execOut(["unzip", "-p", path, "AndroidManifest.xml"], signal));
+    const manifest = readManifest(await this.#adb.execOut(["unzip", "-p", path, "AndroidManifest.xml"], signal, MAX_MANIFEST_BYTES));
     logFirst(manifest.rejected.map(({ authority }) => `${packageName} names an authority that is not its own: ${authority}`));
     const [first, ...others] = manifest.declarations.filter(({ service }) => services.has(service));
     logFirst(others.map(({ authority }) => `${packageName} has more than one provider, and only its first is used: not ${authority}`));
@@ -142,7 +141,7 @@ export class Catalog {
       log(`${packageName} has the protocol version ${first.version ?? "(none)"}: its tools are used as in version ${KNOWN_VERSION}`);
     const answer = await this.#providers.ask(provider, "list_tools", signal);
     if (answer.status === "error") throw new Error(`${cleanLine(answer.code, 40)}: ${answer.message}`);
-    const { tools, problems } = readToolList(answer.data);
+    const { tools, problems } = readToolList(answer.value);
     logFirst(problems.map((problem) => `${packageName}: ${problem}`));
     const label = manifest.label ?? (await this.#nameOf(provider, signal)) ?? packageName.split(".").at(-1) ?? packageName;
     return { ...provider, label, specs: tools };
@@ -151,7 +150,7 @@ export class Catalog {
   /** The label of most apps is a resource, which no command shows. Their provider may tell a name. */
   async #nameOf(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
     const answer = await this.#providers.ask(provider, "get_provider_info", signal);
-    const info = answer.status === "success" ? (parseJson(answer.data) as { provider_name?: unknown } | null | undefined) : undefined;
+    const info = answer.status === "success" ? (answer.value as { provider_name?: unknown } | null | undefined) : undefined;
     return typeof info?.provider_name === "string" && info.provider_name.trim() !== "" ? info.provider_name : undefined;
   }
 

@@ -1,5 +1,7 @@
 import { readBinaryXml } from "./binary-xml.ts";
 
+export { MAX_DOCUMENT_BYTES as MAX_MANIFEST_BYTES } from "./binary-xml.ts";
+
 export const PROVIDER_ACTION = "com.clawseed.action.TOOL_PROVIDER";
 const AUTHORITY = "com.clawseed.tools.authority";
 const VERSION = "com.clawseed.tools.version";

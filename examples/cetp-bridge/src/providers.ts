@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import PQueue from "p-queue";
 import { type Adb, checkBytes, CommandError, deadline, DeviceError } from "./adb.ts";
@@ -5,9 +6,13 @@ import { type Answer, readAnswer } from "./bundle.ts";
 import { log } from "./log.ts";
 
 /** Calls of one app at a time, so that one that hangs leaves processes for others. */
-const MAX_CALLS = 2;
-/** More calls than these do not wait for one app. */
-const MAX_QUEUED_CALLS = 16;
+const MAX_CALLS = 3;
+/** Calls of one tool at a time, so that one that is slow leaves a place for the other tools of its app. */
+const MAX_TOOL_CALLS = 2;
+/** More calls than these do not wait for one tool. */
+const MAX_QUEUED_CALLS = 64;
+/** What an app has to say about itself: 64 KiB, and the Bundle around it. */
+const MAX_LIST_BYTES = 65 * 1024;
 const PROBE_TIMEOUT_MS = 10_000;
 /** An app that has been started creates its provider before it shows anything. */
 const START_DELAY_MS = 500;
@@ -25,6 +30,7 @@ type Extras = Readonly<Record<string, string>>;
 export class Providers {
   readonly #adb: Adb;
   readonly #canStartApps: boolean;
+  /** Of apps, and of their tools. */
   readonly #queues = new Map<string, PQueue>();
   readonly #openedAtMs = new Map<string, number>();
   #escapesExtras: Promise<boolean> | undefined;
@@ -40,20 +46,30 @@ export class Providers {
     this.#openedAtMs.clear();
   }
 
-  /** Calls a tool, after those of the app that wait. Never throws: failures become answers too, with a code of their own. */
-  async execute(provider: Provider, extras: Extras, signal: AbortSignal): Promise<Answer> {
-    const queue = this.#queues.get(provider.packageName) ?? new PQueue({ concurrency: MAX_CALLS });
-    this.#queues.set(provider.packageName, queue);
-    if (queue.size >= MAX_QUEUED_CALLS) return failure("BUSY", "Too many calls wait for this app.");
-    return answered(signal, () => {
-      checkBytes(Buffer.byteLength(Object.values(extras).join("")));
-      return queue.add(() => this.#callOrStart(provider, "execute_tool", extras, signal), { signal });
+  /** Calls a tool, after those that wait. Never throws: failures become answers too, with a code of their own. */
+  async execute(provider: Provider, tool: string, extras: Extras, signal: AbortSignal): Promise<Answer> {
+    return answered(signal, async () => {
+      const all = { tool_name: tool, ...extras };
+      checkBytes(Buffer.byteLength(Object.values(all).join("")));
+      const call = (): Promise<Answer> => this.#callOrStart(provider, "execute_tool", all, signal);
+      const ofTool = this.#queueOf(`${provider.packageName} ${tool}`, MAX_TOOL_CALLS);
+      if (ofTool.size >= MAX_QUEUED_CALLS) return failure("BUSY", "Too many calls wait for this tool.");
+      return ofTool.add(() => this.#queueOf(provider.packageName, MAX_CALLS).add(call, { signal }), { signal });
     });
+  }
+
+  /** Returns a queue that is forgotten when it is empty. */
+  #queueOf(key: string, concurrency: number): PQueue {
+    const known = this.#queues.get(key);
+    if (known !== undefined) return known;
+    const queue = new PQueue({ concurrency });
+    this.#queues.set(key, queue);
+    return queue.on("idle", () => this.#queues.get(key) === queue && this.#queues.delete(key));
   }
 
   /** Asks for what an app has. It waits for no tool. */
   async ask(provider: Provider, method: "list_tools" | "get_provider_info", signal: AbortSignal): Promise<Answer> {
-    return answered(signal, () => this.#callOrStart(provider, method, {}, signal));
+    return answered(signal, () => this.#callOrStart(provider, method, {}, signal, MAX_LIST_BYTES));
   }
 
   /** Starts an activity of the package that belongs to this action. @returns false if there is none. */
@@ -63,29 +79,17 @@ export class Providers {
   }
 
   /** The fallback of CETP §3.3: calls again, which makes Android start the process, then opens the app. */
-  async #callOrStart(provider: Provider, method: string, extras: Extras, signal: AbortSignal): Promise<Answer> {
-    const words = await this.#words(extras);
-    const call = (): Promise<Answer | undefined> => this.#callOnce(provider, method, words, signal);
-    const answer = (await call()) ?? (await call());
+  async #callOrStart(provider: Provider, method: string, extras: Extras, signal: AbortSignal, maxBytes?: number): Promise<Answer> {
+    const call = ["content", "call", "--uri", `content://${provider.authority}`, "--method", method, ...(await this.#words(extras))];
+    const callOnce = async (): Promise<Answer | undefined> => readOutput(await this.#adb.shell([call], signal, maxBytes), provider, method);
+    const answer = (await callOnce()) ?? (await callOnce());
     if (answer !== undefined) return answer;
     if (this.#canStartApps && (await this.#openApp(provider.packageName, signal))) {
       await delay(START_DELAY_MS, undefined, { signal });
-      const afterStart = await call();
+      const afterStart = await callOnce();
       if (afterStart !== undefined) return afterStart;
     }
     return failure("PROVIDER_UNAVAILABLE", "Android does not start the provider. Open the app on the device, then try again.");
-  }
-
-  /** @returns undefined if the process of the provider does not start. */
-  async #callOnce({ authority }: Provider, method: string, extras: readonly string[], signal: AbortSignal): Promise<Answer | undefined> {
-    const output = await this.#adb.shell([["content", "call", "--uri", `content://${authority}`, "--method", method, ...extras]], signal);
-    const answer = readAnswer(output);
-    if (answer !== undefined) return answer;
-    if (/^Result: null$/m.test(output)) return failure("TOOL_NOT_FOUND", `The app does not know ${method}.`);
-    if (/^Result: /m.test(output)) return failure("INTERNAL_ERROR", "The answer of the app cannot be read.");
-    const [exception = ""] = /^(?:java|android)\.[\w.]+(?:Exception|Error)\b.*$/m.exec(output) ?? [];
-    if (isNotFound(exception, authority) || exception.trim() === "android.os.DeadObjectException") return undefined;
-    return failure(exception.includes("SecurityException") ? "PERMISSION_DENIED" : "INTERNAL_ERROR", exception || "There was no answer.");
   }
 
   async #openApp(packageName: string, signal: AbortSignal): Promise<boolean> {
@@ -112,15 +116,26 @@ export class Providers {
     return entries.flatMap(([key, value]) => ["--extra", `${key}:s:${isEscaped ? value.replaceAll(/[\\:]/g, String.raw`\$&`) : value}`]);
   }
 
-  /** No provider has this authority, so nothing is called. */
+  /** No provider has this authority, so nothing is called. An app that could know it would answer for all others. */
   async #findEscaping(): Promise<boolean> {
-    const authority = "cetp-bridge.invalid";
+    const authority = `${randomUUID()}.cetp-bridge.invalid`;
     const words = ["content", "call", "--uri", `content://${authority}`, "--method", "none", "--extra", "key:s:a:b"];
     const output = await this.#adb.shell([words], deadline(PROBE_TIMEOUT_MS));
     if (output.includes("Binding not well formed")) return true;
     if (isNotFound(output, authority)) return false;
     throw new Error("The command `content` of the device does not run.");
   }
+}
+
+/** Reads the output of a call. @returns undefined if the process of the provider does not start. */
+function readOutput(output: string, { authority }: Provider, method: string): Answer | undefined {
+  const answer = readAnswer(output);
+  if (answer !== undefined) return answer;
+  if (/^Result: null$/m.test(output)) return failure("TOOL_NOT_FOUND", `The app does not know ${method}.`);
+  if (/^Result: /m.test(output)) return failure("INTERNAL_ERROR", "The answer of the app cannot be read.");
+  const [exception = ""] = /^(?:java|android)\.[\w.]+(?:Exception|Error)\b.*$/m.exec(output) ?? [];
+  if (isNotFound(exception, authority) || exception.trim() === "android.os.DeadObjectException") return undefined;
+  return failure(exception.includes("SecurityException") ? "PERMISSION_DENIED" : "INTERNAL_ERROR", exception || "There was no answer.");
 }
 
 /** True for the text of Android, not for that of an exception of an app. */

@@ -10,9 +10,8 @@ import {
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { deadline } from "./adb.ts";
-import type { Answer } from "./bundle.ts";
+import { type Answer, MAX_DEPTH } from "./bundle.ts";
 import type { OfferedTool } from "./catalog.ts";
-import { parseJson } from "./json.ts";
 import type { Provider, Providers } from "./providers.ts";
 import { cleanLine } from "./text.ts";
 
@@ -22,8 +21,6 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ACTION = /^[A-Za-z]\w*(?:\.\w+){1,20}$/;
 const ACTIVITY_TIMEOUT_MS = 10_000;
 const POLL_MS = 1000;
-/** Deeper values end JSON.stringify() with an error. */
-const MAX_DEPTH = 100;
 
 /** Advice for each code of CETP §2.4 and of the bridge. */
 const ADVICE: Readonly<Record<string, string>> = {
@@ -64,8 +61,8 @@ export async function callTool(
   const state = mcpReq.requestState<string>();
   const requestId = typeof state === "string" && UUID.test(state) ? state : randomUUID();
   if (!isShallow(args)) return failed({ status: "error", code: "INVALID_ARGS", message: "The arguments are nested too deeply." });
-  const extras = { tool_name: spec.name, args: JSON.stringify(args), request_id: requestId };
-  const execute = (): Promise<Answer> => options.providers.execute(provider, extras, deadline(options.timeoutMs, mcpReq.signal));
+  const extras = { args: JSON.stringify(args), request_id: requestId };
+  const execute = (): Promise<Answer> => options.providers.execute(provider, spec.name, extras, deadline(options.timeoutMs, mcpReq.signal));
   const response = inputResponse(mcpReq.inputResponses, AUTHORIZE);
   const action = response.kind === "elicit" ? response.action : undefined;
   if (action === "decline" || action === "cancel")
@@ -79,7 +76,7 @@ export async function callTool(
     if (elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined))
       return inputRequired({ requestState: requestId, inputRequests: { [AUTHORIZE]: questionAbout(provider, answer) } });
   }
-  if (answer.status === "success") return succeeded(answer.data);
+  if (answer.status === "success") return succeeded(answer.data, answer.value);
   if (answer.code === "TOOL_NOT_FOUND") options.reload(provider.packageName);
   return failed(answer);
 }
@@ -126,11 +123,10 @@ function isAction(intent: string | undefined): intent is string {
 }
 
 /** The data are text. An object is structured content besides. */
-function succeeded(data: string): CallToolResult {
-  const value = parseJson(data);
-  const text = value === undefined ? data.replaceAll(/[^\P{C}\n\t]/gu, " ") : data;
+function succeeded(data: string, value: unknown): CallToolResult {
+  const text = value === undefined ? data.replaceAll(/[^\P{C}\n\t]+/gu, " ") : data;
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return { content: [{ type: "text", text }], ...(isObject && isShallow(value) ? { structuredContent: value } : {}) };
+  return { content: [{ type: "text", text }], ...(isObject ? { structuredContent: value } : {}) };
 }
 
 function isShallow(value: unknown, levels = MAX_DEPTH): boolean {

@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { parseJson } from "./json.ts";
 import { cleanLine, isSafe } from "./text.ts";
 
 const MAX_DESCRIPTION_CHARACTERS = 1000;
-const MAX_LIST_BYTES = 64 * 1024;
 const MAX_TOOLS = 64;
 const MAX_DEPTH = 24;
 const UNSAFE_KEY = /^(?:__proto__|x-mcp-)/i;
@@ -30,10 +28,9 @@ export interface ToolSpec {
   readonly parameters: z.infer<typeof Parameters>;
 }
 
-/** Reads the data of `list_tools`. Each problem is for the log. @throws {Error} if there is no list. */
-export function readToolList(data: string): { readonly tools: readonly ToolSpec[]; readonly problems: readonly string[] } {
-  if (Buffer.byteLength(data) > MAX_LIST_BYTES) throw new Error(`the list has more than ${MAX_LIST_BYTES} bytes`);
-  const list = List.safeParse(parseJson(data));
+/** Reads the data of `list_tools`, as a value. Each problem is for the log. @throws {Error} if there is no list. */
+export function readToolList(data: unknown): { readonly tools: readonly ToolSpec[]; readonly problems: readonly string[] } {
+  const list = List.safeParse(data);
   if (!list.success) throw new Error(`the list is not {"tools": […]} with at most ${MAX_TOOLS} tools`);
   const [tools, problems] = [new Map<string, ToolSpec>(), new Array<string>()];
   for (const [index, each] of list.data.tools.entries()) {

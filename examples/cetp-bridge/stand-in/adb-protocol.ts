@@ -59,8 +59,10 @@ export class AdbDevice {
     let received = Buffer.alloc(0);
     for await (const chunk of socket) {
       received = Buffer.concat([received, chunk as Buffer]);
-      while (received.length >= HEADER_BYTES && received.length >= HEADER_BYTES + received.readUInt32LE(12)) {
+      while (received.length >= HEADER_BYTES) {
         const end = HEADER_BYTES + received.readUInt32LE(12);
+        if (end > HEADER_BYTES + MAX_DATA_BYTES) throw new RangeError("not a message of adb, such as an HTTP request");
+        if (received.length < end) break;
         this.#receive(socket, streams, received.subarray(0, end));
         received = received.subarray(end);
       }

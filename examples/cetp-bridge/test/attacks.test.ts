@@ -19,7 +19,7 @@ const PACKAGES = "echo com.example.weather/.cetp.ToolProviderService; echo packa
 
 /** Calls a tool of the weather app. */
 function call(providers: Providers, tool: string, signal = deadline(LIMIT_MS), args = "{}") {
-  return providers.execute(PROVIDER, { tool_name: tool, args, request_id: "1" }, signal);
+  return providers.execute(PROVIDER, tool, { args, request_id: "1" }, signal);
 }
 
 async function startFake(answers: Readonly<Record<string, string>>) {
@@ -61,7 +61,7 @@ describe("Adb", () => {
 });
 
 describe("Providers", () => {
-  it("calls that wait for an app end with their limit, and leave the queue when cancelled", async () => {
+  it("calls that wait for a tool end with their limit, and leave the queue when cancelled", async () => {
     const { fake, providers } = await startFake({
       ...ESCAPES,
       "*slow*": "exec sleep 60",
@@ -70,19 +70,19 @@ describe("Providers", () => {
     const [running, waiting] = [new AbortController(), new AbortController()];
     const slow = [1, 2].map(() => call(providers, "slow", running.signal));
     await expect.poll(() => fake.count("slow")).toBe(2);
-    expect(await call(providers, "quick", deadline(50))).toMatchObject({ code: "TIMEOUT", message: "There was no answer within 50 ms." });
+    expect(await call(providers, "slow", deadline(50))).toMatchObject({ code: "TIMEOUT", message: "There was no answer within 50 ms." });
     expect(await call(providers, "quick", deadline(LIMIT_MS), "x".repeat(65_000))).toMatchObject({ code: "INVALID_ARGS" });
-    const cancelled = Array.from({ length: 16 }, () => call(providers, "slow", waiting.signal));
-    expect(await call(providers, "quick")).toMatchObject({ code: "BUSY" });
+    const cancelled = Array.from({ length: 64 }, () => call(providers, "slow", waiting.signal));
+    expect(await call(providers, "slow")).toMatchObject({ code: "BUSY" });
     expect(await providers.ask(PROVIDER, "list_tools", deadline(LIMIT_MS))).toMatchObject({ message: "There was no answer." });
     waiting.abort();
     expect(new Set((await Promise.all(cancelled)).map((answer) => answer.status === "error" && answer.code))).toEqual(
       new Set(["CANCELLED"]),
     );
-    const last = call(providers, "quick");
+    expect(await call(providers, "quick")).toEqual({ status: "success", data: "1", value: 1 });
     running.abort();
-    expect(await last).toEqual({ status: "success", data: "1" });
     await Promise.all(slow);
+    expect(await fake.count("slow")).toBe(2);
   });
 
   it("a failed probe of the escapes is not kept", async () => {

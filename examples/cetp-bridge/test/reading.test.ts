@@ -9,6 +9,7 @@ import { readManifest } from "../src/manifest.ts";
 import { cleanLine } from "../src/text.ts";
 import { readToolList } from "../src/tool-list.ts";
 import { prefixesOf, toolName } from "../src/tool-names.ts";
+import { AdbDevice } from "../stand-in/adb-protocol.ts";
 import { Injection, splitCommands } from "../stand-in/shell.ts";
 
 const MANIFEST = new URL("../stand-in/apps/hostile.axml", import.meta.url);
@@ -19,6 +20,9 @@ describe("readAnswer", () => {
     ['Bundle[{status=success, data={"a":", error_code=X}]"}, later=1, other={x}}]', { data: '{"a":", error_code=X}]"}' }],
     ["Bundle[{status=success, data=[1,\n 2]}]", { data: "[1,\n 2]" }],
     ["Bundle[{status=success, data=}]", { data: "" }],
+    ["Bundle[{status=success, data=text, more text}]", { data: "text, more text" }],
+    ['Bundle[{status=success, data="a, \\", b", later=1}]', { data: '"a, \\", b"', value: 'a, ", b' }],
+    ['Bundle[{status=success, data={"a":[1, 2}]', { data: '{"a":[1, 2', value: undefined }],
     ['Bundle[{before=1, status=success, data="status=error"}]', { data: '"status=error"' }],
     ["Bundle[{error_message=a, b=c, status=error, error_code=RATE_LIMITED}]", { code: "RATE_LIMITED", message: "a, b=c" }],
     [
@@ -43,7 +47,11 @@ describe("readAnswer", () => {
   it("all data in JSON come back as they were", () => {
     assert(
       property(json(), (data) => {
-        expect(readAnswer(`Result: Bundle[{status=success, data=${data}}]\n`)).toEqual({ status: "success", data });
+        expect(readAnswer(`Result: Bundle[{status=success, data=${data}}]\n`)).toEqual({
+          status: "success",
+          data,
+          value: JSON.parse(data) as unknown,
+        });
       }),
       { seed: SEED },
     );
@@ -70,6 +78,13 @@ describe("Adb", () => {
       ["d e", ""],
     ]);
   });
+});
+
+it("the stand-in ends the connection of an HTTP request", async () => {
+  const device = new AdbDevice(() => ({}));
+  const port = await device.listen(0, "127.0.0.1");
+  await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow("fetch failed");
+  await device.close();
 });
 
 describe("readManifest", () => {
@@ -105,16 +120,13 @@ describe("names", () => {
 
   it("invisible characters and half characters are in no name and no line", () => {
     const tools = ["a\u{E0101}", "a\u3164", "a\uD800", "a"].map((name) => ({ name, description: `${name}b` }));
-    expect(readToolList(JSON.stringify({ tools })).tools).toEqual([{ name: "a", description: "ab", parameters: { type: "object" } }]);
+    expect(readToolList({ tools }).tools).toEqual([{ name: "a", description: "ab", parameters: { type: "object" } }]);
     expect(cleanLine("a\u{E0101}b\u3164c\uD800d", 100)).toBe("a b c d");
   });
 
-  it.each(["", "{}", '{"tools":{}}', "[]", `{"tools":[${"1,".repeat(64)}1]}`, `"${"x".repeat(200_000)}"`])(
-    "a list %.20j is rejected",
-    (data) => {
-      expect(() => readToolList(data)).toThrow(/^the list /);
-    },
-  );
+  it.each([undefined, {}, { tools: {} }, [], { tools: Array(65).fill(1) }])("a list %.20j is rejected", (data) => {
+    expect(() => readToolList(data)).toThrow(/^the list /);
+  });
 });
 
 function outcomeOf(read: () => unknown): string {
