@@ -20,15 +20,65 @@ describe("http_request", () => {
     return httpRequest.execute(args as never, { settings, signal });
   };
 
-  it("a redirect to another origin loses credentials and says the final URL", async () => {
-    const url = web.url(`/redirect/${encodeURIComponent(other.url("/hello"))}`);
-    const headers = { Authorization: "Bearer t", Cookie: "c=1", "X-Kept": "1" };
-    expect(await request({ url, headers })).toMatchObject({ status: 200, body: "hello", redirected_to: other.url("/hello") });
-    expect(web.seen.at(-1)?.headers).toMatchObject({ authorization: "Bearer t", cookie: "c=1" });
-    expect(other.seen.at(-1)?.headers).toMatchObject({ "x-kept": "1" });
-    expect(other.seen.at(-1)?.headers).not.toHaveProperty("authorization");
-    expect(other.seen.at(-1)?.headers).not.toHaveProperty("cookie");
+  const redirect = (to: string, status = 302, from = web): string => from.url(`/redirect/${encodeURIComponent(to)}/${status}`);
+  const CREDENTIALS = { authorization: "Bearer t", cookie: "c=1", "x-api-key": "k", "private-token": "p", "user-agent": "me" };
+
+  it("no header of the caller reaches another origin, and the final URL is named", async () => {
+    expect(await request({ url: redirect(other.url("/hello")), headers: CREDENTIALS })).toMatchObject({
+      status: 200,
+      body: "hello",
+      redirected_to: other.url("/hello"),
+      redirect_note: "The headers of the call were not sent to another origin",
+    });
+    expect(web.seen.at(-1)?.headers).toMatchObject(CREDENTIALS);
+    expectNoCredentials(other);
   });
+
+  it("a redirect back to the first origin does not get the headers again", async () => {
+    await request({ url: redirect(redirect(web.url("/hello"), 302, other)), headers: CREDENTIALS });
+    expect(web.seen.at(-1)?.path).toBe("/hello");
+    expectNoCredentials(web);
+  });
+
+  it("a redirect within the origin keeps the headers", async () => {
+    const outcome = await request({ url: redirect("/hello"), headers: CREDENTIALS });
+    expect(outcome).toMatchObject({ body: "hello", redirected_to: web.url("/hello") });
+    expect(outcome).not.toHaveProperty("redirect_note");
+    expect(web.seen.at(-1)?.headers).toMatchObject(CREDENTIALS);
+  });
+
+  it.each([
+    ["POST", 307],
+    ["POST", 308],
+    ["PUT", 302],
+    ["DELETE", 301],
+  ])("a %s is not repeated at another origin after %i, and the redirect is the result", async (method, status) => {
+    const before = other.seen.length;
+    expect(await request({ url: redirect(other.url("/hello"), status), method, body: "password=p", headers: CREDENTIALS })).toMatchObject({
+      status,
+      headers: { location: other.url("/hello") },
+      redirect_note: `The ${method} is not repeated at another origin, which is in the header location`,
+    });
+    expect(other.seen).toHaveLength(before);
+  });
+
+  it("a POST is repeated within its origin after 307", async () => {
+    expect(await request({ url: redirect("/hello", 307), method: "POST", body: "x", headers: CREDENTIALS })).toMatchObject({ status: 200 });
+    expect(web.seen.at(-1)).toMatchObject({ method: "POST", path: "/hello", body: "x", headers: CREDENTIALS });
+  });
+
+  it("a POST becomes a GET without its body at another origin after 303", async () => {
+    const headers = { ...CREDENTIALS, "content-type": "text/secret" };
+    expect(await request({ url: redirect(other.url("/hello"), 303), method: "POST", body: "x", headers })).toMatchObject({ body: "hello" });
+    expect(other.seen.at(-1)).toMatchObject({ method: "GET", body: "" });
+    expectNoCredentials(other);
+  });
+
+  function expectNoCredentials({ seen }: WebServer): void {
+    const { "user-agent": agent, ...headers } = seen.at(-1)?.headers ?? {};
+    expect(agent).toBe("oneclaw-tools");
+    for (const name of [...Object.keys(CREDENTIALS), "content-type"]) expect(headers).not.toHaveProperty(name);
+  }
 
   it("the header User-Agent can be replaced", async () => {
     await request({ url: web.url("/hello") });
@@ -42,8 +92,17 @@ describe("http_request", () => {
   });
 
   it.each([
-    ["a loop of redirects", "/loop", /failed: redirect count exceeded$/],
-    ["a redirect to another protocol", `/redirect/${encodeURIComponent("file:///etc/passwd")}`, /failed: URL scheme must be a HTTP/],
+    ["a loop of redirects", "/loop", /failed: it has more than 20 redirects$/],
+    [
+      "a redirect to another protocol",
+      `/redirect/${encodeURIComponent("file:///etc/passwd")}`,
+      /failed: it redirects to a URL that is not/,
+    ],
+    [
+      "a redirect with credentials",
+      `/redirect/${encodeURIComponent("http://a:b@host/")}`,
+      /failed: it redirects to a URL with credentials$/,
+    ],
     ["a response that is cut", "/cut", /failed: (?:terminated|other side closed)$/],
     ["a response with the status 407", "/status/407", /failed: the response cannot be used$/],
     ["a response with an invalid status", "/invalid_status", /failed: the response has an invalid status$/],

@@ -44,7 +44,7 @@ export class WebServer implements AsyncDisposable {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { url: path = "", method = "", headers } = request;
     this.seen.push({ method, path, headers, body: await text(request) });
-    const [, page = "", detail = ""] = (path.split("?")[0] ?? "").split("/");
+    const [, page = "", detail = "", status = "302"] = (path.split("?")[0] ?? "").split("/");
     const send = (body: string | Buffer, type = "text/plain"): void => void response.setHeader("Content-Type", type).end(body);
     const pages: Readonly<Record<string, () => void>> = {
       hello: () => send("hello"),
@@ -63,7 +63,7 @@ export class WebServer implements AsyncDisposable {
         response.setHeader("Set-Cookie", ["a=1", "b=2"]);
         send("");
       },
-      redirect: () => void response.writeHead(302, { Location: decodeURIComponent(detail) }).end(),
+      redirect: () => void response.writeHead(Number(status), { Location: decodeURIComponent(detail) }).end(),
       see_other: () => void response.writeHead(303, { Location: "/hello" }).end(),
       loop: () => void response.writeHead(302, { Location: "/loop" }).end(),
       long_header: () => void response.setHeader("X-Long", "x".repeat(100_000)).end(),

@@ -5,6 +5,11 @@ import { type Context, type Tool, ToolError } from "../tool.ts";
 /** The client sets them. */
 const RESERVED = /^(?:__proto__|connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/i;
 
+const OWN_HEADERS = { "user-agent": "oneclaw-tools" };
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+const MAX_REDIRECTS = 20;
+const ABOUT_BODY = /^content-(?:encoding|language|location|type)$/;
+
 interface Arguments {
   readonly url: string;
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
@@ -36,7 +41,7 @@ export const httpRequest: Tool = {
   async execute({ url, method = "GET", headers = {}, body }: Arguments, { settings, signal }: Context): Promise<object> {
     const target = targetOf(url);
     if (method === "GET" && body !== undefined) throw new ToolError("A GET request has no body", "validation_error");
-    const sent = headersFrom(headers);
+    const sent = { method, headers: headersFrom(headers), ...(body === undefined ? {} : { body }) };
     // Loaded here, since only this tool needs it.
     const [{ Agent, fetch }, { publicConnector }] = await Promise.all([import("undici"), import("./public-addresses.ts")]);
     // The time limit of the tool replaces those of the agent.
@@ -46,11 +51,10 @@ export const httpRequest: Tool = {
       ...(settings.allowsPrivateAddresses ? {} : { connect: publicConnector() }),
     });
     try {
-      const request = { method, headers: sent, dispatcher, signal };
-      const response = await fetch(target, body === undefined ? request : { ...request, body });
+      const send = (url: URL, request: Sent): Promise<Response> => fetch(url, { ...request, dispatcher, signal, redirect: "manual" });
+      const { response, ...redirect } = await follow(target, sent, send);
       const content = await readBody(response, settings.maxResponseBytes);
-      const from = response.redirected ? { redirected_to: response.url } : {};
-      return { status: response.status, ...from, headers: headersOf(response), ...content };
+      return { status: response.status, ...redirect, headers: headersOf(response), ...content };
     } catch (error) {
       throw new ToolError(`The request to ${target.host} failed: ${reasonOf(error).slice(0, 500)}`);
     } finally {
@@ -58,6 +62,47 @@ export const httpRequest: Tool = {
     }
   },
 };
+
+interface Sent {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/**
+ * Follows redirects as browsers do, except to another origin: only a GET goes there, and without the headers of the caller, since any of
+ * them may be a credential, as may the body. They are not sent after that either, even if the next redirect leads back.
+ */
+async function follow(
+  target: URL,
+  request: Sent,
+  send: (url: URL, request: Sent) => Promise<Response>,
+): Promise<{ readonly response: Response; readonly redirected_to?: string; readonly redirect_note?: string }> {
+  let [url, sent] = [target, request];
+  for (let redirects = 0; ; redirects += 1) {
+    const response = await send(url, sent);
+    const location = REDIRECTS.includes(response.status) ? response.headers.get("location") : null;
+    const from = redirects === 0 ? {} : { redirected_to: url.href };
+    const note = sent.headers === OWN_HEADERS ? { redirect_note: "The headers of the call were not sent to another origin" } : {};
+    if (location === null) return { response, ...from, ...note };
+    if (redirects === MAX_REDIRECTS) throw new Error(`it has more than ${MAX_REDIRECTS} redirects`);
+    const next = URL.parse(location, url);
+    if (next === null || !/^https?:$/.test(next.protocol)) throw new Error("it redirects to a URL that is not one of http or https");
+    if (next.username + next.password !== "") throw new Error("it redirects to a URL with credentials");
+    if (response.status === 303 || (response.status < 303 && sent.method === "POST")) sent = asGet(sent);
+    if (next.origin !== url.origin) {
+      const redirect_note = `The ${sent.method} is not repeated at another origin, which is in the header location`;
+      if (sent.method !== "GET") return { response, ...from, redirect_note };
+      sent = { method: "GET", headers: OWN_HEADERS };
+    }
+    await response.body?.cancel();
+    url = next;
+  }
+}
+
+function asGet({ headers }: Sent): Sent {
+  return { method: "GET", headers: Object.fromEntries(Object.entries(headers).filter(([name]) => !ABOUT_BODY.test(name))) };
+}
 
 function targetOf(url: string): URL {
   const target = URL.parse(url);
@@ -84,7 +129,7 @@ function headersFrom(headers: Readonly<Record<string, string>>): Record<string, 
     }
     checked.set(name.toLowerCase(), value);
   }
-  return { "user-agent": "oneclaw-tools", ...Object.fromEntries(checked) };
+  return { ...OWN_HEADERS, ...Object.fromEntries(checked) };
 }
 
 /** Counts decoded bytes, so that a small compressed body cannot become a large one. */
