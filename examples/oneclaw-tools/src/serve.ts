@@ -31,6 +31,8 @@ class Connection extends StdioServerTransport {
 export async function serve(modules: readonly string[]): Promise<never> {
   // The log may have no reader.
   process.stderr.on("error", () => {});
+  // Names that no server resolves would hold all lookups of other calls. Node starts these threads when they are first needed.
+  process.env["UV_THREADPOOL_SIZE"] ??= "64";
   const registry = await Registry.load(modules);
   const settings = readSettings(process.env, registry.all);
   const engine = new Engine(registry, settings, modules);
@@ -41,7 +43,7 @@ export async function serve(modules: readonly string[]): Promise<never> {
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void connection.close());
   await connection.closed.promise;
-  await engine.threads.settled();
+  await engine.settled();
   await Promise.race([new Promise((resolve) => process.stdout.write("", resolve)), setTimeout(LAST_RESULTS_MS)]);
   process.exit();
 }
@@ -54,6 +56,6 @@ async function* requests(engine: Engine): AsyncGenerator<Buffer> {
   }
   // Before and after, messages are under way.
   await setImmediate();
-  await Promise.race([engine.threads.settled(), setTimeout(LAST_RESULTS_MS)]);
+  await Promise.race([engine.settled(), setTimeout(LAST_RESULTS_MS)]);
   await setImmediate();
 }

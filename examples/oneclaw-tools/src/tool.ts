@@ -15,6 +15,8 @@ export interface Tool extends Definition {
   readonly timeoutMs?: number;
   /** True if the tool changes nothing. MCP clients and the sidecar use it as `readOnlyHint`. */
   readonly isReadOnly?: boolean;
+  /** Returns what a call waits for instead of computing, such as a host. A thread then executes many calls at the same time. */
+  readonly waitsFor?: (args: never) => string;
   /** Runs in a thread. @param args match the schema. @returns a value of JSON. @throws ToolError, or any error for a crash. */
   readonly execute: (args: never, context: Context) => unknown;
 }

@@ -1,33 +1,40 @@
-/** The entry point of a thread: it executes one call at a time. */
+/** The entry point of a thread: it executes one call at a time, or several that wait for others. */
 import { setImmediate } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Settings } from "./settings.ts";
 import { failure, type Tool, ToolError, type ToolResult } from "./tool.ts";
 
 export interface Reply {
+  readonly id: number;
   readonly result: ToolResult;
   /** False if timers or sockets of the tool are left, which could disturb the next call. */
   readonly isReusable: boolean;
 }
 
-type Message = { readonly kind: "abort" } | { readonly kind: "call"; readonly name: string; readonly args: never };
+type Message =
+  | { readonly kind: "abort"; readonly id: number }
+  | { readonly kind: "call"; readonly id: number; readonly name: string; readonly args: never };
 
 const { modules, settings } = workerData as { readonly modules: readonly string[]; readonly settings: Settings };
-let controller = new AbortController();
+const calls = new Map<number, AbortController>();
+let resourcesBefore = 0;
 // Before the first await: a message without a listener would be lost.
-parentPort?.on("message", (message: Message) => (message.kind === "abort" ? controller.abort() : void reply(message.name, message.args)));
+parentPort?.on("message", (message: Message) => (message.kind === "abort" ? calls.get(message.id)?.abort() : void reply(message)));
 const imported = Promise.all(modules.map((each) => import(each) as Promise<{ readonly tools: readonly Tool[] }>));
 await imported;
 
-async function reply(name: string, args: never): Promise<void> {
-  controller = new AbortController();
-  const before = process.getActiveResourcesInfo().length;
+async function reply({ id, name, args }: Message & { readonly kind: "call" }): Promise<void> {
+  const controller = new AbortController();
+  if (calls.size === 0) resourcesBefore = process.getActiveResourcesInfo().length;
+  calls.set(id, controller);
   const result = await execute(name, args, controller.signal);
   // An error that the tool has left behind counts as its own.
   await setImmediate();
-  const isReusable = process.getActiveResourcesInfo().length <= before;
+  calls.delete(id);
+  // While other calls run, their sockets cannot be told from those that are left.
+  const isReusable = calls.size > 0 || process.getActiveResourcesInfo().length <= resourcesBefore;
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-  parentPort?.postMessage({ result, isReusable } satisfies Reply);
+  parentPort?.postMessage({ id, result, isReusable } satisfies Reply);
 }
 
 async function execute(name: string, args: never, signal: AbortSignal): Promise<ToolResult> {

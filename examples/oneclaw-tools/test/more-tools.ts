@@ -82,6 +82,9 @@ export const tools: readonly Tool[] = [
   { ...misbehave, name: "misbehave_briefly", timeoutMs: 400 },
   holdFile,
   { ...holdFile, name: "hold_file_briefly", timeoutMs: 300 },
+  { ...misbehave, name: "wait", waitsFor: () => "nothing" },
+  { ...misbehave, name: "wait_briefly", waitsFor: () => "nothing", timeoutMs: 400 },
+  { ...holdFile, name: "wait_with_file", waitsFor: () => "nothing" },
   {
     name: "get_location",
     description: "Get the location of the device",

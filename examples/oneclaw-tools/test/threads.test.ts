@@ -93,8 +93,8 @@ describe("threads", () => {
     const controller = new AbortController();
     await using direct = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
     const call = async (how: string) => readResult(await direct.callTool({ name: "misbehave", arguments: { how } }, undefined, controller));
-    const held = Array.from({ length: 32 }, () => call("hang").catch(() => "cancelled"));
-    expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 32 calls are under way. Try again later"));
+    const held = Array.from({ length: 1024 }, () => call("hang").catch(() => "cancelled"));
+    expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 1024 calls are under way. Try again later"));
     controller.abort();
     await Promise.all(held);
   });

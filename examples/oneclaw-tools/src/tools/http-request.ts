@@ -6,7 +6,7 @@ import { type Context, type Tool, ToolError } from "../tool.ts";
 const RESERVED = /^(?:__proto__|connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/i;
 
 const OWN_HEADERS = { "user-agent": "oneclaw-tools" };
-const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 20;
 const ABOUT_BODY = /^content-(?:encoding|language|location|type)$/;
 
@@ -38,6 +38,7 @@ export const httpRequest: Tool = {
   },
   permissions: ["INTERNET"],
   timeoutMs: 30_000,
+  waitsFor: ({ url }: Arguments) => URL.parse(url)?.host ?? "",
   async execute({ url, method = "GET", headers = {}, body }: Arguments, { settings, signal }: Context): Promise<object> {
     const target = targetOf(url);
     if (method === "GET" && body !== undefined) throw new ToolError("A GET request has no body", "validation_error");
@@ -51,7 +52,7 @@ export const httpRequest: Tool = {
       ...(settings.allowsPrivateAddresses ? {} : { connect: publicConnector() }),
     });
     try {
-      const send = (url: URL, request: Sent): Promise<Response> => fetch(url, { ...request, dispatcher, signal, redirect: "manual" });
+      const send = (to: URL, request: Sent): Promise<Response> => fetch(to, { ...request, dispatcher, signal, redirect: "manual" });
       const { response, ...redirect } = await follow(target, sent, send);
       const content = await readBody(response, settings.maxResponseBytes);
       return { status: response.status, ...redirect, headers: headersOf(response), ...content };
@@ -81,7 +82,7 @@ async function follow(
   let [url, sent] = [target, request];
   for (let redirects = 0; ; redirects += 1) {
     const response = await send(url, sent);
-    const location = REDIRECTS.includes(response.status) ? response.headers.get("location") : null;
+    const location = REDIRECTS.has(response.status) ? response.headers.get("location") : null;
     const from = redirects === 0 ? {} : { redirected_to: url.href };
     const note = sent.headers === OWN_HEADERS ? { redirect_note: "The headers of the call were not sent to another origin" } : {};
     if (location === null) return { response, ...from, ...note };
