@@ -4,7 +4,6 @@ const VALUE = { text: 0x03, decimal: 0x10, hexadecimal: 0x11 } as const;
 const IS_UTF8 = 0x100;
 const ATTRIBUTE_BYTES = 20;
 export const MAX_DOCUMENT_BYTES = 1024 * 1024;
-/** Limits against documents that refer to the same long text again and again. */
 const MAX_TEXT_CHARACTERS = 1000;
 const MAX_DEPTH = 32;
 
@@ -61,19 +60,29 @@ function attributesOf(chunk: Buffer, strings: (index: number) => string, resourc
   return attributes;
 }
 
-/** Returns a function from the index of a text to the text. */
+/** Returns a function from the index of a text to the text. It reads each text once, and together not more than a document can have. */
 function stringsOf(pool: Buffer): (index: number) => string {
   const [count, flags, start] = [pool.readUInt32LE(8), pool.readUInt32LE(16), pool.readUInt32LE(20)];
   // Compilers write manifests in UTF-16.
   if ((flags & IS_UTF8) !== 0) throw new RangeError("the compiled XML is in UTF-8");
   const offsets = numbersIn(pool, 28, count);
-  return (index) => {
-    const offset = offsets[index];
-    if (offset === undefined) return "";
+  const texts = new Map<number, string>();
+  let characters = 0;
+  const read = (offset: number): string => {
     const length = pool.readUInt16LE(start + offset);
     // With the highest bit, the length has two units. So long a text is cut anyway.
     const [from, units] = (length & 0x8000) === 0 ? [start + offset + 2, length] : [start + offset + 4, MAX_TEXT_CHARACTERS];
-    return pool.toString("utf16le", from, from + 2 * Math.min(units, MAX_TEXT_CHARACTERS));
+    const text = pool.toString("utf16le", from, from + 2 * Math.min(units, MAX_TEXT_CHARACTERS));
+    characters += text.length;
+    if (2 * characters > MAX_DOCUMENT_BYTES) throw new RangeError("texts overlap");
+    return text;
+  };
+  return (index) => {
+    const offset = offsets[index];
+    if (offset === undefined) return "";
+    const text = texts.get(index) ?? read(offset);
+    texts.set(index, text);
+    return text;
   };
 }
 

@@ -35,7 +35,9 @@ export function readManifest(xml: Buffer): Manifest {
   const application = elements.findIndex(({ path, parent }) => path === "manifest/application" && parent === 0);
   // Two packages cannot have the same authority: Android does not install the second.
   const providers = elements.filter(({ path, parent }) => parent === application && path.endsWith("/provider"));
-  const own = new Set(providers.flatMap((each) => each.attributes.get(ATTRIBUTE.authorities)?.split(";") ?? []));
+  // Many may have the same long text.
+  const authorities = new Set(providers.map(({ attributes }) => attributes.get(ATTRIBUTE.authorities) ?? ""));
+  const own = new Set([...authorities].flatMap((each) => each.split(";")));
   const children = Map.groupBy(elements, ({ parent }) => parent);
   const declared = elements.flatMap((element, index): Declaration[] => {
     if (element.parent !== application || !element.path.endsWith("/service")) return [];

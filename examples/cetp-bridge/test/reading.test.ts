@@ -1,6 +1,7 @@
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { assert, json, nat, property } from "fast-check";
 import { describe, expect, it } from "vitest";
+import { cpuMsOf } from "../../../test/support/cpu-time.ts";
 import { SEED } from "../../../test/support/seed.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { Adb, deadline } from "../src/adb.ts";
@@ -87,6 +88,9 @@ it("the stand-in ends the connection of an HTTP request", async () => {
   await device.close();
 });
 
+/** As a length, it says that a thousand characters follow. */
+const A_THOUSAND = String.fromCodePoint(1000);
+
 describe("readManifest", () => {
   it("a damaged manifest is an error, never a loop or a crash", async () => {
     const manifest = await readFile(MANIFEST);
@@ -99,7 +103,45 @@ describe("readManifest", () => {
       { seed: SEED, numRuns: 2000 },
     );
   });
+
+  it("a long text that many elements have is read once, and overlapping texts are rejected", () => {
+    const [plain, long] = [manifestOf("a", 0), manifestOf(";".repeat(1000), 0)];
+    const plainMs = cpuMsOf(() => readManifest(plain));
+    expect(cpuMsOf(() => readManifest(long))).toBeLessThan(10 * plainMs);
+    expect(() => readManifest(manifestOf(A_THOUSAND.repeat(11_000), 2))).toThrow("texts overlap");
+  });
 });
+
+/** A compiled manifest with 10,000 providers that have the same text as authorities, or each one that begins so much later in the pool. */
+function manifestOf(text: string, offset: number): Buffer {
+  const PROVIDERS = 10_000;
+  const texts = ["manifest", "application", "provider", text];
+  const pooled = texts.map((each) => Buffer.concat([words16(each.length), Buffer.from(each, "utf16le")]));
+  const starts = pooled.map((_, index) => Buffer.concat(pooled.slice(0, index)).length);
+  const offsets = [...starts, ...Array.from({ length: PROVIDERS }, (_, index) => (starts[3] ?? 0) + offset * index)];
+  const strings = chunk(0x0001, 28, words32(offsets.length, 0, 0, 28 + 4 * offsets.length, 0), words32(...offsets), ...pooled);
+  const element = (name: number, ...attributes: readonly Buffer[]): Buffer =>
+    chunk(0x0102, 16, words32(0, 0, 0, name), words16(20, 20, attributes.length, 0, 0, 0), ...attributes);
+  const providers = Array.from({ length: PROVIDERS }, (_, index) => [
+    element(2, words32(0, 0, 0, 0x03000000, offset === 0 ? 3 : 4 + index)),
+    chunk(0x0103, 16, words32(0, 0)),
+  ]);
+  return chunk(0x0003, 8, strings, chunk(0x0180, 8, words32(0x01010018)), element(0), element(1), ...providers.flat());
+}
+
+function chunk(type: number, headBytes: number, ...parts: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(parts);
+  const padding = Buffer.alloc((4 - (content.length % 4)) % 4);
+  return Buffer.concat([words16(type, headBytes), words32(8 + content.length + padding.length), content, padding]);
+}
+
+function words16(...values: readonly number[]): Buffer {
+  return Buffer.from(Uint16Array.from(values).buffer);
+}
+
+function words32(...values: readonly number[]): Buffer {
+  return Buffer.from(Uint32Array.from(values).buffer);
+}
 
 describe("names", () => {
   it("no label takes the prefix of another app", () => {
