@@ -1,5 +1,4 @@
 import { RequestState } from "./era/request-state.ts";
-import { TaskOwners } from "./era/task-owners.ts";
 import type { ChildEraMode } from "./era/child-era-mode.ts";
 import { type EraLane, ServerEras } from "./era/server-eras.ts";
 import { StatelessRequests } from "./era/stateless-requests.ts";
@@ -9,6 +8,7 @@ import type { ServerStatus } from "./http/status-route.ts";
 import type { Isolation } from "./lane/isolation.ts";
 import { addLoads } from "./lane/lane-load.ts";
 import type { SupervisedLane } from "./lane/pooled-lane.ts";
+import { TaskOwners } from "./lane/tasks/task-owners.ts";
 import type { Defects } from "./observability/defects.ts";
 import type { SessionKeys } from "./sessions/ids/session-keys.ts";
 import { type ServerLanesOptions, type SharedLane, startAskingLane, startModernLane } from "./server-lanes.ts";

@@ -2,7 +2,7 @@ import { applyEdits } from "../json/edit.ts";
 import { findMembers } from "../json/find.ts";
 import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
 import { refuseRequest } from "../lane/routing/refused-requests.ts";
-import type { MemoryAccount } from "../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { DISCOVERED_INITIALIZE } from "./modern-server/session-initialize.ts";
 import { SessionQuestions } from "./modern-server/session-questions.ts";
@@ -32,7 +32,8 @@ export class ModernRouting implements Routing {
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
   readonly #onToolsChanged: () => void;
-  readonly #subscriptions = new Set<ModernSubscription>();
+  /** The subscriptions of clients without a session, with the principal of each. */
+  readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
   readonly #sessions = new ModernSessions(() => this.#laneSubscription);
   readonly #questions: SessionQuestions;
   #laneSubscription: LaneSubscription | undefined;
@@ -51,17 +52,24 @@ export class ModernRouting implements Routing {
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
     const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
-    this.#subscriptions.add(opened);
-    if (this.#laneSubscription !== undefined) opened.open();
+    this.#subscriptions.set(opened, memory.holder);
+    if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
     return (reason) => opened.cancel(reason);
   }
 
   /** Ends all subscriptions gracefully, because the server cannot serve them any longer. */
   endSubscriptions(): void {
-    for (const subscription of this.#subscriptions) subscription.end();
+    for (const subscription of this.#subscriptions.keys()) subscription.end();
+  }
+
+  #open(subscription: ModernSubscription, holder: MemoryHolder): void {
+    this.#access.dispatch.noteClient(holder);
+    subscription.open();
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    // The resources of sessions are in requests of the sidecar itself.
+    this.#access.dispatch.noteClient(caller.memory.holder);
     return this.#sessions.decide(caller, request);
   }
 
@@ -83,7 +91,7 @@ export class ModernRouting implements Routing {
     const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId(notification);
     if (subscriptionId !== undefined) {
       if (this.#laneSubscription?.has(subscriptionId) === true) return this.#onSubscribed(subscriptionId, notification);
-      const subscription = this.#subscriptions.values().find(({ wireId }) => wireId === subscriptionId);
+      const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === subscriptionId);
       if (subscription !== undefined) return subscription.onNotification(notification);
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
@@ -106,19 +114,20 @@ export class ModernRouting implements Routing {
     const onReopened = ({ lists }: SubscriptionFilter): void => this.#announce(lists);
     this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, timeoutMs, requestMeta, wanted, onReopened });
     this.#laneSubscription.update();
-    for (const subscription of this.#subscriptions) subscription.open();
+    for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
+    for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
     onInitialized();
   }
 
   /**
    * Delivers a log message to the only request that wants messages, because the message does not name its request. It may be about earlier
-   * work of another client.
+   * work, so it is not delivered if the server has ever got something of another principal.
    */
   #deliverLog(text: string, level: string | undefined): boolean {
-    const { calls } = this.#access.dispatch;
+    const { calls, hasOnePrincipal } = this.#access.dispatch;
     const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
-    if (only?.origin !== "client" || another !== undefined || calls.hasUnseenWorkOfOthers(only.caller)) return false;
+    if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
     if (!isAtLeast(level, only.exchange.logLevel ?? "")) return false;
     if (only.exchange.emit(text)) return true;
     if (!this.#sessions.has(only.caller)) return false;
@@ -129,7 +138,7 @@ export class ModernRouting implements Routing {
   onLost(): void {
     this.#laneSubscription?.close();
     this.#laneSubscription = undefined;
-    for (const subscription of this.#subscriptions) subscription.onLost();
+    for (const subscription of this.#subscriptions.keys()) subscription.onLost();
   }
 
   onListener(caller: Caller, initialize?: RequestMessage): void {

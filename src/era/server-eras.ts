@@ -184,13 +184,11 @@ export class ServerEras {
     onFailed: (error: SidecarError) => void,
   ): void {
     const { shared, asking } = this.#options;
-    const found = (lane: AskingLane | undefined): void => {
-      if (lane?.lane.lastHandshake === undefined) onFound(this.#targetOf(shared, handshake));
-      else onFound({ lane: lane.lane, routing: undefined, params: lane.params, handshake: lane.lane.lastHandshake });
-    };
     const kinds = offeredKinds(declared);
-    if (kinds === 0 || asking === undefined) found(undefined);
-    else asking.find(kinds, client, found, onFailed);
+    if (kinds === 0 || asking === undefined) return onFound(this.#targetOf(shared, handshake));
+    const found = ({ lane, params }: AskingLane, own: UpstreamHandshake): void =>
+      onFound({ lane, routing: undefined, params, handshake: own });
+    asking.find(kinds, client, found, onFailed);
   }
 
   #targetOf({ lane, routing, params }: EraLane, handshake: UpstreamHandshake): Target {

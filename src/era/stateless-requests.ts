@@ -8,6 +8,7 @@ import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import type { Rewrite } from "../sessions/rewritten-exchange.ts";
 import type { ServerEra } from "../upstream/port.ts";
+import type { TaskOwners } from "../lane/tasks/task-owners.ts";
 import { methodNotFound, removedMethod } from "./checks/request-check.ts";
 import { findResult } from "./results/found-result.ts";
 import { discoverResult } from "./legacy-server/discovery.ts";
@@ -15,13 +16,13 @@ import { LegacyCalls } from "./legacy-server/legacy-calls.ts";
 import type { RequestState } from "./request-state.ts";
 import { AskingExchange } from "./asks/asking-exchange.ts";
 import type { ParkedCalls } from "./asks/parked-calls.ts";
+import { createdTask, namedTasks } from "./named-tasks.ts";
 import { checkResultType } from "./results/result-type.ts";
 import type { ServerEras, Target } from "./server-eras.ts";
 import { type StatelessClient, StatelessClients } from "./stateless-client.ts";
 import { StatelessExchange } from "./stateless-exchange.ts";
 import type { StatelessCall, StatelessRequest } from "./stateless-request.ts";
 import { StatelessSubscriptions } from "./subscriptions/stateless-subscriptions.ts";
-import type { TaskOwners } from "./task-owners.ts";
 
 export interface StatelessRequestsOptions {
   readonly eras: ServerEras;
@@ -115,6 +116,7 @@ export class StatelessRequests {
     this.#subscriptions.end(holder);
     this.#options.parked?.end("its token was removed", holder);
     this.#clients.end(holder);
+    this.#options.eras.asking?.endAllOf(holder);
   }
 
   /** Ends all subscriptions gracefully. */
@@ -129,8 +131,7 @@ export class StatelessRequests {
     const { handshake, params } = call.target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
-    const foreign = isLegacy ? undefined : this.#options.bindings?.tasks.check(request, call.client.memory.holder);
-    if (foreign !== undefined) return exchange.fail(foreign);
+    if (!isLegacy && this.#namesTaskOfOther(call)) return exchange.fail(unknownTask());
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#isDraining) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
@@ -188,11 +189,16 @@ export class StatelessRequests {
     const rewrite: Rewrite = (body, response) => {
       const found = findResult(body, exchange.idText, response);
       if (found === undefined) return body;
-      bindings?.tasks.add(found, holder);
+      bindings?.tasks.add(createdTask(found), holder);
       return checkResultType(found) ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
     const { logLevel } = envelope;
     lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);
+  }
+
+  #namesTaskOfOther({ stateless, client }: StatelessCall): boolean {
+    const { bindings } = this.#options;
+    return bindings !== undefined && namedTasks(stateless.request).some((id) => bindings.tasks.isOfOther(id, client.memory.holder));
   }
 
   #guard(exchange: Exchange, handle: () => void): void {
@@ -204,6 +210,10 @@ export class StatelessRequests {
       );
     }
   }
+}
+
+function unknownTask(): SidecarError {
+  return new SidecarError("INVALID_PARAMS", "This task does not exist. The request was not sent.");
 }
 
 /** Returns a server's `DiscoverResult` with the revisions that the sidecar serves. */

@@ -4,7 +4,7 @@ import type { SidecarError } from "../errors.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
-import type { MemoryAccount } from "../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import { type Call, type ClientCall, createCall, createLine, isClientLine, markSent, type Sender, setRequest } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
@@ -51,6 +51,9 @@ export class Dispatch {
   /** The stdin of the current generation; undefined if there is none. */
   #input: UpstreamInput | undefined;
   #sentCount = 0;
+  /** The client whose messages this generation has got; undefined if it has got none. */
+  #principal: MemoryHolder | undefined;
+  #hasOnePrincipal = true;
 
   constructor(options: DispatchOptions) {
     const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
@@ -64,7 +67,10 @@ export class Dispatch {
     });
     this.errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
     const { holdTimeoutMs, streamAfterMs } = limits;
-    const send = (line: Outgoing): void => this.#input?.send(line);
+    const send = (line: Outgoing, { memory }: Caller): void => {
+      this.noteClient(memory.holder);
+      this.#input?.send(line);
+    };
     this.#notifications = new ClientNotifications({ queue: this.queue, send, holdTimeoutMs, counters, log, nowMs });
     this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
     // Internal requests have a common owner and take no slot, so they do not delay clients.
@@ -78,6 +84,18 @@ export class Dispatch {
     const defects = (this.#defects = new Defects(log, counters));
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (...verdict) => this.calls.answer(...verdict), defects });
     this.#deadlines = new CallDeadlines({ calls: this.calls, queue: this.queue, onDue, streamAfterMs, defects, nowMs });
+  }
+
+  /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
+  get hasOnePrincipal(): boolean {
+    return this.#hasOnePrincipal;
+  }
+
+  /** Must be called when this generation gets something of a client. */
+  noteClient(holder: MemoryHolder): void {
+    if (holder === this.#principal) return;
+    this.#hasOnePrincipal = this.#principal === undefined;
+    this.#principal = holder;
   }
 
   /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
@@ -213,6 +231,8 @@ export class Dispatch {
   /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
     this.#input = undefined;
+    this.#principal = undefined;
+    this.#hasOnePrincipal = true;
     for (const line of unwritten) if (!isClientLine(line)) line.onEmptied?.();
     const carried = [...this.calls.takeRetries(), ...unwritten.filter(isClientLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
@@ -239,6 +259,7 @@ export class Dispatch {
   #send(call: Call): void {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
+    if (call.origin === "client") this.noteClient(call.caller.memory.holder);
     markSent(call, nowMs, ++this.#sentCount);
     this.#input?.send(call);
   }

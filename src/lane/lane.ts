@@ -77,7 +77,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     const access = { dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized: () => this.tools.onInitialized() };
     const routing = (this.#routing = createRouting(access));
-    this.#responses = new ServerResponses({ dispatch, dropped, retries, routing, defects, maxLineBytes: limits.maxLineBytes, nowMs });
+    this.#responses = new ServerResponses({ dispatch, dropped, retries, routing, defects, maxLineBytes: limits.maxLineBytes });
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient, nowMs });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call);
@@ -156,7 +156,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === caller);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(caller);
-    this.#calls.tasks.endCaller(caller, this.#nowMs());
+    this.#calls.tasks.endCaller(caller);
   }
 
   /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */

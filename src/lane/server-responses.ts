@@ -16,7 +16,6 @@ export interface ServerResponsesOptions {
   readonly routing: Pick<Routing, "onUnfinished">;
   readonly defects: Defects;
   readonly maxLineBytes: number;
-  readonly nowMs: () => number;
 }
 
 /** The responses of the server, on their way to the exchanges of their calls. */
@@ -28,13 +27,13 @@ export class ServerResponses {
   }
 
   onResponse(response: ResponseMessage): void {
-    const { dispatch, dropped, defects, nowMs } = this.#options;
+    const { dispatch, dropped, defects } = this.#options;
     const { calls } = dispatch;
     const { id, isError } = response;
     if (this.#isUnfinished(response)) return;
     const call = calls.takeAnswered(id, isError ? "errors" : "results");
-    if (isCreateTaskResult(response)) calls.tasks.add(call, nowMs());
     if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
+    if (isCreateTaskResult(response)) calls.tasks.add(call, response);
     try {
       call.exchange.respond(responseToClient(response, call.exchange.idText), response);
     } catch (error) {

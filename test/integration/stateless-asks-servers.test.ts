@@ -1,8 +1,9 @@
+import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readWhere } from "../support/in-flight.ts";
 import { META } from "../support/modern-client.ts";
 import { processEnd } from "../support/process-end.ts";
-import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION, SAMPLING } from "../support/questions.ts";
+import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -10,14 +11,12 @@ import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.t
 
 const NAME = { questions: [elicitation("name")] };
 describe("the processes for questions", () => {
-  it("there is one for each set of capabilities, and a fifth set uses the largest one that is a part of it", async () => {
+  it("there is one for each set of capabilities of a client", async () => {
     await using sidecar = await Sidecar.start();
     const sets = [FORM_ELICITATION, { elicitation: { url: {} } }, { sampling: {} }, { elicitation: {}, sampling: {} }];
     const pids = await Promise.all(sets.map(async (capabilities) => (await readWhere(sidecar.modernClient({ capabilities }))).pid));
     const shared = await readWhere(sidecar.modernClient());
     expect(new Set([...pids, shared.pid]).size).toBe(5);
-    const fifth = await readWhere(sidecar.modernClient({ capabilities: { elicitation: {}, sampling: { tools: {} } } }));
-    expect(fifth.pid).toBe(pids[3]);
     const { lanes } = await readStatus(sidecar);
     expect(Object.keys(lanes.asking).toSorted((a, b) => a.localeCompare(b))).toEqual([
       "elicitation.form",
@@ -69,21 +68,29 @@ describe("the processes for questions", () => {
     }
   });
 
-  it("one that only waits makes room for another set of capabilities", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "2"] });
-    const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-    const reply = await client.callTool("ask_all", NAME);
-    const spare = await readWhere(client);
-    await client.callTool("ask_all", NAME, answering(reply));
-    const other = sidecar.modernClient({ capabilities: SAMPLING });
-    // It shares the process of sessions until the spare one was unused for some seconds.
-    while ((await readWhere(other)).pid === sidecar.logLines.find(({ msg }) => msg === "mcp server ready")?.["childPid"]);
-    expect(Object.keys((await readStatus(sidecar)).lanes.asking).toSorted((a, b) => a.localeCompare(b))).toEqual([
-      "elicitation.form",
-      "sampling",
-    ]);
+  it("a client without a place gets TOO_MANY_SERVERS until an idle process of another one makes room", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "2"] });
+    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
+    const reply = await first.callTool("ask_all", NAME);
+    await readWhere(first);
+    expect(answersOf(await first.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
+    const refused = await second.callTool("where");
+    expect([refused.status, refused.error?.data]).toMatchObject([503, { code: "TOO_MANY_SERVERS", sent: false, retryAfterSeconds: 5 }]);
+    // One of the first client's processes is spare, and so ends after some seconds without use.
+    while ((await second.callTool("where")).status === 503);
     expect((await sidecar.waitForLog("lane ended"))["reason"]).toBe("room for another one");
-    expect((await readWhere(client)).pid).toBeTypeOf(typeof spare.pid);
+    expect((await first.callTool("where")).status).toBe(200);
+  });
+
+  it("the processes of a token end when it is removed", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: await flagsForTokens(directory) });
+    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
+    const [{ pid }, other] = [await readWhere(first), await readWhere(second)];
+    await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+    await processEnd(pid);
+    expect(await readWhere(second)).toEqual(other);
   });
 
   it("a subscription ends gracefully with its process", async () => {
@@ -110,25 +117,21 @@ describe("the processes for questions", () => {
     expect(answersOf(await first.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
   });
 
-  it("cancelled calls of one client start a few processes at most, and do not keep others from being asked", async () => {
+  it("cancelled calls of a client start no more processes, and keep no other one from being asked", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "6"] });
+    await using sidecar = await Sidecar.start({ flags: await flagsForTokens(directory) });
     const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
-    for (let round = 0; round < 8; round++) {
+    for (let round = 0; round < 4; round++) {
       const stop = new AbortController();
-      const { pid } = await readWhere(second);
-      const abandoned = first.callTool("wait_for_file", { path: directory.file(`never-${round}`) }, { signal: stop.signal });
-      await sidecar.waitFor(
-        () => (sidecar.transcript().includes(`waiting for ${directory.file(`never-${round}`)}`) ? true : undefined),
-        "the call",
-      );
+      const path = directory.file(`never-${round}`);
+      const abandoned = first.callTool("wait_for_file", { path }, { signal: stop.signal });
+      await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${path}`) ? true : undefined), "the call");
       stop.abort();
       await expect(abandoned).rejects.toThrow("aborted");
-      while ((await readWhere(second)).pid === pid);
       const reply = await second.callTool("ask_all", NAME);
       expect(answersOf(await second.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
     }
     const status = await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` });
-    expect(status.lanes.asking["elicitation.form"]?.servers).toBeLessThanOrEqual(6);
+    expect(status.lanes.asking["elicitation.form"]?.servers).toBe(2);
   });
 });

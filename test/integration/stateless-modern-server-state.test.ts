@@ -4,9 +4,9 @@ import { crashProcess } from "../support/crash.ts";
 import { failureOf, INVALID_PARAMS } from "../support/failure.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
-import { readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readWhere } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
+import { type ModernClient, type ModernReply } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -148,41 +148,6 @@ describe("a task of a server without sessions", () => {
     await using sidecar = await Sidecar.start({ mode: "modern-only" });
     await createTask(sidecar.modernClient(), { taskId: "task-1" });
     expect((await sidecar.modernClient().request("tasks/get", { taskId: "task-1" })).error).toBeUndefined();
-  });
-});
-
-describe("log messages of a server without sessions", () => {
-  const DEBUG = { meta: { [META.logLevel]: "debug" } };
-
-  async function logged(client: ModernClient): Promise<unknown[]> {
-    const { notifications } = await client.callTool("log", { level: "error", data: 1 }, DEBUG);
-    return notifications.map(({ method }) => method);
-  }
-
-  it("a message that may be about a cancelled call of another token is dropped", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client, other] = clients as [ModernClient, ModernClient];
-    expect(await logged(client)).toEqual(["notifications/message"]);
-    const leaving = new AbortController();
-    const left = other.callTool("hang", {}, { ...DEBUG, signal: leaving.signal });
-    const [wireId] = await waitForHanging(other, 1);
-    leaving.abort();
-    await expect(left).rejects.toThrow("aborted");
-    await waitForSeen(client, `notifications/cancelled ${wireId}`);
-    expect([await logged(client), await logged(other)]).toEqual([[], ["notifications/message"]]);
-    await client.callTool("release");
-    expect(await logged(client)).toEqual(["notifications/message"]);
-  });
-
-  it("a message that may be about a task of another token is dropped", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client, other] = clients as [ModernClient, ModernClient];
-    await other.callTool("result_type", { resultType: "task", result: { taskId: "t" } });
-    expect([await logged(client), await logged(other)]).toEqual([[], ["notifications/message"]]);
   });
 });
 

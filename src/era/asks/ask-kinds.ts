@@ -31,10 +31,6 @@ export function isSubset(kinds: AskKinds, of: AskKinds): boolean {
   return (kinds & ~of) === 0;
 }
 
-export function countKinds(kinds: AskKinds): number {
-  return NAMES.filter(([kind]) => isSubset(kind, kinds)).length;
-}
-
 /** Returns the name of a set, for `/status` and logs. */
 export function nameOf(kinds: AskKinds): string {
   return NAMES.filter(([kind]) => isSubset(kind, kinds))

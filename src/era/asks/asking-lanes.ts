@@ -1,4 +1,5 @@
 import type { SupervisedLane } from "../../lane/pooled-lane.ts";
+import { noPrivateServerLeft, shuttingDown } from "../../lane/failures.ts";
 import { addLoads, type LaneLoad } from "../../lane/lane-load.ts";
 import { UNUSED_MS } from "../../lane/places.ts";
 import type { HeldRequest } from "../../lane/queue/held-until-ready.ts";
@@ -8,16 +9,13 @@ import type { Defects } from "../../observability/defects.ts";
 import type { Log } from "../../observability/log.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { Caller } from "../../sessions/caller.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
 import { DeadlineSweep } from "../../timing/deadline-sweep.ts";
 import type { KnownParams } from "../checks/known-params.ts";
-import { type AskKinds, countKinds, isSubset, nameOf } from "./ask-kinds.ts";
+import { type AskKinds, nameOf } from "./ask-kinds.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 
-/** The number of different sets of capabilities that have servers. Clients with another one use the largest set that is a part of it. */
-const MAX_SETS = 4;
-/** The number of servers of a set up to which a client gets another one, because a server may still work on a cancelled call of others. */
-const MAX_CLEAN = 4;
-/** The time without use after which a server may make room, if its set has another one. */
+/** The time without use after which a server may make room, if its client has another one for the same questions. */
 const SPARE_MS = 5000;
 
 /** A lane whose server may ask its clients. */
@@ -39,15 +37,17 @@ export interface AskingLanesOptions {
 
 interface Server {
   readonly name: string;
+  /** The only client of the process, from its start to its end. */
+  readonly holder: MemoryHolder;
   readonly kinds: AskKinds;
   readonly asking: AskingLane;
   lastUsedAtMs: number;
 }
 
 /**
- * The lanes of a server with sessions for clients that can answer its questions. A server learns only once, in its handshake, which
- * questions it may ask. So each set of capabilities has servers of its own, from its first request on. Its clients share one of them. While
- * that one waits for the answer of a client, the others use another one.
+ * The lanes of a server with sessions for clients that can answer its questions. A question does not name its call, so a process that may
+ * ask serves one client for its life. It learns only once, in its handshake, which questions it may ask. So each client has a process for
+ * each set of capabilities that it declares. While one waits for the answer of its client, other calls of this client use another one.
  */
 export class AskingLanes {
   readonly #options: AskingLanesOptions;
@@ -82,26 +82,29 @@ export class AskingLanes {
     return Object.fromEntries(entries);
   }
 
-  /**
-   * Finds a server for a client that declares these questions. Waits until one is ready and free.
-   *
-   * @param onFound called with undefined if no server may ask one of these questions.
-   */
+  /** Finds a server for a client that declares these questions. Waits until one is ready and free. */
   find(
-    wanted: AskKinds,
+    kinds: AskKinds,
     request: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    onFound: (lane: AskingLane | undefined) => void,
+    onFound: (lane: AskingLane, handshake: UpstreamHandshake) => void,
     onFailed: (error: SidecarError) => void,
   ): void {
-    const kinds = this.#servedKinds(wanted);
+    const { holder } = request.owner.memory;
+    const { method } = request.request;
     // A discovery is answered from the handshake.
-    const known = request.request.method === "server/discover" ? this.#of(kinds).find(hasHandshake) : undefined;
-    const server = known ?? (kinds === 0 ? undefined : this.#choose(kinds, request.owner));
-    if (server === undefined) return onFound(undefined);
+    const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
+    const server = known ?? this.#choose(holder, kinds);
+    if (server === undefined) return onFailed(this.#isDraining ? shuttingDown(method, false) : this.#noServerLeft());
     server.lastUsedAtMs = this.#options.nowMs();
     const { lane, routing } = server.asking;
-    if (known !== undefined || (hasHandshake(server) && routing.isFree)) return onFound(server.asking);
-    lane.whenReady({ ...request, onReady: () => this.find(wanted, request, onFound, onFailed), onFailed });
+    const handshake = lane.lastHandshake;
+    if (handshake !== undefined && (known !== undefined || routing.isFree)) return onFound(server.asking, handshake);
+    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound, onFailed), onFailed });
+  }
+
+  /** Ends the servers of a client whose token was removed. */
+  endAllOf(holder: MemoryHolder): void {
+    for (const server of this.#servers) if (server.holder === holder) this.#end(server, "token removed");
   }
 
   /** Removes the state of a caller. */
@@ -138,64 +141,48 @@ export class AskingLanes {
     return this.#servers.map(({ asking }) => asking.lane);
   }
 
-  /** Returns the set that serves a client: its own, or else the largest part of it; 0 if there is none. */
-  #servedKinds(wanted: AskKinds): AskKinds {
-    const served = new Set(this.#servers.map(({ kinds }) => kinds));
-    if (served.has(wanted)) return wanted;
-    if (!this.#isDraining && (served.size < MAX_SETS || this.#endUnusedSet(served)) && this.#makePlace()) return wanted;
-    return [...served].filter((kinds) => isSubset(kinds, wanted)).toSorted((a, b) => countKinds(b) - countKinds(a))[0] ?? 0;
+  #of(holder: MemoryHolder, kinds: AskKinds): Server[] {
+    return this.#servers.filter((server) => server.holder === holder && server.kinds === kinds);
+  }
+
+  /** Returns a free server of a client, and starts one if there is none; else the one that was used last. Undefined if there is no place. */
+  #choose(holder: MemoryHolder, kinds: AskKinds): Server | undefined {
+    const servers = this.#of(holder, kinds);
+    const free = servers.find(({ asking }) => asking.routing.isFree);
+    const chosen = free ?? (this.#makePlace() ? this.#start(holder, kinds) : servers[0]);
+    if (chosen !== undefined) this.#servers = [chosen, ...this.#servers.filter((each) => each !== chosen)];
+    return chosen;
   }
 
   /** Ends an unused server if all places are taken. @returns false if all servers are in use. */
   #makePlace(): boolean {
     const { maxServers, nowMs } = this.#options;
+    if (this.#isDraining) return false;
     if (this.#servers.length < maxServers) return true;
     const atMs = nowMs();
-    const unused = this.#servers.findLast((server) => {
-      const unusedMs = this.#of(server.kinds).length > 1 ? SPARE_MS : UNUSED_MS;
-      return !isInUse(server) && server.lastUsedAtMs <= atMs - unusedMs;
-    });
+    const unused = this.#servers.findLast((server) => this.#unusedInMs(server, atMs) <= 0);
     if (unused !== undefined) this.#end(unused, "room for another one");
     return unused !== undefined;
   }
 
-  /** Ends the servers of a set that no client has used for long. @returns false if there is none. */
-  #endUnusedSet(served: ReadonlySet<AskKinds>): boolean {
-    const beforeMs = this.#options.nowMs() - UNUSED_MS;
-    const unused = [...served].find((kinds) => this.#of(kinds).every((each) => !isInUse(each) && each.lastUsedAtMs <= beforeMs));
-    if (unused === undefined) return false;
-    for (const server of this.#of(unused)) this.#end(server, "room for another one");
-    return true;
+  /** Returns the time until a server may end for another client, as far as it is foreseeable. */
+  #unusedInMs(server: Server, atMs: number): number {
+    if (isInUse(server)) return UNUSED_MS;
+    const isSpare = this.#of(server.holder, server.kinds).length > 1;
+    return server.lastUsedAtMs + (isSpare ? SPARE_MS : UNUSED_MS) - atMs;
   }
 
-  #of(kinds: AskKinds): Server[] {
-    return this.#servers.filter((server) => server.kinds === kinds);
+  #noServerLeft(): SidecarError {
+    const { maxServers, nowMs } = this.#options;
+    const atMs = nowMs();
+    return noPrivateServerLeft(maxServers, Math.min(...this.#servers.map((server) => this.#unusedInMs(server, atMs))));
   }
 
-  /** Returns a free server, and starts one if there is none; else the one that was used last. */
-  #choose(kinds: AskKinds, caller: Caller): Server | undefined {
-    const servers = this.#of(kinds);
-    const free = servers.filter(({ asking }) => asking.routing.isFree);
-    const best = free.find(({ asking }) => !asking.routing.mayWorkForOthers(caller)) ?? this.#startAnother(kinds, free);
-    const chosen = best ?? free[0] ?? servers[0];
-    if (chosen !== undefined) this.#servers = [chosen, ...this.#servers.filter((each) => each !== chosen)];
-    return chosen;
-  }
-
-  /** Starts a server beside others that wait for answers, or may still work on cancelled calls of others. */
-  #startAnother(kinds: AskKinds, free: readonly Server[]): Server | undefined {
-    if (this.#isDraining) return undefined;
-    // One that only works on cancelled calls is replaced.
-    const replaced = free.length >= MAX_CLEAN ? free.findLast((server) => !isInUse(server)) : undefined;
-    if (replaced !== undefined) this.#end(replaced, "it may work on cancelled calls");
-    return (free.length < MAX_CLEAN || replaced !== undefined) && this.#makePlace() ? this.#start(kinds) : undefined;
-  }
-
-  #start(kinds: AskKinds): Server {
+  #start(holder: MemoryHolder, kinds: AskKinds): Server {
     const { start, idleTimeoutMs, nowMs } = this.#options;
     const name = `asking-${++this.#lastNumber}`;
-    const asking = start(name, kinds, () => this.#onChanged(kinds));
-    const server = { name, kinds, asking, lastUsedAtMs: nowMs() };
+    const asking = start(name, kinds, () => this.#onChanged(holder, kinds));
+    const server = { name, holder, kinds, asking, lastUsedAtMs: nowMs() };
     this.#servers.push(server);
     this.#idle.watch(nowMs() + idleTimeoutMs);
     // RESTART_LIMIT is reached. The next request starts another process.
@@ -205,10 +192,10 @@ export class AskingLanes {
     return server;
   }
 
-  /** A server has become free, or waits for an answer. The requests that wait for one of its set look again. */
-  #onChanged(kinds: AskKinds): void {
+  /** A server has become free, or waits for an answer. The requests of its client that wait for one look again. */
+  #onChanged(holder: MemoryHolder, kinds: AskKinds): void {
     setImmediate(() => {
-      for (const { asking } of this.#of(kinds)) this.#options.defects.guard("question", () => asking.routing.releaseHeld());
+      for (const { asking } of this.#of(holder, kinds)) this.#options.defects.guard("question", () => asking.routing.releaseHeld());
     });
   }
 

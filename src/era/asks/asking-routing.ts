@@ -32,8 +32,8 @@ interface Ask extends ServerAsk {
 }
 
 /**
- * Routing for a shared server that may ask the clients of its calls. A question does not name its call. It belongs to the only call in
- * flight. If one client has several, no more are sent until one is left, since the call that asks cannot end. A client is never guessed.
+ * Routing for a server that may ask its only client. A question does not name its call. It belongs to the only call in flight. If there are
+ * several, no more are sent until one is left, since the call that asks cannot end.
  */
 export class AskingRouting extends SharedRouting {
   readonly #onChanged: () => void;
@@ -62,11 +62,6 @@ export class AskingRouting extends SharedRouting {
   /** True if a client's call may be sent now. */
   get isFree(): boolean {
     return !this.access.dispatch.queue.isBlockedBy("question");
-  }
-
-  /** True if a question of the server might be about earlier work for another client. */
-  mayWorkForOthers(caller: Caller): boolean {
-    return this.access.dispatch.calls.hasUnseenWorkOfOthers(caller);
   }
 
   /** Releases held requests, so that another server can take them. */
@@ -194,9 +189,7 @@ export class AskingRouting extends SharedRouting {
     const { calls } = this.access.dispatch;
     const inFlight = this.#callsInFlight();
     const [first] = inFlight;
-    if (first === undefined || calls.hasUnreadAbandoned || calls.hasUnseenWorkOfOthers(first.caller)) return undefined;
-    const { holder } = first.caller.memory;
-    if (inFlight.some(({ caller }) => caller.memory.holder !== holder)) return undefined;
+    if (first === undefined || calls.hasUnreadAbandoned) return undefined;
     if (!inFlight.some(({ exchange }) => exchange.asking !== undefined)) return undefined;
     return inFlight.length > 1 ? "waits" : first;
   }

@@ -16,7 +16,7 @@ const PROGRESS_MS = 20_000;
 export interface ParkedCallsOptions {
   /** For all clients. */
   readonly maxParked: number;
-  /** The number of server processes, each of which can wait for one client at a time. One of them stays for others. */
+  /** The number of server processes, each of which can wait for one answer at a time. One of them stays for other calls. */
   readonly maxServers: number;
   /** The time in which a client must send its next request. */
   readonly timeoutMs: number;

@@ -58,6 +58,11 @@ export class ModernSessions {
     return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
   }
 
+  /** The sessions that are subscribed to a resource. */
+  get subscribers(): Iterable<Caller> {
+    return this.#subscriptions.callers;
+  }
+
   /** True if the client of a session has declared that it answers questions. */
   isAskable(caller: Caller): boolean {
     return (this.#sessions.get(caller)?.declared ?? 0) !== 0;

@@ -12,7 +12,6 @@ import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
-import type { Caller } from "../../sessions/caller.ts";
 import type { UpstreamInput } from "../../upstream/port.ts";
 
 export interface CallTableOptions {
@@ -78,11 +77,6 @@ export class CallTable {
     return this.#pending.hasUnreadAbandoned;
   }
 
-  /** True if the server may still work for another caller without a call in flight: on a call that was given up, or on a task. */
-  hasUnseenWorkOfOthers(caller: Caller): boolean {
-    return this.#pending.hasAbandonedOfOthers(caller.id, this.#nowMs()) || this.tasks.hasTaskOfOthers(caller, this.#nowMs());
-  }
-
   /** Removes and returns the call that a response answers. */
   takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
     const call = this.getWritten(wireId);
@@ -107,7 +101,7 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method, toolName } = call;
     if (call.state === "written") {
-      this.#pending.abandon(wireId, reason, this.#nowMs(), call.caller?.id);
+      this.#pending.abandon(wireId, reason, this.#nowMs());
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));

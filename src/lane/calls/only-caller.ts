@@ -1,7 +1,7 @@
 import type { ClientCall } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 
-/** Returns the oldest call of the only caller for which the server works, and if it is its only call. Undefined if it works for several. */
+/** Returns the oldest call of the only caller with calls in flight, and if it is its only call. Undefined if several callers have some, or none. */
 export function findOnlyCaller(calls: CallTable): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
   let oldest: ClientCall | undefined;
   let isOnly = true;
@@ -11,5 +11,5 @@ export function findOnlyCaller(calls: CallTable): { readonly call: ClientCall; r
     isOnly = oldest === undefined;
     oldest ??= call;
   }
-  return oldest === undefined || calls.hasUnseenWorkOfOthers(oldest.caller) ? undefined : { call: oldest, isOnly };
+  return oldest === undefined ? undefined : { call: oldest, isOnly };
 }

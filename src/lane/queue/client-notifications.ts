@@ -11,7 +11,7 @@ import type { RequestQueue } from "./request-queue.ts";
 export interface ClientNotificationsOptions {
   readonly queue: RequestQueue;
   /** Sends a line to the current generation. */
-  readonly send: (line: Outgoing) => void;
+  readonly send: (line: Outgoing, caller: Caller) => void;
   readonly holdTimeoutMs: number;
   readonly counters: Counters;
   readonly log: Log;
@@ -35,7 +35,7 @@ export class ClientNotifications {
       caller,
       text,
       expiresAtMs: nowMs() + holdTimeoutMs,
-      release: () => send(line),
+      release: () => send(line, caller),
       refuse: () => {
         counters.dropped.clientNotifications++;
         this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");

@@ -1,4 +1,5 @@
 import { findOnlyCaller } from "../calls/only-caller.ts";
+import { findMembers, stringOf } from "../../json/find.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer } from "../../protocol/rewrite.ts";
@@ -59,7 +60,8 @@ export class SharedRouting implements Routing {
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
-  onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    const { method, outline } = request;
     switch (method) {
       case "logging/setLevel":
         return this.#setLevel(caller, outline.stringAt(Slot.level));
@@ -70,9 +72,22 @@ export class SharedRouting implements Routing {
       case "tasks/list":
         // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
         return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
+      case "tasks/get":
+      case "tasks/result":
+      case "tasks/cancel":
+        return this.#checkTask(caller, request);
       default:
         return undefined;
     }
+  }
+
+  /** Refuses the task of another principal as one that does not exist. */
+  #checkTask({ memory }: Caller, { text, outline }: RequestMessage): RequestDecision | undefined {
+    const params = outline.isObject(Slot.params) ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
+    const isAmbiguous = params?.duplicate !== undefined || params?.otherCase !== undefined;
+    const isForeign = this.access.dispatch.calls.tasks.owners.isOfOther(stringOf(text, params?.spans[0]), memory.holder);
+    if (isForeign || isAmbiguous) return refuse(JsonRpcErrorCode.InvalidParams, "This task does not exist. The request was not sent.");
+    return undefined;
   }
 
   onClientNotification(notification: NotificationMessage): string | undefined {
@@ -110,6 +125,7 @@ export class SharedRouting implements Routing {
     this.#levels.forgetSentLevel();
     this.#sendPendingLevel();
     for (const request of this.#subscriptions.restart()) this.#ask(request);
+    for (const { memory } of this.#subscriptions.callers) this.access.dispatch.noteClient(memory.holder);
     this.access.onInitialized();
   }
 
@@ -209,10 +225,12 @@ export class SharedRouting implements Routing {
 
   /**
    * Delivers a log message, which does not name its request. It goes to the only caller with calls in flight, and on the stream of its
-   * call if there is just one. If several callers have calls in flight, its client is unknown and the message is dropped.
+   * call if there is just one. It is dropped if several callers have calls in flight. It may also be about earlier work, so it is dropped
+   * if the server has ever got something of another principal.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.access.dispatch.calls);
+    const { dispatch } = this.access;
+    const owner = this.#levels.isEmpty || !dispatch.hasOnePrincipal ? undefined : findOnlyCaller(dispatch.calls);
     if (owner === undefined) return this.access.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);

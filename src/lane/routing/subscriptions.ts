@@ -66,6 +66,11 @@ export class Subscriptions {
     return new Set(this.#byUri.keys());
   }
 
+  /** The callers that are subscribed to anything, or are subscribing. */
+  get callers(): Iterable<Caller> {
+    return this.#byCaller.keys();
+  }
+
   /** True if any caller is subscribed, or is subscribing. */
   has(uri: string): boolean {
     return this.#byUri.has(uri);

@@ -1,8 +1,8 @@
-import { type NotificationMessage, Slot } from "../../protocol/message.ts";
+import { type NotificationMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { progressToClient } from "../../protocol/rewrite.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Call } from "../calls/call.ts";
-import { LATE_MEMORY_MS } from "../calls/pending-requests.ts";
+import { TaskOwners } from "./task-owners.ts";
 import { TaskTokens } from "./task-tokens.ts";
 
 /** The recipient of a task's progress. */
@@ -12,24 +12,16 @@ interface ProgressOwner {
   readonly tokenText: string;
 }
 
-/**
- * The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. The end of a task is not reported, so
- * a caller counts as having a task until it ends.
- */
+/** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
+  readonly owners = new TaskOwners();
   readonly #tokens = new TaskTokens<ProgressOwner>();
-  readonly #callers = new Set<Caller>();
-  /** The latest time at which a task was running whose caller is gone. */
-  #endedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Adds the task of a call that was answered with one. @param call undefined for a late response. */
-  add(call: Call | undefined, nowMs: number): void {
-    if (call === undefined) this.#endedAtMs = nowMs;
-    else if (call.origin === "client") {
-      const { wireId, caller, progressTokenText: tokenText } = call;
-      this.#callers.add(caller);
-      if (tokenText !== undefined) this.#tokens.keep(wireId, { caller, tokenText });
-    }
+  /** Adds the task of a call that was answered with one. */
+  add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
+    if (caller === undefined) return;
+    this.owners.add(response.outline.stringAt(Slot.taskId), caller.memory.holder);
+    if (tokenText !== undefined) this.#tokens.keep(wireId, { caller, tokenText });
   }
 
   /** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
@@ -39,21 +31,12 @@ export class ClientTasks {
     return owner !== undefined;
   }
 
-  /** True if the server may be running a task of another caller. */
-  hasTaskOfOthers(caller: Caller, nowMs: number): boolean {
-    return this.#callers.size > (this.#callers.has(caller) ? 1 : 0) || nowMs - this.#endedAtMs <= LATE_MEMORY_MS;
-  }
-
-  endCaller(caller: Caller, nowMs: number): void {
-    if (!this.#callers.delete(caller)) return;
-    this.#endedAtMs = nowMs;
+  endCaller(caller: Caller): void {
     this.#tokens.deleteWhere((owner) => owner.caller === caller);
   }
 
-  /** Forgets all tasks, because the server that ran them is lost. */
+  /** Forgets all progress tokens, because the server that ran the tasks is lost. */
   clear(): void {
-    this.#callers.clear();
     this.#tokens.clear();
-    this.#endedAtMs = Number.NEGATIVE_INFINITY;
   }
 }

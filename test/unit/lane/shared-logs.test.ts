@@ -1,11 +1,6 @@
-import { describe, expect, it, vi } from "vitest";
-import type { Session } from "../../../src/sessions/session.ts";
+import { describe, expect, it } from "vitest";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
-
-/** The time for which an abandoned request without a response may still run at the server. */
-const GIVEN_UP_MS = 5 * 60_000;
-const TASK = { result: { task: { taskId: "t", status: "working" } } };
 
 useFakeClock();
 
@@ -15,23 +10,6 @@ function log(level: string): { readonly method: string; readonly params: object 
 
 function setLevel(level: string): { readonly method: string; readonly params: object } {
   return { method: "logging/setLevel", params: { level } };
-}
-
-/** A request of this session, which its client cancels. */
-function abandon(bench: LaneBench, session: Session, id: number): void {
-  bench.request(session, { id, method: "tools/call" });
-  bench.notify(session, { method: "notifications/cancelled", params: { requestId: id } });
-}
-
-/** A lane in which session `b` wants logs, and the call of an ended session awaits its late response. */
-function withAbandonedCall(): { readonly bench: LaneBench; readonly b: Session } {
-  const bench = LaneBench.ready();
-  const [a, b] = [bench.join(), bench.join()];
-  bench.request(b, setLevel("info"));
-  bench.reply("logging/setLevel");
-  bench.request(a, { method: "tools/call" });
-  bench.lane.endCaller(a);
-  return { bench, b };
 }
 
 describe("a log message of a shared server", () => {
@@ -141,29 +119,6 @@ describe("a log message of a shared server", () => {
     expect(calls.map(({ emitted }) => emitted.length)).toEqual([1, 0]);
   });
 
-  it("a message is dropped while the server may still run another session's abandoned request", () => {
-    const { bench, b } = withAbandonedCall();
-    const call = bench.request(b, { method: "tools/call", params: { name: "x" } });
-    bench.say(log("error"));
-    expect([call.emitted, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
-  });
-
-  it("the only session gets messages again after the late response", () => {
-    const { bench, b } = withAbandonedCall();
-    bench.reply("tools/call");
-    const call = bench.request(b, { method: "tools/call" });
-    bench.say(log("error"));
-    expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 0]);
-  });
-
-  it("the only session gets messages again when no late response can be expected", () => {
-    const { bench, b } = withAbandonedCall();
-    vi.advanceTimersByTime(GIVEN_UP_MS + 1);
-    const call = bench.request(b, { method: "tools/call" });
-    bench.say(log("error"));
-    expect(call.emitted).toHaveLength(1);
-  });
-
   it("a session gets messages even if its own earlier request was abandoned", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
@@ -172,28 +127,6 @@ describe("a log message of a shared server", () => {
     bench.request(session, { id: 7, method: "tools/call" });
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: 7 } });
     const call = bench.request(session, { id: 8, method: "tools/call" });
-    bench.say(log("error"));
-    expect(call.emitted).toHaveLength(1);
-  });
-
-  it("a thousand abandoned requests of one session do not hide that of another", () => {
-    const { bench, b } = withAbandonedCall();
-    for (let id = 0; id < 1000; id++) abandon(bench, b, id);
-    const call = bench.request(b, { method: "tools/call" });
-    bench.say(log("error"));
-    expect([call.emitted, bench.dropped.notifications]).toEqual([[], 1]);
-    vi.advanceTimersByTime(GIVEN_UP_MS + 1);
-    const later = bench.request(b, { method: "tools/call" });
-    bench.say(log("error"));
-    expect(later.emitted).toHaveLength(1);
-  });
-
-  it("forgotten requests of a lost server do not count for the next one", () => {
-    const { bench, b } = withAbandonedCall();
-    for (let id = 0; id < 1000; id++) abandon(bench, b, id);
-    bench.lose();
-    bench.start();
-    const call = bench.request(b, { method: "tools/call" });
     bench.say(log("error"));
     expect(call.emitted).toHaveLength(1);
   });
@@ -273,74 +206,5 @@ describe("a log message of a shared server", () => {
     const call = bench.request(bench.join(), setLevel("verbose"));
     bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
     expect(call.outcome).toBe(-32_602);
-  });
-});
-
-describe("a log message while a task may run at a shared server", () => {
-  /** The session `a` has a task, and `b` wants log messages. */
-  function withTask(meta: object = {}): { readonly bench: LaneBench; readonly a: Session; readonly b: Session } {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    for (const session of [a, b]) bench.request(session, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.request(a, { method: "tools/call", params: { task: {}, ...meta } });
-    bench.reply("tools/call", TASK);
-    return { bench, a, b };
-  }
-
-  /** Returns the number of messages that the only call in flight gets, and of those that are dropped. */
-  function logDuringCallOf(session: Session, bench: LaneBench): [received: number, dropped: number] {
-    const before = bench.dropped.notifications;
-    const call = bench.request(session, { method: "tools/call" });
-    bench.say(log("error"));
-    bench.reply("tools/call");
-    return [call.emitted.length, bench.dropped.notifications - before];
-  }
-
-  it.each([{}, { _meta: { progressToken: "own" } }])("a message is dropped while another session has a task: %j", (meta) => {
-    const { bench, b } = withTask(meta);
-    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
-    vi.advanceTimersByTime(2 * GIVEN_UP_MS);
-    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
-  });
-
-  it("a session with a task gets the messages of its only call", () => {
-    const { bench, a } = withTask();
-    expect(logDuringCallOf(a, bench)).toEqual([1, 0]);
-  });
-
-  it("a thousand newer tasks do not hide the task of another session", () => {
-    const { bench, b } = withTask({ _meta: { progressToken: "own" } });
-    for (let count = 0; count < 1025; count++) {
-      bench.request(b, { method: "tools/call", params: { task: {}, _meta: { progressToken: "p" } } });
-      bench.reply("tools/call", TASK);
-    }
-    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
-  });
-
-  it("a task counts for five minutes after the end of its session", () => {
-    const { bench, a, b } = withTask();
-    bench.lane.endCaller(a);
-    vi.advanceTimersByTime(GIVEN_UP_MS);
-    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
-    vi.advanceTimersByTime(1);
-    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
-  });
-
-  it("a task that begins with a late response counts for five minutes", () => {
-    const { bench, b } = withAbandonedCall();
-    bench.reply("tools/call", TASK);
-    vi.advanceTimersByTime(GIVEN_UP_MS);
-    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
-    vi.advanceTimersByTime(1);
-    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
-  });
-
-  it("a task of a lost server does not count for the next one", () => {
-    const { bench, a, b } = withTask();
-    bench.lane.endCaller(a);
-    bench.lose();
-    bench.start();
-    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
   });
 });
