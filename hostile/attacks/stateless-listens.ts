@@ -93,6 +93,17 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
     { era },
   ),
   stateless(
+    `300 filters of 1000 resources at once, each closed and opened again, ${era} server`,
+    async (client) => {
+      for (let round = 0; round < 3; round++) {
+        await client.listen(300, { toolsListChanged: true, resourceSubscriptions: uris(1000, 20) }, { isRead: true });
+        client.endListens();
+      }
+      await expectNothingLeft(client.attacker);
+    },
+    { era },
+  ),
+  stateless(
     `21 clients with ${MOST} subscriptions each, and 1000 changes of the tools, ${era} server`,
     async (client, scene) => {
       const clients = crowd(client, scene);

@@ -9,11 +9,15 @@ import type { FoundResult } from "./results/found-result.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+/** What is sealed. A sidecar of another version may have sealed something else with the same key. */
+const CONTENT = "JSON source";
 
 /**
  * Seals the `requestState` of a server together with the client, the method and the name of the request (MCP 2026-07-28,
  * basic/utilities/mrtr). The server sees one identity for all clients, so it could not notice that a client uses the state of another one.
  * Each replica with the same SESSION_KEY can unseal it.
+ *
+ * The JSON source of the state is sealed, not its value: UTF-8 has no unpaired surrogates, so it could not be restored from its value.
  */
 export class RequestState {
   readonly #keys: SessionKeys;
@@ -28,12 +32,7 @@ export class RequestState {
     if (key === undefined || span === undefined || text[span.start] !== '"') return undefined;
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(bindingOf(request, owner));
-    const sealed = Buffer.concat([
-      nonce,
-      cipher.update(decodeString(text, span.start, span.end), "utf8"),
-      cipher.final(),
-      cipher.getAuthTag(),
-    ]);
+    const sealed = Buffer.concat([nonce, cipher.update(text.slice(span.start, span.end), "utf8"), cipher.final(), cipher.getAuthTag()]);
     return applyEdits(text, [...edits, { ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
   }
 
@@ -42,9 +41,9 @@ export class RequestState {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
     if (span === undefined) return request;
-    const state = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, owner) : undefined;
-    if (state === undefined) return invalidState();
-    const edited = readMessage(applyEdits(text, [{ ...span, text: JSON.stringify(state) }]));
+    const stateText = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, owner) : undefined;
+    if (stateText === undefined) return invalidState();
+    const edited = readMessage(applyEdits(text, [{ ...span, text: stateText }]));
     return edited.kind === "request" ? edited : invalidState();
   }
 
@@ -72,7 +71,7 @@ function decrypt(key: KeyObject, sealed: Buffer, binding: Buffer): string | unde
 
 function bindingOf({ method, outline }: RequestMessage, owner: Principal | undefined): Buffer {
   const name = outline.stringAt(method === "resources/read" ? Slot.uri : Slot.toolName) ?? "";
-  return Buffer.from(JSON.stringify([owner?.fingerprint, method, name]));
+  return Buffer.from(JSON.stringify([CONTENT, owner?.fingerprint, method, name]));
 }
 
 function invalidState(): SidecarError {

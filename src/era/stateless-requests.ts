@@ -12,6 +12,7 @@ import type { TaskOwners } from "../lane/tasks/task-owners.ts";
 import { methodNotFound, removedMethod } from "./checks/request-check.ts";
 import { findResult } from "./results/found-result.ts";
 import { discoverResult } from "./legacy-server/discovery.ts";
+import { checkQuestions } from "./modern-server/input-required.ts";
 import { LegacyCalls } from "./legacy-server/legacy-calls.ts";
 import type { RequestState } from "./request-state.ts";
 import { AskingExchange } from "./asks/asking-exchange.ts";
@@ -183,6 +184,7 @@ export class StatelessRequests {
     const { request, envelope, exchange, owner } = stateless;
     const { lane } = target;
     const { bindings } = this.#options;
+    const { declared, logLevel } = envelope;
     const { holder } = client.memory;
     const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
     if (unsealed instanceof SidecarError) return exchange.fail(unsealed);
@@ -190,9 +192,9 @@ export class StatelessRequests {
       const found = findResult(body, exchange.idText, response);
       if (found === undefined) return body;
       bindings?.tasks.add(createdTask(found), holder);
-      return checkResultType(found) ?? bindings?.requestState.seal(found, request, owner) ?? body;
+      const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
+      return error ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
-    const { logLevel } = envelope;
     lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);
   }
 

@@ -3,7 +3,7 @@ import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
 import { waitForHanging, waitForSeen, readSeen } from "../support/in-flight.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import { META, type ModernCall, type ModernClientOptions, type ModernReply } from "../support/modern-client.ts";
+import { META, type ModernCall, type ModernClient, type ModernClientOptions, type ModernReply } from "../support/modern-client.ts";
 import { Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -97,7 +97,10 @@ describe("the state of a server's question", () => {
   it("a state of another token, another request or an attacker does not reach the server", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await startWithTokens(directory, { mode: "modern-only" });
-    const [client, other] = [sidecar.modernClient({ token: FIRST }), sidecar.modernClient({ token: SECOND })];
+    const [client, other] = [FIRST, SECOND].map((token) => sidecar.modernClient({ token, capabilities: { elicitation: {} } })) as [
+      ModernClient,
+      ModernClient,
+    ];
     const asked = await client.callTool("ask_input", {});
     const { requestState } = asked.result as { requestState: string };
     const call: ModernCall = { requestState, inputResponses: { name: { action: "cancel" } } };

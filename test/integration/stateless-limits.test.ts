@@ -5,9 +5,11 @@ import { failureOf } from "../support/failure.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
+import type { ModernListen } from "../support/modern-listen.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 
 const [FIRST, SECOND] = ["first-token-0123456789", "second-token-0123456789"];
 
@@ -150,3 +152,27 @@ function closing(agent: Agent): { readonly value: Agent } & Disposable {
 async function waitForWaiting(sidecar: Sidecar, count: number): Promise<void> {
   while ((await readStatus(sidecar, { Authorization: `Bearer ${SECOND}` })).lanes.shared.waiting !== count);
 }
+
+describe("the resources of subscriptions", () => {
+  const capabilities = { tools: {}, resources: { subscribe: true } };
+  const result = JSON.stringify({ protocolVersion: "2025-11-25", capabilities, serverInfo: { name: "fixture", version: "1" } });
+
+  it.each([
+    { what: "with sessions", mode: "keeps-state", env: { FIXTURE_INITIALIZE_RESULT: result } },
+    { what: "without sessions", mode: "modern-only", env: {} },
+  ])("a client watches at most 10,000 in all its subscriptions, server $what", async ({ mode, env }) => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ mode, env, flags: await flagsForTokens(directory) });
+    const [client, other] = tokenClients(sidecar, {});
+    const filter = { resourceSubscriptions: Array.from({ length: 1000 }, (_, index) => `x://${index}`) };
+    const [first, ...more] = await Promise.all(Array.from({ length: 10 }, () => client.listen(filter)));
+    const refused = await client.request("subscriptions/listen", { notifications: { resourceSubscriptions: ["x://1"] } });
+    expect([refused.status, refused.error?.data]).toMatchObject([429, { code: "SESSION_OVERLOADED", sent: false, retryAfterSeconds: 1 }]);
+    await using ofOther = await other.listen(filter);
+    expect(ofOther.accepted).toEqual(filter);
+    await first?.close();
+    // The sidecar notices the end of the connection.
+    const again = async (): Promise<ModernListen> => client.listen(filter).catch(again);
+    for (const listen of [await again(), ...more]) await listen.close();
+  });
+});

@@ -7,6 +7,7 @@ import { send } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { type ModernClient, type ModernReply } from "../support/modern-client.ts";
+import { FORM_ELICITATION } from "../support/questions.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -31,7 +32,7 @@ async function startWithTokens(directory: TempDir): Promise<{ readonly sidecar: 
   const file = directory.file("tokens");
   await writeFile(file, `${FIRST}\n${SECOND}\n`);
   const sidecar = await Sidecar.start({ mode: "modern-only", flags: ["--auth-token-file", file] });
-  return { sidecar, clients: [FIRST, SECOND].map((token) => sidecar.modernClient({ token })) };
+  return { sidecar, clients: [FIRST, SECOND].map((token) => sidecar.modernClient({ token, capabilities: FORM_ELICITATION })) };
 }
 
 const REQUESTS = [
@@ -47,7 +48,7 @@ describe("the state of a request in rounds", () => {
     const { requestState, inputRequests } = roundOf(await client.request(method, params));
     expect(requestState).toMatch(STATE);
     expect(inputRequests).toMatchObject({ name: { method: "elicitation/create", params: { mode: "form", message: "Your name?" } } });
-    const { result } = await sidecar.modernClient().request(method, params, { inputResponses: ANSWERS, requestState });
+    const { result } = await client.request(method, params, { inputResponses: ANSWERS, requestState });
     expect(JSON.stringify(result)).toContain(JSON.stringify(JSON.stringify({ inputResponses: ANSWERS, requestState })).slice(1, -1));
   });
 
@@ -81,6 +82,20 @@ describe("the state of a request in rounds", () => {
     const received = JSON.parse(resultText(reply)) as { readonly requestState: string };
     expect(received.requestState).toMatch(STATE);
   });
+
+  it.each(["\ud800", "\udc00\ud800x", "\ufffd", "\u0000"])(
+    "a state that ends with %j comes back as the server has sent it",
+    async (stateEnd) => {
+      await using directory = await TempDir.create();
+      const { sidecar, clients } = await startWithTokens(directory);
+      await using _ = sidecar;
+      const [client] = clients as [ModernClient];
+      const { requestState } = roundOf(await client.callTool("ask_input", { stateEnd }));
+      const reply = await client.callTool("ask_input", { stateEnd }, { inputResponses: ANSWERS, requestState });
+      const received = JSON.parse(resultText(reply)) as { readonly requestState: string };
+      expect(received.requestState.endsWith(`\u2028${stateEnd}`)).toBe(true);
+    },
+  );
 
   it("a state is valid only for its token, its tool and its text", async () => {
     await using directory = await TempDir.create();
@@ -119,6 +134,36 @@ describe("the state of a request in rounds", () => {
     const { requestState } = roundOf(await client.callTool("ask_input", args));
     expect(requestState).toBeUndefined();
     expect(await client.toolText("ask_input", args, { inputResponses: ANSWERS })).toBe(JSON.stringify({ inputResponses: ANSWERS }));
+  });
+});
+
+const FORM = { method: "elicitation/create", params: { message: "?", requestedSchema: { type: "object", properties: {} } } };
+const LINK = { method: "elicitation/create", params: { mode: "url", message: "?", url: "https://example.com/" } };
+
+describe("a question of a server without sessions for a client without one", () => {
+  it.each([
+    ["a form", FORM, { elicitation: { url: {} } }, { elicitation: { form: {} } }],
+    ["an elicitation by URL", LINK, { elicitation: {} }, { elicitation: { url: {} } }],
+    ["a sampling", { method: "sampling/createMessage", params: {} }, {}, { sampling: {} }],
+    ["a sampling with tools", { method: "sampling/createMessage", params: { tools: [] } }, { sampling: {} }, { sampling: { tools: {} } }],
+    ["a question for roots", { method: "roots/list" }, {}, { roots: {} }],
+  ])("%s fails the call of a client that has not declared it", async (_name, question, capabilities, requiredCapabilities) => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    const args = { inputRequests: { declared: FORM, other: question } };
+    const reply = await sidecar.modernClient({ capabilities: { ...capabilities } }).callTool("ask_input", args);
+    expect(failureOf(reply)).toEqual([400, -32021, "MISSING_CAPABILITY"]);
+    expect(reply.error?.data).toMatchObject({ sent: true, requiredCapabilities });
+    expect(reply.texts.join("")).not.toContain("example.com");
+    const able = sidecar.modernClient({ capabilities: { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} } });
+    expect(roundOf(await able.callTool("ask_input", args)).inputRequests).toEqual(args.inputRequests);
+  });
+
+  it("a question that two parsers read differently fails the call", async () => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    const questions = '"q":{"method":"roots/list","method":"elicitation/create"}';
+    const line = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":{${questions}}}}`;
+    const reply = await sidecar.modernClient({ capabilities: { roots: {} } }).callTool("raw_line", { line });
+    expect(failureOf(reply)).toEqual([200, -32603, "QUESTION_FAILED"]);
   });
 });
 

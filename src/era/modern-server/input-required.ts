@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { applyEdits, setMembers } from "../../json/edit.ts";
-import { findMembers, textOf } from "../../json/find.ts";
+import { SidecarError } from "../../errors.ts";
+import { findMembers, stringOf, textOf } from "../../json/find.ts";
 import { decodeString, detached } from "../../json/strings.ts";
 import { skipValue, STOP, walkMembers } from "../../json/walk.ts";
 import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
-import { type AskKinds, AskKind, kindsOf } from "../asks/ask-kinds.ts";
+import { type AskKinds, AskKind, capabilitiesFor, isSubset, kindsOf } from "../asks/ask-kinds.ts";
+import type { FoundResult } from "../results/found-result.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -33,9 +35,9 @@ export function isInputRequired({ outline, isError }: ResponseMessage): boolean 
   return !isError && outline.stringAt(Slot.resultType) === INPUT_REQUIRED;
 }
 
-/** @returns the reason if the result is invalid. */
-export function readInputRequired({ text, outline }: ResponseMessage): InputRequired | string {
-  const { spans, duplicate } = findMembers(text, outline.start(Slot.result), ["inputRequests", "requestState"]);
+/** @param result the start of the result in the text. @returns the reason if it is invalid. */
+export function readInputRequired(text: string, result: number): InputRequired | string {
+  const { spans, duplicate } = findMembers(text, result, ["inputRequests", "requestState"]);
   const [requests, state] = spans;
   if (duplicate !== undefined) return `${duplicate} occurs twice`;
   if (state !== undefined && text[state.start] !== '"') return "requestState is not a string";
@@ -44,6 +46,36 @@ export function readInputRequired({ text, outline }: ResponseMessage): InputRequ
   const questions = requests === undefined ? [] : readQuestions(text, requests.start);
   if (typeof questions === "string") return questions;
   return { questions, stateText: state === undefined ? undefined : detached(text.slice(state.start, state.end), text) };
+}
+
+/**
+ * Returns the error in place of a result that asks a client without a session for what it has not declared: the server does not know if it can
+ * answer. A task asks in the result of `tasks/get`.
+ */
+export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
+  const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
+  if (!mayAsk || findMembers(text, result.start, ["inputRequests"]).spans[0] === undefined) return undefined;
+  const asked = readInputRequired(text, result.start);
+  return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
+}
+
+/** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
+export function checkDeclared(questions: readonly Question[], declared: AskKinds): SidecarError | undefined {
+  const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
+  if (missing === 0) return undefined;
+  const requiredCapabilities = capabilitiesFor(missing);
+  const names = Object.keys(requiredCapabilities).join(", ");
+  const message = `The MCP server asked a question that this client has not declared (${names}). The call was sent and may have taken effect.`;
+  return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
+}
+
+export function invalidQuestion(reason: string): SidecarError {
+  return questionFailed(`The MCP server asked an invalid question: ${reason}.`);
+}
+
+export function questionFailed(description: string): SidecarError {
+  const message = `${description} The call was sent and may have taken effect; check before you repeat it.`;
+  return new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false });
 }
 
 function readQuestions(text: string, start: number): Question[] | string {

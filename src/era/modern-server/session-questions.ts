@@ -1,4 +1,4 @@
-import { SidecarError } from "../../errors.ts";
+import type { SidecarError } from "../../errors.ts";
 import { findMembers, stringOf } from "../../json/find.ts";
 import { shorten } from "../../json/text.ts";
 import type { ClientCall } from "../../lane/calls/call.ts";
@@ -12,8 +12,16 @@ import { textMemoryBytes } from "../../memory/memory-size.ts";
 import { readMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer, requestToClient } from "../../protocol/rewrite.ts";
 import type { Caller } from "../../sessions/caller.ts";
-import { AskMethod, capabilitiesFor, isSubset } from "../asks/ask-kinds.ts";
-import { type InputRequired, isInputRequired, type Question, readInputRequired } from "./input-required.ts";
+import { AskMethod } from "../asks/ask-kinds.ts";
+import {
+  checkDeclared,
+  type InputRequired,
+  invalidQuestion,
+  isInputRequired,
+  type Question,
+  questionFailed,
+  readInputRequired,
+} from "./input-required.ts";
 import { SessionExchange } from "./session-exchange.ts";
 
 /** The maximum number of results with questions of one call. */
@@ -74,12 +82,10 @@ export class SessionQuestions {
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
     const { exchange } = call;
     if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
-    const asked = readInputRequired(response);
+    const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const isInvalid = typeof asked === "string";
     this.#access.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
-    const failure = isInvalid
-      ? failed("invalid question", `The MCP server asked an invalid question: ${asked}.`)
-      : this.#begin(call, exchange, asked);
+    const failure = isInvalid ? { reason: "invalid question", error: invalidQuestion(asked) } : this.#begin(call, exchange, asked);
     if (failure !== undefined) this.#fail(call, failure);
     return true;
   }
@@ -124,8 +130,8 @@ export class SessionQuestions {
   /** @returns the failure if the client is not asked. */
   #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): Failure | undefined {
     const { dispatch, nowMs, requestTimeoutMs } = this.#access;
-    const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, exchange.declared) ? 0 : question.kinds), 0);
-    if (missing !== 0) return { reason: "question of an undeclared kind", error: missingCapability(missing) };
+    const undeclared = checkDeclared(questions, exchange.declared);
+    if (undeclared !== undefined) return { reason: "question of an undeclared kind", error: undeclared };
     if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
       return failed("too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
@@ -223,13 +229,5 @@ function errorText({ text, outline }: ResponseMessage): string {
 }
 
 function failed(reason: string, description: string): Failure {
-  const message = `${description} The call was sent and may have taken effect; check before you repeat it.`;
-  return { reason, error: new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false }) };
-}
-
-function missingCapability(missing: number): SidecarError {
-  const requiredCapabilities = capabilitiesFor(missing);
-  const names = Object.keys(requiredCapabilities).join(", ");
-  const message = `The MCP server asked a question that this client has not declared (${names}). The call was sent and may have taken effect.`;
-  return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
+  return { reason, error: questionFailed(description) };
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { SidecarError } from "../../errors.ts";
 import { outOfMemory } from "../../lane/failures.ts";
 import type { MemoryHolder } from "../../memory/memory-budget.ts";
@@ -9,8 +10,9 @@ import { LegacySubscription } from "./legacy-subscription.ts";
 import { readFilter, type SubscriptionFilter } from "./subscription-filter.ts";
 import { Subscription } from "./subscription.ts";
 
-/** The maximum number of subscriptions of one client. */
+/** The maximum number of subscriptions of one client, and of the resources in all of them: they may all begin, or end, in the same turn. */
 const MAX_SUBSCRIPTIONS = 256;
+const MAX_CLIENT_URIS = 10_000;
 /** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
 const MAX_URIS = 1024;
 /** The memory of a URI besides its text, and that of its text: it is in the filter, and in the subscription of the lane. */
@@ -24,12 +26,18 @@ export interface StatelessSubscriptionsOptions {
   readonly streamAfterMs: number;
 }
 
+interface Open {
+  readonly client: StatelessClient;
+  readonly uriCount: number;
+  end(reason: string): void;
+}
+
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #defects: Pick<Defects, "recover" | "guard">;
   readonly #nowMs: () => number;
   readonly #streamAfterMs: number;
-  readonly #open = new Map<Subscription, { readonly client: StatelessClient; end(reason: string): void }>();
+  readonly #open = new Map<Subscription, Open>();
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
@@ -46,27 +54,32 @@ export class StatelessSubscriptions {
   listen({ stateless, target, client }: StatelessCall): void {
     const { request, exchange, memory } = stateless;
     const { handshake, lane, routing } = target;
+    // A client at its limit costs no more than this.
+    const own = this.#open.values().filter((each) => each.client === client);
+    const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
+    if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return exchange.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return exchange.fail(filter);
+    const isLegacy = handshake.era === "legacy" || routing === undefined;
+    const uris = isLegacy ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
+    if (uriCount + uris.size > MAX_CLIENT_URIS) return exchange.fail(tooMany());
     if (!exchange.isListening) return exchange.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
-    const own = this.#open.values().filter((each) => each.client === client);
-    if (own.toArray().length >= MAX_SUBSCRIPTIONS) return exchange.fail(tooMany());
     const subscription = new Subscription(exchange, () => {
       this.#open.get(subscription)?.end("the subscription has ended");
       this.#open.delete(subscription);
     });
-    if (handshake.era === "modern" && routing !== undefined) {
+    if (!isLegacy) {
       const cancel = routing.subscribe(subscription, request, memory);
       if (cancel === undefined) return exchange.fail(outOfMemory());
-      this.#open.set(subscription, { client, end: cancel });
+      this.#open.set(subscription, { client, uriCount: uris.size, end: cancel });
       return;
     }
-    const accepted = { ...filter, uris: new Set([...filter.uris].slice(0, MAX_URIS)) };
+    const accepted = { ...filter, uris };
     const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
     const later = (run: () => void): void => void setImmediate(() => this.#defects.guard("subscription", run));
     const upstream = new LegacySubscription({ subscription, memory, filterMemory, lane, filter: accepted, later });
-    this.#open.set(subscription, { client, end: () => upstream.end() });
+    this.#open.set(subscription, { client, uriCount: uris.size, end: () => upstream.end() });
     void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
   }
 
@@ -78,6 +91,8 @@ export class StatelessSubscriptions {
     const timer = setTimeout(() => this.#defects.guard("subscription", () => subscription.keepAlive()), this.#streamAfterMs);
     try {
       await former;
+      // If the server watches all of its resources already, a subscription begins without an answer of the server.
+      await nextTurn();
       if (!subscription.isEnded) await upstream.start(this.#nowMs());
     } catch (error) {
       this.#defects.recover("subscription", error, () => subscription.end());
@@ -100,6 +115,6 @@ function filterBytes({ uris }: SubscriptionFilter): number {
 }
 
 function tooMany(): SidecarError {
-  const message = `This client has ${MAX_SUBSCRIPTIONS} subscriptions, its limit; end some first.`;
+  const message = `This client would have more than ${MAX_SUBSCRIPTIONS} subscriptions, or more than ${MAX_CLIENT_URIS} resources in them; end some first. The request was not sent.`;
   return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
 }

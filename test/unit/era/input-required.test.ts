@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isInputRequired, readInputRequired } from "../../../src/era/modern-server/input-required.ts";
-import { readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
+import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/era/modern-server/input-required.ts";
+import { readMessage, type ResponseMessage, Slot } from "../../../src/protocol/message.ts";
 import { collectGarbage } from "../support/garbage.ts";
 
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}';
@@ -11,8 +11,9 @@ function response(members: string): ResponseMessage {
   return message;
 }
 
-function asking(members: string): ResponseMessage {
-  return response(`"result":{"resultType":"input_required",${members}}`);
+function readAsked(members: string): InputRequired | string {
+  const { text, outline } = response(`"result":{"resultType":"input_required",${members}}`);
+  return readInputRequired(text, outline.start(Slot.result));
 }
 
 describe("a result that asks the client", () => {
@@ -27,7 +28,7 @@ describe("a result that asks the client", () => {
   });
 
   it("questions have the text of their keys, and the state has its text", () => {
-    const read = readInputRequired(asking(String.raw`"requestState":"\u0073","inputRequests":{"a b":${QUESTION},"\u0063":${QUESTION}}`));
+    const read = readAsked(String.raw`"requestState":"\u0073","inputRequests":{"a b":${QUESTION},"\u0063":${QUESTION}}`);
     if (typeof read === "string") throw new Error(read);
     expect(read.stateText).toBe(String.raw`"\u0073"`);
     expect(read.questions.map(({ keyText }) => keyText)).toEqual(['"a b"', String.raw`"\u0063"`]);
@@ -45,7 +46,7 @@ describe("a result that asks the client", () => {
     ['"inputRequests":[]', "inputRequests is not an object"],
     ['"a":1', "it has neither inputRequests nor requestState"],
   ])("%.40s… is invalid", (members, reason) => {
-    expect(readInputRequired(asking(members))).toBe(reason);
+    expect(readAsked(members)).toBe(reason);
   });
 
   it("keys and state do not keep the rest of the result in memory", () => {
@@ -53,10 +54,8 @@ describe("a result that asks the client", () => {
     const before = process.memoryUsage().heapUsed;
     const padding = "x".repeat(500_000);
     const kept = Array.from({ length: 50 }, (_, index) =>
-      readInputRequired(
-        asking(
-          `"inputRequests":{"a key of question ${index}":${QUESTION}},"requestState":"a state of call ${index}","padding":"${padding}${index}"`,
-        ),
+      readAsked(
+        `"inputRequests":{"a key of question ${index}":${QUESTION}},"requestState":"a state of call ${index}","padding":"${padding}${index}"`,
       ),
     );
     const texts = kept.map((each) => (typeof each === "string" ? [] : [each.stateText, each.questions.map(({ keyText }) => keyText)]));

@@ -7,13 +7,15 @@ import { readMessage, type RequestMessage } from "../../../src/protocol/message.
 
 const [ANN, BOB] = ["ann", "bob"].map((name) => ({ isRevoked: false, name, fingerprint: name, sessionKey: undefined }));
 const KEYS = new SessionKeys([], "mcp");
+/** As the server has written it. */
+const STATE = String.raw`"requestState":"secret \u00e4 \ud800"`;
 
 function request(name: string, state?: unknown, method = "tools/call"): RequestMessage {
   return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name, requestState: state } })) as RequestMessage;
 }
 
 function sealed(states: RequestState, name = "t"): string {
-  const body = '{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"secret \\u00e4"}}';
+  const body = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",${STATE}}}`;
   const found = findResult(body, "1", undefined);
   const text = found === undefined ? undefined : states.seal(found, request(name), ANN);
   if (text === undefined) throw new Error("no state");
@@ -25,7 +27,7 @@ describe("a sealed request state", () => {
   it("the same client gets its state back for the same request, with the server's text", () => {
     const states = new RequestState(KEYS);
     const opened = states.unseal(request("t", sealed(states)), ANN);
-    expect(opened).toEqual(request("t", "secret ä"));
+    expect(opened).toMatchObject({ text: expect.stringContaining(STATE) as unknown });
   });
 
   it("the state is not valid for another client, name, method or key", () => {
@@ -46,7 +48,9 @@ describe("a sealed request state", () => {
       ["new-key".repeat(5), "old-key".repeat(5)],
     ];
     const state = sealed(new RequestState(new SessionKeys(one, "mcp")));
-    expect(new RequestState(new SessionKeys(other, "mcp")).unseal(request("t", state), ANN)).toEqual(request("t", "secret ä"));
+    expect(new RequestState(new SessionKeys(other, "mcp")).unseal(request("t", state), ANN)).toMatchObject({
+      text: expect.stringContaining(STATE) as unknown,
+    });
     expect(new RequestState(new SessionKeys(other, "else")).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
   });
 

@@ -136,22 +136,4 @@ describe("the end of a client without a session", () => {
     bench.say(update);
     expect(messages(caller.delivered)).toEqual([update]);
   });
-
-  it("its task hides the log messages of sessions for five minutes more", () => {
-    const bench = LaneBench.ready();
-    const [caller, session] = [new StatelessCaller(), bench.join()];
-    setLevel(bench, session, "info");
-    bench.request(caller, { ...CALL, params: { ...CALL.params, task: {} } });
-    bench.reply("tools/call", { result: { task: { taskId: "t", status: "working" } } });
-    bench.lane.endCaller(caller);
-    const emittedTo = (): number => {
-      const call = bench.request(session, CALL);
-      bench.say(log("x"));
-      bench.reply("tools/call");
-      return call.emitted.length;
-    };
-    expect(emittedTo()).toBe(0);
-    vi.advanceTimersByTime(5 * 60_000 + 1);
-    expect(emittedTo()).toBe(1);
-  });
 });
