@@ -58,14 +58,14 @@ export const ERROR_CATALOG = {
   MISSING_CAPABILITY: {
     httpStatus: 400,
     jsonRpcCode: JsonRpcErrorCode.MissingCapability,
-    when: "The MCP server asked a question of a kind that the client has not declared, and failed without the answer. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
+    when: "The MCP server asked a question of a kind that the client has not declared, and failed without the answer, or can only ask. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
     action:
       "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
   },
   QUESTION_FAILED: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "In a session with an MCP server without sessions, the server asked a question, and the call cannot go on: the client answered with an error, or not in time; the server asked more than 8 times; or the question is invalid.",
+    when: "An MCP server without sessions asked a question, and the call cannot go on: the question is invalid. Or in a session: the client answered with an error, or not in time; or the server asked more than 8 times.",
     action: "Check whether the call took effect. The message says why it failed.",
   },
   METHOD_NOT_FOUND: {
@@ -134,7 +134,7 @@ export const ERROR_CATALOG = {
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions.",
+    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {
@@ -153,7 +153,7 @@ export const ERROR_CATALOG = {
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs a private server, and MAX_PRIVATE_SERVERS are in use. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
+    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   TOO_MANY_SESSIONS: {

@@ -64,9 +64,9 @@ describe("a question of a server with sessions", () => {
     await writeFile(askAt, "");
     const asked = async (): Promise<number | undefined> =>
       (await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` })).stateless?.asks?.unattributed;
-    let reply: unknown;
-    void call.then((each) => (reply = each));
-    while (reply === undefined && (await asked()) !== 1);
+    const ended = new AbortController();
+    void call.then(() => ended.abort());
+    while (!ended.signal.aborted && (await asked()) !== 1);
     await writeFile(go, "");
     expect(await call).toMatchObject({ result: { resultType: "complete" } });
     expect(await first.toolText("answers")).toContain("belongs to no call in flight");

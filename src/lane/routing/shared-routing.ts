@@ -111,7 +111,7 @@ export class SharedRouting implements Routing {
     const { dispatch, dropped } = this.access;
     const isPing = request.method === "ping";
     if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
-    const owner = isPing ? undefined : findOnlyCaller(dispatch.calls);
+    const owner = isPing ? undefined : findOnlyCaller(dispatch);
     if (owner?.isOnly === true) owner.call.exchange.asking?.onRefused(request);
   }
 
@@ -229,8 +229,7 @@ export class SharedRouting implements Routing {
    * if the server has ever got something of another principal.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const { dispatch } = this.access;
-    const owner = this.#levels.isEmpty || !dispatch.hasOnePrincipal ? undefined : findOnlyCaller(dispatch.calls);
+    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.access.dispatch);
     if (owner === undefined) return this.access.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);
