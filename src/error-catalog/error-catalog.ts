@@ -112,6 +112,12 @@ export const ERROR_CATALOG = {
     when: "The response of the MCP server is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES, and was discarded. Or the budget was used up for a second, and it was the longest unfinished one. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   },
+  UPSTREAM_INVALID_RESPONSE: {
+    httpStatus: 200,
+    jsonRpcCode: InternalError,
+    when: "The MCP server answered with a message that has neither a result nor an error, or a result that is not an object. The error message names the problem. The server keeps running.",
+    action: "Check whether the request took effect. The server needs a correction.",
+  },
   UNKNOWN_RESULT_TYPE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,

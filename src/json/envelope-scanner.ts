@@ -1,4 +1,5 @@
 import { decodeString } from "./strings.ts";
+import { skipInvisible } from "./text.ts";
 import { Code } from "./tokens.ts";
 
 /** The length of `"method"` with an escape for each letter. */
@@ -15,6 +16,9 @@ export class EnvelopeScanner {
   /** Undefined if the id is absent or repeated, because parsers differ on which one counts. */
   idText: string | undefined;
   hasMethod = false;
+  /** True if the text does not begin with a brace. */
+  hasTextBefore = false;
+  #isBegun = false;
   #hasId = false;
 
   #depth = 0;
@@ -26,10 +30,17 @@ export class EnvelopeScanner {
   #key: string | undefined;
 
   push(chunk: string): void {
-    let index = 0;
+    let index = this.#isBegun ? 0 : this.#begin(chunk);
     while (index < chunk.length) {
       index = this.#isInString ? this.#scanString(chunk, index) : this.#scanStructure(chunk, index);
     }
+  }
+
+  #begin(chunk: string): number {
+    const index = skipInvisible(chunk);
+    this.#isBegun = index < chunk.length;
+    this.hasTextBefore = this.#isBegun && chunk[index] !== "{";
+    return index;
   }
 
   #scanString(chunk: string, start: number): number {

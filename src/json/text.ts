@@ -15,6 +15,23 @@ const ESCAPE_SEQUENCES =
   // oxlint-disable-next-line no-control-regex -- they are what it matches
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|(?:\u001B[\]PX^_]|[\u0090\u0098\u009D-\u009F])[^\u0007\u001B\u0080-\u009F]*(?:\u0007|\u001B\\|\u009C)|\u001B[ -/]*[0-~]/g;
 
+/** White space and controls, from a position on. */
+// oxlint-disable-next-line no-control-regex -- they are what it matches
+const WHITE_SPACE = /[\s\0-\u001A\u001C-\u001F\u007F\uFEFF]*/y;
+const ESCAPE_SEQUENCE = new RegExp(ESCAPE_SEQUENCES.source, "y");
+
+/** Returns the position of the first character from `start` on that a terminal would show. */
+export function skipInvisible(text: string, start = 0): number {
+  let index = start;
+  for (;;) {
+    WHITE_SPACE.lastIndex = index;
+    if (WHITE_SPACE.test(text)) index = WHITE_SPACE.lastIndex;
+    ESCAPE_SEQUENCE.lastIndex = index;
+    if (!ESCAPE_SEQUENCE.test(text)) return index;
+    index = ESCAPE_SEQUENCE.lastIndex;
+  }
+}
+
 /** Shortens a text for people: to its first `maxLength` UTF-16 units and "…". */
 export function shorten(text: string, maxLength = NAME_LENGTH): string {
   return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;

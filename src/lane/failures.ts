@@ -171,6 +171,11 @@ export function responseTooLarge(method: string, bytes: number, limitBytes: numb
   return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
 }
 
+export function invalidResponse(method: string, reason: string, effect = effectOf(method)): SidecarError {
+  const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}. ${outcome(true, effect)}`;
+  return new SidecarError("UPSTREAM_INVALID_RESPONSE", message, retryFacts(true, effect));
+}
+
 function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
   return { sent, retrySafe: !sent || effect !== "unknown" };
 }

@@ -211,6 +211,17 @@ export class Lane implements SessionLane, UpstreamListener {
     else this.#routing.onServerRequest(message);
   }
 
+  onResponseAfterText(response: ResponseMessage): boolean {
+    const call = this.#calls.getWritten(response.id);
+    if (call === undefined || !this.#calls.isOnlyPrincipal(call)) return false;
+    this.onMessage(response);
+    return true;
+  }
+
+  onInvalidResponse(id: number, reason: string): void {
+    if (this.#responses.onInvalidResponse(id, reason)) this.#hangWatch.heard();
+  }
+
   onOverlongLine(line: OverlongLine): void {
     this.#hangWatch.heard();
     this.#responses.onOverlongLine(line);

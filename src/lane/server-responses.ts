@@ -2,9 +2,10 @@ import type { Defects } from "../observability/defects.ts";
 import type { OverlongLine, ResponseMessage } from "../protocol/message.ts";
 import { isCreateTaskResult } from "./tasks/created-task.ts";
 import { responseToClient } from "../protocol/rewrite.ts";
+import { requestIdOf } from "../protocol/server-line.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { internalError, responseTooLarge } from "./failures.ts";
+import { internalError, invalidResponse, responseTooLarge } from "./failures.ts";
 import type { DropLog } from "./routing/drop-log.ts";
 import type { Routing } from "./routing/routing.ts";
 import { refuseOverlong } from "./routing/refused-requests.ts";
@@ -29,8 +30,9 @@ export class ServerResponses {
   onResponse(response: ResponseMessage): void {
     const { dispatch, dropped, defects } = this.#options;
     const { calls } = dispatch;
-    const { id, isError } = response;
+    const { isError } = response;
     if (this.#isUnfinished(response)) return;
+    const id = response.id ?? (isError ? calls.findOnly()?.wireId : undefined);
     const call = calls.takeAnswered(id, isError ? "errors" : "results");
     if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
     if (isCreateTaskResult(response)) calls.tasks.add(call, response);
@@ -55,10 +57,21 @@ export class ServerResponses {
     }
   }
 
+  /** Fails the call that an invalid response answers. @returns false if there is none. */
+  onInvalidResponse(id: number, reason: string): boolean {
+    const { dispatch, retries } = this.#options;
+    const call = dispatch.calls.takeAnswered(id, "UPSTREAM_INVALID_RESPONSE");
+    call?.exchange.fail(invalidResponse(call.method, reason, retries.effectOf(call)));
+    return call !== undefined;
+  }
+
   onOverlongLine(line: OverlongLine): void {
     const { dispatch, dropped, retries, maxLineBytes } = this.#options;
     const { calls } = dispatch;
-    const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
+    const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
+    const written = calls.getWritten(id);
+    // Text before a message may be a client's, and so may the message.
+    if (line.hasTextBefore && (written === undefined || !calls.isOnlyPrincipal(written))) return dropped.overlongLine(line, undefined);
     const call = calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : maxLineBytes;

@@ -9,7 +9,7 @@ export type JsonRpcId = string | number;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** All members of a message that the sidecar reads. */
-const MESSAGE = new Shape({
+export const MESSAGE = new Shape({
   jsonrpc: {},
   id: {},
   method: {},
@@ -102,6 +102,8 @@ export interface InvalidMessage {
   readonly reason: string;
   /** The JSON text of the id, if it is unambiguous. */
   readonly idText: string | undefined;
+  /** The id of the sidecar's request that the text would answer if it was a valid response. Only for texts of servers. */
+  readonly answeredId?: number;
 }
 
 /** A JSON array of messages. Only revision 2025-03-26 has batches. */
@@ -122,10 +124,15 @@ export interface OverlongLine {
   readonly hasMethod: boolean;
   /** True if the length was within the limit, but the memory was full. */
   readonly isForMemory: boolean;
+  /** True if other text is before the message on its line. */
+  readonly hasTextBefore: boolean;
 }
 
 export type Reading = Message | InvalidMessage | Batch;
 
+/** The reason for rejecting a message that only has an envelope. */
+export const NO_CONTENT = 'the message has neither "method" nor "result" nor "error"';
+export const NO_VERSION = '"jsonrpc" must be "2.0"';
 /** The reason for rejecting a batch. */
 export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
 /** Longer texts are read in steps, so that they do not block the event loop. In UTF-16 units. */
@@ -161,7 +168,7 @@ const SCANNER = new JsonScanner("", MESSAGE);
 export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
   SCANNER.begin(text, MESSAGE, origin === "client");
   SCANNER.advance();
-  const message = classify(SCANNER);
+  const message = classify(SCANNER, origin);
   // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
   return message;
@@ -174,16 +181,16 @@ function isBatch(text: string): boolean {
 /** Reads a text, and pauses after each step. */
 export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
   const scanner = new JsonScanner(text, MESSAGE, origin === "client");
-  yield* scan(scanner);
-  if (!scanner.isValid || !scanner.isArray) return classify(scanner);
+  yield* scanInSteps(scanner);
+  if (!scanner.isValid || !scanner.isArray) return classify(scanner, origin);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
   const ofElement = new JsonScanner("", MESSAGE);
   for (const { start, end } of scanner.elements) {
     // A request may be kept longer than the other elements.
     ofElement.begin(detached(text.slice(start, end), text), MESSAGE, origin === "client");
-    yield* scan(ofElement);
-    messages.push(classify(ofElement));
+    yield* scanInSteps(ofElement);
+    messages.push(classify(ofElement, origin));
     length += end - start;
     if (length > STEP_LENGTH) yield;
     length %= STEP_LENGTH;
@@ -191,7 +198,8 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
   return { kind: "batch", text, count: scanner.elementCount, messages };
 }
 
-function* scan(scanner: JsonScanner): Generator<undefined, void> {
+/** Scans a text, and pauses after each step. */
+export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
   for (;;) {
     scanner.advance(STEP_LENGTH);
     if (scanner.isDone) return;
@@ -200,16 +208,17 @@ function* scan(scanner: JsonScanner): Generator<undefined, void> {
 }
 
 /** Classifies a text as a JSON-RPC message by the members of its envelope. */
-function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
+export function classify({ outline, isValid, isArray, isObject }: JsonScanner, origin: Origin): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
   const id = outline.numberAt(Slot.id) ?? outline.stringAt(Slot.id);
   const idKind = outline.firstAt(Slot.id);
-  if (!outline.isString(Slot.jsonrpc, "2.0")) return invalid(outline, '"jsonrpc" must be "2.0"');
-  if (!outline.has(Slot.method)) {
-    if (!outline.has(Slot.result) && !outline.has(Slot.error))
-      return invalid(outline, 'the message has neither "method" nor "result" nor "error"');
+  if (!outline.isString(Slot.jsonrpc, "2.0")) return invalid(outline, NO_VERSION);
+  const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
+  // For a server, any method beside a result that is not a string is one more member without meaning.
+  if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
+    if (!isResponse) return invalid(outline, NO_CONTENT);
     if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
     return { kind: "response", text, outline, id, isError: outline.has(Slot.error) };
   }

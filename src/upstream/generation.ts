@@ -3,18 +3,19 @@ import { Defects } from "../observability/defects.ts";
 import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../protocol/message.ts";
+import { OTHER_TEXT } from "../protocol/server-line.ts";
 import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
 import { refusesRevision } from "../protocol/revision-refusal.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
+import { HANDSHAKE_ID, HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import { likelyCause } from "./likely-cause.ts";
 import type { ServerMemory } from "./output-memory.ts";
 import type { StartLog } from "./log/start-log.ts";
-import { StderrLog } from "./log/stderr-log.ts";
+import { StderrLimits, StderrLog } from "./log/stderr-log.ts";
 import { StdoutNoise } from "./log/stdout-noise.ts";
 
 export interface GenerationOptions {
@@ -40,7 +41,10 @@ export interface GenerationOptions {
  */
 const SECOND_ATTEMPT_MS = 2000;
 
-export type GenerationListener = Pick<UpstreamListener, "onMessage" | "onRefused" | "onOverlongLine">;
+export type GenerationListener = Pick<
+  UpstreamListener,
+  "onMessage" | "onResponseAfterText" | "onInvalidResponse" | "onRefused" | "onOverlongLine"
+>;
 
 /** One generation of the MCP server: its process, its handshake, and its output as messages. */
 export class Generation {
@@ -50,12 +54,13 @@ export class Generation {
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
-  readonly #command: readonly string[];
+  readonly #command: ChildCommand;
   readonly #redact: Redact;
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: GenerationListener;
   #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
+  #failHandshake: ((reason: string) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
   #wasReady = false;
@@ -68,8 +73,16 @@ export class Generation {
     const defects = new Defects(options.log, options.counters);
     this.#child = new ChildProcess(options.command, options.limits, options.memory, {
       onMessage: (message) => this.#onMessage(message),
-      onNoise: ({ text, reason }) => {
-        if (this.#isHeard) this.#noise.report(text, reason);
+      onNoise: ({ text, reason, answeredId }) => {
+        if (!this.#isHeard) return;
+        this.#noise.report(text, reason);
+        if (answeredId !== undefined) this.#onInvalidResponse(answeredId, reason);
+      },
+      onResponseAfterText: ({ text, response }) => {
+        if (!this.#isHeard) return;
+        if (this.#isHandshakeResponse(response)) this.#onHandshakeResponse?.(response);
+        else if (!listener.onResponseAfterText(response)) return this.#noise.report(text, OTHER_TEXT);
+        this.#noise.reportTextBefore(text);
       },
       onOverlongLine: (line) => {
         if (this.#isHeard) listener.onOverlongLine(line);
@@ -85,10 +98,10 @@ export class Generation {
     const fields = { childPid: this.#child.pid, generation: this.number };
     const { command, counters, log, nowMs, startLog } = options;
     const { redact } = options.secrets;
-    this.#command = [command.command, ...command.args];
+    this.#command = command;
     this.#redact = redact;
     const isRepeated = startLog === undefined ? undefined : (line: string): boolean => startLog.isRepeated(line);
-    this.#stderr = new StderrLog(log, fields, redact, isRepeated);
+    this.#stderr = new StderrLog(log, fields, redact, startLog?.stderrLimits ?? new StderrLimits(log, nowMs), isRepeated);
     this.#noise = new StdoutNoise({ counters, log, fields, redact, nowMs, isRepeated });
     if (this.#child.pid !== undefined) startLog?.started(fields);
     this.handshake = this.#shakeHands(options);
@@ -126,8 +139,11 @@ export class Generation {
       kind,
       exitCode,
       stderrTail,
-      command: this.#command,
+      command: [this.#command.command, ...this.#command.args],
+      env: this.#command.env,
       isNoisy: this.#noise.isNoisy,
+      isSilent: !this.#child.hasOutput,
+      sign: this.#noise.sign,
       wasReady: this.#wasReady,
     });
     return cause === undefined ? undefined : this.#redact(cause);
@@ -174,6 +190,10 @@ export class Generation {
     let timer: NodeJS.Timeout | undefined;
     let onTimeout: (() => void) | undefined;
     const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
+      this.#failHandshake = (reason) => {
+        this.#onHandshakeResponse = undefined;
+        reject(new HandshakeError("handshake-refused", `the MCP server's response to ${script.method} is invalid: ${reason}`));
+      };
       this.#onHandshakeResponse = (response) => {
         const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
         try {
@@ -224,8 +244,17 @@ export class Generation {
 
   #onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    if (this.#onHandshakeResponse !== undefined && isHandshakeResponse(message)) this.#onHandshakeResponse(message);
+    if (this.#isHandshakeResponse(message)) this.#onHandshakeResponse?.(message);
     else this.#listener.onMessage(message);
+  }
+
+  #isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
+    return this.#onHandshakeResponse !== undefined && isHandshakeResponse(message);
+  }
+
+  #onInvalidResponse(answeredId: number, reason: string): void {
+    if (this.#onHandshakeResponse !== undefined && answeredId === HANDSHAKE_ID) this.#failHandshake?.(reason);
+    else this.#listener.onInvalidResponse(answeredId, reason);
   }
 }
 
@@ -234,7 +263,7 @@ function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage 
   const { length } = response.text;
   const message = `The MCP server answered the handshake with an error of ${length} characters, which cannot be forwarded`;
   const error = { code: JsonRpcErrorCode.InternalError, message };
-  const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id, error });
+  const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id ?? null, error });
   const read = readMessage(length > LONG_TEXT_LENGTH ? generic : redactJson(response.text));
   if (read.kind === "response" && read.isError) return read;
   // A secret is part of the envelope itself.

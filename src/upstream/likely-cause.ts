@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { shorten } from "../json/text.ts";
 import type { ExitKind } from "../observability/counters.ts";
+import type { NoiseSign } from "./log/stdout-noise.ts";
 
 /** An exit, as far as its cause can be read from it. */
 export interface ExitFacts {
@@ -10,8 +11,14 @@ export interface ExitFacts {
   readonly stderrTail: readonly string[];
   /** The command and its arguments. */
   readonly command: readonly string[];
+  /** The environment of the server. */
+  readonly env: Readonly<Record<string, string>>;
   /** True if stdout had lines that are not JSON-RPC. */
   readonly isNoisy: boolean;
+  /** True if nothing was printed to stdout. */
+  readonly isSilent: boolean;
+  /** The way in which the server writes messages that cannot be read. */
+  readonly sign: NoiseSign | undefined;
   /** True if the handshake was finished. The last lines may then be about a client's request. */
   readonly wasReady: boolean;
 }
@@ -145,21 +152,47 @@ const RULES: readonly Rule[] = [
     cause: () => "the package needs another version of Node; use an image or a machine that has it",
   },
   {
+    pattern: /Header must provide a Content-Length property/,
+    cause: () => SIGN_CAUSES.framing,
+  },
+  {
     pattern: /^usage: /im,
     exitCodes: [1, 2, 64],
     cause: () => "the arguments of the server are wrong or missing; stderr has its usage",
   },
 ];
 
+/** The causes that are seen on stdout. */
+const SIGN_CAUSES: Readonly<Record<NoiseSign, string>> = {
+  framing:
+    "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it",
+  "several-lines": "the server spreads a message over several lines; make it write each message on one line",
+  "text-before": "the server prints other text on the lines of its messages; make it print that to stderr",
+  "no-version": 'the server omits "jsonrpc": "2.0" in its responses; correct the server',
+};
+
+/** Programs that start Python. uv and pipx may start any other program too. */
+const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
+
 /**
  * Returns the likely cause of an exit, with its remedy, for people. It is text only: nothing depends on it.
  *
  * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
  */
-export function likelyCause({ kind, exitCode, stderrTail, command, isNoisy, wasReady }: ExitFacts): string | undefined {
+export function likelyCause(facts: ExitFacts): string | undefined {
+  const { kind, isNoisy, wasReady, sign } = facts;
   if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";
-  if (wasReady || (kind !== "crash" && kind !== "clean-exit")) return undefined;
-  const programs = new Set(command.flatMap((word) => word.split(/\s+/)).map((word) => basename(word)));
+  if (wasReady || (kind !== "crash" && kind !== "clean-exit" && kind !== "handshake-timeout")) return undefined;
+  const words = facts.command.flatMap((word) => word.split(/\s+/));
+  const cause = kind === "handshake-timeout" ? undefined : stderrCause(facts, new Set(words.map((word) => basename(word))));
+  if (cause !== undefined) return cause;
+  if (sign !== undefined) return SIGN_CAUSES[sign];
+  // A program that prints something and ends without an error has done its work.
+  if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
+  return kind === "handshake-timeout" && facts.isSilent && isBufferedPython(words, facts.env) ? BUFFERED : undefined;
+}
+
+function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<string>): string | undefined {
   const text = stderrTail.join("\n");
   for (const rule of RULES) {
     if (rule.exitCodes?.includes(exitCode ?? 0) === false) continue;
@@ -167,9 +200,15 @@ export function likelyCause({ kind, exitCode, stderrTail, command, isNoisy, wasR
     const match = rule.pattern.exec(text);
     if (match !== null) return rule.cause(shorten(match.slice(1).find((group) => group !== undefined) ?? "", MAX_SUBJECT_LENGTH));
   }
-  // A program that prints something and ends without an error has done its work.
-  if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
   return undefined;
+}
+
+const BUFFERED =
+  "the server printed nothing to stdout; if it writes its responses with print() in Python, they may be stuck in a buffer: start it with python3 -u, or set PYTHONUNBUFFERED=1";
+
+/** True if Python may be in use, and keeps its output in a buffer unless the program flushes it. */
+function isBufferedPython(words: readonly string[], env: Readonly<Record<string, string>>): boolean {
+  return words.some((word) => PYTHON.test(basename(word))) && !words.includes("-u") && (env["PYTHONUNBUFFERED"] ?? "") === "";
 }
 
 function missingVariable(name: string): string {

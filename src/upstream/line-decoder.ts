@@ -35,8 +35,8 @@ class ScannedLine {
 
   /** @param isForMemory true if the line was discarded to free memory. */
   line(isForMemory: boolean): OverlongLine {
-    const { idText, hasMethod } = this.#envelope;
-    return { bytes: this.#bytes, idText, hasMethod, isForMemory };
+    const { idText, hasMethod, hasTextBefore } = this.#envelope;
+    return { bytes: this.#bytes, idText, hasMethod, isForMemory, hasTextBefore };
   }
 }
 

@@ -1,16 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Reservation } from "../memory/memory-budget.ts";
-import {
-  invalid,
-  type InvalidMessage,
-  LONG_TEXT_LENGTH,
-  type Message,
-  type OverlongLine,
-  readInSteps,
-  type Reading,
-  readText,
-  Slot,
-} from "../protocol/message.ts";
+import { type InvalidMessage, LONG_TEXT_LENGTH, type Message, type OverlongLine, readInSteps, readText } from "../protocol/message.ts";
+import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../protocol/server-line.ts";
 import { runInSteps } from "../timing/step-queue.ts";
 import { LineDecoder } from "./line-decoder.ts";
 import type { LineHolder, ServerMemory } from "./output-memory.ts";
@@ -18,7 +9,9 @@ import type { LineHolder, ServerMemory } from "./output-memory.ts";
 export interface OutputListener {
   onMessage(message: Message): void;
   /** Called with a line, or an element of a batch, that is not a JSON-RPC message. */
-  onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson">): void;
+  onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson" | "answeredId">): void;
+  /** Called with a line that has other text before a response. */
+  onResponseAfterText(line: ResponseAfterText): void;
   onOverlongLine(line: OverlongLine): void;
   /** Called with an error that another listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
@@ -53,6 +46,7 @@ export class OutputReader implements LineHolder {
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
+  #hasOutput = false;
 
   constructor(stdout: Readable, maxLineBytes: number, memory: ServerMemory, listener: OutputListener) {
     this.#stdout = stdout;
@@ -64,6 +58,7 @@ export class OutputReader implements LineHolder {
     this.#memory = memory;
     this.#held = memory.add(this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
+      this.#hasOutput = true;
       this.#guard(() => {
         this.#decoder.push(chunk);
         this.#count();
@@ -83,6 +78,11 @@ export class OutputReader implements LineHolder {
   release(): void {
     this.#memory.delete(this);
     this.#held.release();
+  }
+
+  /** True if the server has printed anything. */
+  get hasOutput(): boolean {
+    return this.#hasOutput;
   }
 
   get lineBytes(): number {
@@ -170,7 +170,7 @@ export class OutputReader implements LineHolder {
 
   #take(line: string | OverlongLine): void {
     if (typeof line !== "string") return this.#listener.onOverlongLine(line);
-    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readText(line, "server"));
+    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readLine(line));
     this.#isReading = true;
     this.#stdout.pause();
     const goOn = (deliver: () => void): void => {
@@ -179,7 +179,7 @@ export class OutputReader implements LineHolder {
       this.#goOn();
     };
     runInSteps(
-      readInSteps(line, "server"),
+      readLineInSteps(line),
       (reading) => goOn(() => this.#deliver(reading)),
       (error) => goOn(() => this.#listener.onDefect(error)),
     );
@@ -214,7 +214,8 @@ export class OutputReader implements LineHolder {
     this.#idle = undefined;
   }
 
-  #deliver(reading: Reading): void {
+  #deliver(reading: ServerReading): void {
+    if (reading.kind === "after-text") return this.#listener.onResponseAfterText(reading);
     if (reading.kind !== "batch") return this.#deliverOne(reading);
     // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
     for (const each of reading.messages) this.#deliverOne(each);
@@ -226,11 +227,22 @@ export class OutputReader implements LineHolder {
 
   #deliverOne(message: Message | InvalidMessage): void {
     if (message.kind === "invalid") this.#listener.onNoise(message);
-    // The ids may be those of two requests, and parsers differ on which one counts.
-    else if (message.kind === "response" && message.outline.isRepeated(Slot.id))
-      this.#listener.onNoise(invalid(message.outline, '"id" occurs twice'));
     else this.#listener.onMessage(message);
   }
+}
+
+function readLine(line: string): ServerReading {
+  const reading = readText(line, "server");
+  if (isPlain(reading)) return reading;
+  const steps = settle(line, reading);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  return step.value;
+}
+
+function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
+  const reading = yield* readInSteps(line, "server");
+  return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 
 function lengthOf(line: string | OverlongLine): number {

@@ -86,6 +86,14 @@ export interface UpstreamListener {
   onRefused(response: ResponseMessage): void;
   /** Called for each message, including those before `onReady`. */
   onMessage(message: Message): void;
+  /**
+   * Called with a response that other text precedes on its line. A client may have chosen it, if the server prints the text of its requests.
+   *
+   * @returns false if it was not used.
+   */
+  onResponseAfterText(response: ResponseMessage): boolean;
+  /** Called with the id of a request that the server has answered with an invalid response. */
+  onInvalidResponse(id: number, reason: string): void;
   onOverlongLine(line: OverlongLine): void;
   /**
    * Called once for each generation, even one that was never ready, after all its output. The `unwritten` lines never reached the server.

@@ -52,8 +52,11 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
 
   const handshake = observedHandshake(options.clientInfo, (method) => (request.method = method));
   const server = new Generation(generationOptions(options, handshake, counters), {
+    // No client can have chosen the text: only the sidecar sends requests.
+    onResponseAfterText: (response) => takeResponse(response, request),
+    onInvalidResponse: (_id, reason) => fail(`its response to ${request.method} is invalid: ${reason}`),
     onMessage: (message) => {
-      if (message.kind === "response" && message.id === request.id) request.onResponse(message);
+      if (message.kind === "response") takeResponse(message, request);
       else if (message.kind === "request" && server.input.queuedBytes < MAX_QUEUED_BYTES)
         server.input.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     },
@@ -67,10 +70,7 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
   const onAbort = (): void => failed.reject(endedError(options, request.method));
   if (signal.aborted) onAbort();
   else signal.addEventListener("abort", onAbort, { once: true });
-  void server.lost.then((exit) => {
-    if (server.stopCause !== undefined) fail(`${server.stopCause.reason} before it answered ${request.method}`);
-    else fail(`${maskCommand(command.command)} ${exitText(server, exit, request.method)}`);
-  });
+  void server.lost.then((exit) => fail(lossText(server, exit, command, request.method)));
 
   /** @param meta the `_meta` of each request to a server without sessions. */
   const requestPage = (page: JsonObject, meta: JsonObject | undefined): Promise<ResponseMessage> => {
@@ -124,6 +124,13 @@ function observedHandshake(clientInfo: ClientInfo, onNext: (method: string) => v
   };
 }
 
+/** Passes a response on, if it may be for the request. @returns false if it is not. */
+function takeResponse(response: ResponseMessage, { id, onResponse }: RequestInFlight): boolean {
+  const isForIt = response.id === id || (response.isError && response.id === undefined);
+  if (isForIt) onResponse(response);
+  return isForIt;
+}
+
 function errorText({ outline }: { readonly outline: ResponseMessage["outline"] }): string {
   return shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
 }
@@ -148,11 +155,12 @@ function generationOptions(
   };
 }
 
-/** Returns the reason of an exit, and its likely cause. */
-function exitText(server: Generation, exit: ChildExit, awaited: string): string {
+/** Returns the reason for the loss of a server, with the likely cause of an exit. */
+function lossText(server: Generation, exit: ChildExit, { command }: ChildCommand, awaited: string): string {
+  if (server.stopCause !== undefined) return `${server.stopCause.reason} before it answered ${awaited}`;
   const { kind, reason } = describeExit(exit, awaited);
   const cause = server.likelyCause(kind, exit);
-  return cause === undefined ? reason : `${reason}; likely cause: ${cause}`;
+  return `${maskCommand(command)} ${cause === undefined ? reason : `${reason}; likely cause: ${cause}`}`;
 }
 
 /** Adds the server's other output to an error. To be called when the server has exited. */

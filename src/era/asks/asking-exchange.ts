@@ -25,7 +25,12 @@ interface Outcome {
 }
 
 /** The errors of a call whose server has answered it. After any other error, the call is gone. */
-const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE", "MISSING_CAPABILITY", "INTERNAL_ERROR"]);
+const KEPT_ERRORS: ReadonlySet<string> = new Set([
+  "UPSTREAM_RESPONSE_TOO_LARGE",
+  "UPSTREAM_INVALID_RESPONSE",
+  "MISSING_CAPABILITY",
+  "INTERNAL_ERROR",
+]);
 
 /** Keeps calls whose client was asked, until its next request. */
 export interface Parking {

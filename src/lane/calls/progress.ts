@@ -1,5 +1,6 @@
-import { type NotificationMessage, Slot } from "../../protocol/message.ts";
+import type { NotificationMessage } from "../../protocol/message.ts";
 import { progressToClient } from "../../protocol/rewrite.ts";
+import { progressTokenOf } from "../../protocol/server-line.ts";
 import { extend } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 
@@ -15,7 +16,7 @@ export function deliverProgress(calls: CallTable, message: NotificationMessage, 
  * @returns false if no client receives it.
  */
 function deliverToCall(calls: CallTable, message: NotificationMessage, nowMs: number): boolean {
-  const call = calls.getWritten(message.outline.numberAt(Slot.progressToken));
+  const call = calls.getWritten(progressTokenOf(message));
   if (call?.progressTokenText === undefined) return false;
   extend(call, nowMs);
   const isShown = call.exchange.emit(progressToClient(message, call.progressTokenText));

@@ -1,5 +1,6 @@
 import { type NotificationMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { progressToClient } from "../../protocol/rewrite.ts";
+import { progressTokenOf } from "../../protocol/server-line.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Call } from "../calls/call.ts";
 import { TaskOwners } from "./task-owners.ts";
@@ -26,7 +27,7 @@ export class ClientTasks {
 
   /** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
-    const owner = this.#tokens.get(message.outline.numberAt(Slot.progressToken));
+    const owner = this.#tokens.get(progressTokenOf(message));
     owner?.caller.deliver(progressToClient(message, owner.tokenText));
     return owner !== undefined;
   }

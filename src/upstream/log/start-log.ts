@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { atDebug, type Log, type LogFields } from "../../observability/log.ts";
+import { StderrLimits } from "./stderr-log.ts";
 
 /** The number of different lines that are remembered. Their hashes take about 200 kB. */
 const MAX_LINES = 1000;
@@ -41,6 +42,7 @@ export interface ExitEntry {
 export class StartLog {
   readonly #log: Log;
   readonly #nowMs: () => number;
+  readonly stderrLimits: StderrLimits;
   /** Hashes of the lines of earlier starts that failed, and of the present one. */
   readonly #known = new Set<string>();
   readonly #present = new Set<string>();
@@ -50,6 +52,7 @@ export class StartLog {
   constructor(log: Log, nowMs: () => number) {
     this.#log = log;
     this.#nowMs = nowMs;
+    this.stderrLimits = new StderrLimits(log, nowMs);
   }
 
   started(fields: LogFields): void {

@@ -1,18 +1,36 @@
 import { StringDecoder } from "node:string_decoder";
 import { beginning, shorten } from "../../json/text.ts";
-import type { Log, LogFields } from "../../observability/log.ts";
+import { atDebug, type Log, type LogFields } from "../../observability/log.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../../observability/redact.ts";
+import { OutputLimit } from "./output-limit.ts";
 
 /** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
 const MAX_PIECE_LENGTH = 16 * 1024;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;
 
+/** Each line of a server's stderr counts with its bytes, and these for the other fields of the log line. */
+const FIELDS_BYTES = 200;
+/** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
+const LIMIT = { periodMs: 60_000, maxCost: 10_000_000, message: "stderr lines left out: over the limit of a minute" };
+
+/** The limits of one server, for all its generations. Lines that repeat have their own, since most logs do not have them. */
+export class StderrLimits {
+  readonly shown: OutputLimit;
+  readonly repeated: OutputLimit;
+
+  constructor(log: Log, nowMs: () => number) {
+    this.shown = new OutputLimit(log, nowMs, LIMIT);
+    this.repeated = new OutputLimit(atDebug(log), nowMs, LIMIT);
+  }
+}
+
 /** Copies the MCP server's stderr to the log, line by line, and keeps its tail to explain an exit. */
 export class StderrLog {
   readonly #log: Log;
   readonly #fields: LogFields;
   readonly #redact: Redact;
+  readonly #limits: StderrLimits;
   readonly #isRepeated: (line: string) => boolean;
   readonly #decoder = new StringDecoder("utf8");
   readonly #tail: string[] = [];
@@ -20,9 +38,10 @@ export class StderrLog {
   #isContinued = false;
 
   /** @param isRepeated true for a line that an earlier start had printed too. */
-  constructor(log: Log, fields: LogFields, redact: Redact, isRepeated: (line: string) => boolean = () => false) {
+  constructor(log: Log, fields: LogFields, redact: Redact, limits: StderrLimits, isRepeated: (line: string) => boolean = () => false) {
     this.#log = log;
-    this.#fields = { ...fields, stream: "stderr" };
+    this.#fields = fields;
+    this.#limits = limits;
     this.#redact = redact;
     this.#isRepeated = isRepeated;
   }
@@ -52,6 +71,8 @@ export class StderrLog {
     const rest = this.#partial + this.#decoder.end();
     this.#partial = "";
     if (rest !== "") this.#line(rest);
+    this.#limits.shown.report();
+    this.#limits.repeated.report();
   }
 
   #line(line: string): void {
@@ -73,9 +94,13 @@ export class StderrLog {
   }
 
   #piece(text: string, isPartial: boolean): void {
-    const fields = isPartial ? { ...this.#fields, isPartial } : this.#fields;
-    if (this.#isRepeated(text)) this.#log.debug(fields, text);
-    else this.#log.info(fields, text);
+    const isRepeated = this.#isRepeated(text);
+    const bytes = Buffer.byteLength(text);
+    if ((isRepeated ? this.#limits.repeated : this.#limits.shown).allows(bytes + FIELDS_BYTES, bytes, this.#fields)) {
+      const fields = { ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) };
+      this.#log[isRepeated ? "debug" : "info"](fields, text);
+    }
+    // The cause of an exit is in the last lines, logged or not.
     if (this.#isContinued) return;
     this.#tail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
     if (this.#tail.length > TAIL_LINES) this.#tail.shift();

@@ -1,10 +1,21 @@
 import type { Counters } from "../../observability/counters.ts";
 import { shorten } from "../../json/text.ts";
 import { atDebug, type Log, type LogFields } from "../../observability/log.ts";
-import { LogLimiter } from "../../observability/log-limiter.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../../observability/redact.ts";
+import { NO_VERSION } from "../../protocol/message.ts";
+import { OTHER_TEXT } from "../../protocol/server-line.ts";
+import { OutputLimit } from "./output-limit.ts";
 
 const MAX_SHOWN_LENGTH = 200;
+
+const LIMIT = { periodMs: 10_000, maxCost: 10, message: "more stdout lines skipped: not json-rpc" };
+
+/** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an element of an array. */
+const LIKE_MESSAGE = /\{|^\s*["[\]}]/;
+
+/** The ways in which a server writes messages that the sidecar cannot read. */
+export type NoiseSign = "framing" | "several-lines" | "text-before" | "no-version";
+const SIGN_LENGTH = 1000;
 
 export interface StdoutNoiseOptions {
   readonly counters: Counters;
@@ -22,20 +33,20 @@ export class StdoutNoise {
   readonly #log: Log;
   readonly #fields: LogFields;
   readonly #redact: Redact;
-  readonly #limiter: LogLimiter;
+  readonly #limit: OutputLimit;
   /** Lines that are logged at the level debug do not use up the limit of the others. */
-  readonly #repeatedLimiter: LogLimiter;
+  readonly #repeatedLimit: OutputLimit;
   readonly #isRepeated: (line: string) => boolean;
-  #suppressed = 0;
   #isNoisy = false;
+  #sign: NoiseSign | undefined;
 
   constructor({ counters, log, fields, redact, nowMs, isRepeated = () => false }: StdoutNoiseOptions) {
     this.#counts = counters.dropped;
     this.#log = log;
     this.#fields = fields;
     this.#redact = redact;
-    this.#limiter = new LogLimiter(nowMs);
-    this.#repeatedLimiter = new LogLimiter(nowMs);
+    this.#limit = new OutputLimit(log, nowMs, LIMIT);
+    this.#repeatedLimit = new OutputLimit(atDebug(log), nowMs, LIMIT);
     this.#isRepeated = isRepeated;
   }
 
@@ -44,27 +55,46 @@ export class StdoutNoise {
     return this.#isNoisy;
   }
 
+  /** The first way in which the server has written a message that the sidecar cannot read. */
+  get sign(): NoiseSign | undefined {
+    return this.#sign;
+  }
+
   report(line: string, reason: string): void {
-    this.#counts.noiseLines++;
     this.#isNoisy = true;
-    const isRepeated = this.#isRepeated(line);
-    if (!(isRepeated ? this.#repeatedLimiter : this.#limiter).allows()) {
-      if (!isRepeated) this.#suppressed++;
-      return;
-    }
-    this.reportSuppressed();
-    // A line that begins like JSON is meant as a message, and messages are not logged.
-    const beginning = line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH);
-    const shown = /^\s*[{[]/.test(beginning)
-      ? { bytes: Buffer.byteLength(line) }
-      : { line: shorten(this.#redact(beginning), MAX_SHOWN_LENGTH) };
-    const log = isRepeated ? atDebug(this.#log) : this.#log;
-    log.warn({ ...this.#fields, reason, ...shown }, "stdout line skipped: not json-rpc");
+    this.#sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
+    this.#report(line, reason, "stdout line skipped: not json-rpc");
+  }
+
+  /** Reports other text before a message that was read nevertheless. */
+  reportTextBefore(line: string): void {
+    this.#report(line, "other text is before the message", "stdout line read: text before a message");
   }
 
   /** Logs the number of suppressed lines, if there are any. */
   reportSuppressed(): void {
-    if (this.#suppressed > 0) this.#log.warn({ ...this.#fields, count: this.#suppressed }, "more stdout lines skipped: not json-rpc");
-    this.#suppressed = 0;
+    this.#limit.report();
+    this.#repeatedLimit.report();
   }
+
+  #report(line: string, reason: string, message: string): void {
+    this.#counts.noiseLines++;
+    const isRepeated = this.#isRepeated(line);
+    const bytes = Buffer.byteLength(line);
+    if (!(isRepeated ? this.#repeatedLimit : this.#limit).allows(1, bytes, this.#fields)) return;
+    // Messages are not logged, nor are parts of them.
+    const shown = LIKE_MESSAGE.test(line)
+      ? { bytes }
+      : { line: shorten(this.#redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
+    const log = isRepeated ? atDebug(this.#log) : this.#log;
+    log.warn({ ...this.#fields, reason, ...shown }, message);
+  }
+}
+
+function signOf(line: string, reason: string): NoiseSign | undefined {
+  if (/^Content-Length:\s*\d/i.test(line)) return "framing";
+  if (/^\s*"jsonrpc"\s*:/.test(line)) return "several-lines";
+  if (reason === OTHER_TEXT) return "text-before";
+  // Lines of a log may have such members, but hardly the id of the handshake.
+  return reason === NO_VERSION && /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line) ? "no-version" : undefined;
 }

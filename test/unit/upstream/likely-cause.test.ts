@@ -7,7 +7,8 @@ const NODE = ["node", "server.js"];
 
 function causeOf(stderr: string, { exitCode = 1, command = NODE, ...facts }: Partial<ExitFacts> = {}): string | undefined {
   const stderrTail = stderr.split("\n");
-  return likelyCause({ kind: "crash", exitCode, command, isNoisy: false, wasReady: false, ...facts, stderrTail });
+  const defaults = { kind: "crash", env: {}, isNoisy: false, isSilent: false, sign: undefined, wasReady: false } as const;
+  return likelyCause({ ...defaults, exitCode, command, ...facts, stderrTail });
 }
 
 /** Texts of npm 11, uv 0.8, pip, Node 26, Python 3.11 and dash. Only that of `uv` about an unknown package is from its manual. */

@@ -68,7 +68,7 @@ describe("a line decoder with a limit", () => {
   it("a line of exactly the limit is delivered, and one byte more discarded", () => {
     expect(decode(["12345\n123456\n12345"], 5)).toEqual([
       "12345",
-      { bytes: 6, idText: undefined, hasMethod: false, isForMemory: false },
+      { bytes: 6, idText: undefined, hasMethod: false, isForMemory: false, hasTextBefore: true },
       "12345",
     ]);
   });
@@ -78,7 +78,7 @@ describe("a line decoder with a limit", () => {
     for (let cut = 1; cut < bytes.length; cut++) {
       expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 100)).toEqual(['{"id":"é€😀","result":1}']);
       expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 20)).toEqual([
-        { bytes: bytes.length - 1, idText: '"é€😀"', hasMethod: false, isForMemory: false },
+        { bytes: bytes.length - 1, idText: '"é€😀"', hasMethod: false, isForMemory: false, hasTextBefore: false },
       ]);
     }
   });
@@ -97,7 +97,10 @@ describe("a line decoder with a limit", () => {
   it("the id in the middle of an overlong line is found, also byte by byte", () => {
     const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
     const bytes = Buffer.from(`${line}\nnext\n`);
-    const expected = [{ bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false, isForMemory: false }, "next"];
+    const expected = [
+      { bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false, isForMemory: false, hasTextBefore: false },
+      "next",
+    ];
     expect(
       decode(
         Array.from(bytes, (_, index) => bytes.subarray(index, index + 1)),
@@ -130,6 +133,7 @@ describe("a line decoder with a limit", () => {
               idText: own === "" ? undefined : own,
               hasMethod: each.includes('"method"'),
               isForMemory: false,
+              hasTextBefore: /^\s*[^\s{]/.test(each),
             },
           ];
         });
@@ -143,8 +147,8 @@ describe("a line decoder with a limit", () => {
     const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
     const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
     expect(decode([lines.join("\n")], 30)).toEqual([
-      { bytes: lines[0]?.length, idText: "7", hasMethod: false, isForMemory: false },
-      { bytes: lines[1]?.length, idText: '"seven"', hasMethod: false, isForMemory: false },
+      { bytes: lines[0]?.length, idText: "7", hasMethod: false, isForMemory: false, hasTextBefore: false },
+      { bytes: lines[1]?.length, idText: '"seven"', hasMethod: false, isForMemory: false, hasTextBefore: false },
     ]);
   });
 
@@ -152,13 +156,15 @@ describe("a line decoder with a limit", () => {
     const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
     const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
     expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
-      { bytes: request.length, idText: "7", hasMethod: true, isForMemory: false },
-      { bytes: notification.length, idText: undefined, hasMethod: true, isForMemory: false },
+      { bytes: request.length, idText: "7", hasMethod: true, isForMemory: false, hasTextBefore: false },
+      { bytes: notification.length, idText: undefined, hasMethod: true, isForMemory: false, hasTextBefore: false },
     ]);
   });
 
   it("an overlong line without an end is discarded", () => {
-    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ bytes: 26, idText: "1", hasMethod: false, isForMemory: false }]);
+    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([
+      { bytes: 26, idText: "1", hasMethod: false, isForMemory: false, hasTextBefore: false },
+    ]);
   });
 });
 
@@ -167,5 +173,8 @@ it("a line of many megabytes is distinguished from the next one by its envelope"
   const long = (length: number): string => `{"result":"${"x".repeat(length)}","id":7}`;
   const [whole, discarded, last] = decode([long(limit - 20), "\n", long(limit), "\nlast\n"], limit);
   expect(whole).toBe(long(limit - 20));
-  expect([discarded, last]).toEqual([{ bytes: long(limit).length, idText: "7", hasMethod: false, isForMemory: false }, "last"]);
+  expect([discarded, last]).toEqual([
+    { bytes: long(limit).length, idText: "7", hasMethod: false, isForMemory: false, hasTextBefore: false },
+    "last",
+  ]);
 });

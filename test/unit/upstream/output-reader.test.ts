@@ -24,6 +24,7 @@ class Bench {
         if (name === failsAt) throw new Error(`${name} fails`);
       },
       onNoise: ({ reason }) => this.told.push(reason),
+      onResponseAfterText: ({ response }) => this.told.push(`${response.id} after text`),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
       onDefect: (error) => this.told.push(String(error)),
     });
@@ -103,7 +104,12 @@ describe("an output reader", () => {
     const stdout = new PassThrough();
     const lines = ["a", "b", "c"].map((name) => `${notification(name, LONG / 4)}\n`);
     const used: number[] = [];
-    const ignored = { onNoise: () => undefined, onOverlongLine: () => undefined, onDefect: () => undefined };
+    const ignored = {
+      onNoise: () => undefined,
+      onResponseAfterText: () => undefined,
+      onOverlongLine: () => undefined,
+      onDefect: () => undefined,
+    };
     const reader = new OutputReader(stdout, MAX_LINE_BYTES, new OutputMemory(memory).forServer(), {
       ...ignored,
       onMessage: () => used.push(memory.usedBytes),

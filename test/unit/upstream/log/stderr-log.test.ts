@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../../src/observability/redact.ts";
-import { StderrLog } from "../../../../src/upstream/log/stderr-log.ts";
+import { StderrLimits, StderrLog } from "../../../../src/upstream/log/stderr-log.ts";
 import { RecordedLog } from "../../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;
@@ -9,7 +9,7 @@ const PIECE = 16 * 1024;
 /** Returns the log and the tail of a stream that ends. */
 function record(chunks: readonly (Buffer | string)[], redact = (text: string): string => text): { log: RecordedLog; stderr: StderrLog } {
   const log = new RecordedLog();
-  const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, redact);
+  const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, redact, new StderrLimits(log, () => 0));
   for (const chunk of chunks) stderr.push(Buffer.from(chunk));
   stderr.end();
   return { log, stderr };
@@ -27,7 +27,7 @@ function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
 describe("the log of stderr", () => {
   it("a line is logged once it is complete, with its process and generation", () => {
     const log = new RecordedLog();
-    const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, (text) => text);
+    const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, (text) => text, new StderrLimits(log, () => 0));
     stderr.push(Buffer.from("starting"));
     expect(log.lines).toEqual([]);
     stderr.push(Buffer.from(" up\nlistening"));
@@ -57,7 +57,7 @@ describe("the log of stderr", () => {
 
   it("an endless line is logged while it arrives, and little of it is buffered", () => {
     const log = new RecordedLog();
-    const stderr = new StderrLog(log, {}, (text) => text);
+    const stderr = new StderrLog(log, {}, (text) => text, new StderrLimits(log, () => 0));
     for (let length = 1024; length <= 256 * 1024; length += 1024) {
       stderr.push(Buffer.alloc(1024, "x"));
       expect(length - log.messages.join("").length).toBeLessThanOrEqual(2 * PIECE);

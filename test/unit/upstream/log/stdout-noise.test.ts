@@ -69,7 +69,7 @@ describe("StdoutNoise", () => {
     for (const each of [noise, crowded, noise, crowded]) each.reportSuppressed();
     expect(log.messages).toEqual(Array.from({ length: 10 }, () => SKIPPED));
     expect(crowdedLog.lines.slice(10)).toEqual([
-      { level: "warn", fields: { childPid: 12, generation: 3, count: 1 }, message: MORE_SKIPPED },
+      { level: "warn", fields: { childPid: 12, generation: 3, count: 1, bytes: 4 }, message: MORE_SKIPPED },
     ]);
   });
 

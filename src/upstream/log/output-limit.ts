@@ -1,0 +1,63 @@
+import type { Log, LogFields } from "../../observability/log.ts";
+
+export interface OutputLimitOptions {
+  readonly periodMs: number;
+  /** The limit of a period, in units that the caller chooses. */
+  readonly maxCost: number;
+  /** The log message about output that was left out. */
+  readonly message: string;
+}
+
+/** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
+export class OutputLimit {
+  readonly #log: Log;
+  readonly #nowMs: () => number;
+  readonly #options: OutputLimitOptions;
+  #periodEndMs = Number.NEGATIVE_INFINITY;
+  #cost = 0;
+  #count = 0;
+  #bytes = 0;
+  #fields: LogFields = {};
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(log: Log, nowMs: () => number, options: OutputLimitOptions) {
+    this.#log = log;
+    this.#nowMs = nowMs;
+    this.#options = options;
+  }
+
+  /**
+   * True if a line may be logged. To be called once for each line.
+   *
+   * @param bytes its length. @param fields those of its server.
+   */
+  allows(cost: number, bytes: number, fields: LogFields): boolean {
+    const { periodMs, maxCost } = this.#options;
+    const nowMs = this.#nowMs();
+    if (nowMs >= this.#periodEndMs) {
+      this.report();
+      this.#periodEndMs = nowMs + periodMs;
+      this.#cost = 0;
+    }
+    // After the first line that does not fit, shorter ones would only be confusing.
+    if (this.#count === 0 && this.#cost + cost <= maxCost) {
+      this.#cost += cost;
+      return true;
+    }
+    this.#cost = maxCost;
+    this.#count++;
+    this.#bytes += bytes;
+    this.#fields = fields;
+    this.#timer ??= setTimeout(() => this.report(), this.#periodEndMs - nowMs).unref();
+    return false;
+  }
+
+  /** Logs the number of lines that were left out, if there are any. */
+  report(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#count === 0) return;
+    this.#log.warn({ ...this.#fields, count: this.#count, bytes: this.#bytes }, this.#options.message);
+    this.#count = this.#bytes = 0;
+  }
+}
