@@ -33,7 +33,6 @@ describe("the members of a server's response", async () => {
 
   it.each([
     ["an id as text", `"id":"$ID","result":${RESULT}`, ok],
-    ["an id as text with escapes", String.raw`"id":"\u0024ID","result":${RESULT}`.replace(String.raw`\u0024ID`, "$ID"), ok],
     ["an id with a fraction of zero", `"id":$ID.0,"result":${RESULT}`, ok],
     ["an error that is null", `"id":$ID,"result":${RESULT},"error":null`, ok],
     ["an error that is no error", `"error":{},"id":$ID,"result":${RESULT}`, ok],
@@ -204,13 +203,13 @@ describe("the handshake", () => {
   });
 
   it.each([
-    ["no-content", 'the MCP server\'s response to initialize is invalid: the message has neither "method" nor "result" nor "error"'],
-    ["error-without-id", "the MCP server answered server/discover with an error: "],
+    ["no-content", "the MCP server's response to initialize is invalid"],
+    ["error-without-id", '"message":"cannot read it"'],
   ])("a response in the form %s fails the start at once", async (form, reason) => {
     await using sidecar = await Sidecar.start({ env: { FIXTURE_FORM: form }, flags: QUICK_START, untilReady: false });
     const exited = await sidecar.waitForLog("mcp server exited");
     expect(exited).toMatchObject({ kind: "handshake-refused" });
-    expect(exited["reason"]).toContain(form === "no-content" ? reason : "cannot read it");
+    expect(exited["reason"]).toContain(reason);
   });
 
   it.each([
@@ -226,9 +225,9 @@ describe("the handshake", () => {
 
   const PYTHON = 'import sys\nfor line in sys.stdin: print(\'{"jsonrpc":"2.0","id":0,"result":{}}\')';
   it.each([
-    ["python3", ["python3", "-c", PYTHON], {}, "python3 -u"],
+    ["python3", ["python3", "-c", PYTHON], { PYTHONUNBUFFERED: "" }, "python3 -u"],
     ["python3 with PYTHONUNBUFFERED", ["python3", "-c", "import time\ntime.sleep(600)"], { PYTHONUNBUFFERED: "1" }, undefined],
-    ["python3 -u", ["python3", "-u", "-c", "import time\ntime.sleep(600)"], {}, undefined],
+    ["python3 -u", ["python3", "-u", "-c", "import time\ntime.sleep(600)"], { PYTHONUNBUFFERED: "" }, undefined],
     ["another program", ["sleep", "600"], {}, undefined],
   ])("the advice about a buffered stdout is right for %s", async (_what, command, env: Record<string, string>, advice) => {
     await using sidecar = await Sidecar.start({ command, env, flags: QUICK_START, untilReady: false });

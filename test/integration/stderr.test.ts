@@ -54,16 +54,39 @@ describe("the server's stderr", () => {
     expect(stderrLines(sidecar)).toHaveLength(100_001);
   });
 
+  it("100 MB in a minute become 25 MB of log, with a count of the rest", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    for (let round = 0; round < 10; round++) {
+      expect(await client.toolText("stderr", { length: 1000, count: 10_000 })).toBe("written");
+    }
+    await client.callTool("stderr_and_exit", { count: 20, code: 3 });
+    // The last lines are left out, but still show the cause of the exit.
+    const { stderrTail } = await sidecar.waitForLog("mcp server exited");
+    expect(stderrTail).toEqual(Array.from({ length: 20 }, (_, index) => `last words ${1 + index}`));
+    const leftOut = sidecar.logLines.filter(({ msg }) => msg === "stderr lines left out: over the limit of a minute");
+    expect(leftOut[0]).toMatchObject({ level: "warn", generation: 1 });
+    expect(leftOut[0]).not.toHaveProperty("stream");
+    const sum = (field: string): number => leftOut.reduce((total, line) => total + Number(line[field]), 0);
+    const shown = stderrLines(sidecar);
+    const shownBytes = shown.reduce((total, { msg }) => total + msg.length, 0);
+    expect(shown.length + sum("count")).toBe(100_020);
+    expect(shownBytes + sum("bytes")).toBe(100_000_000 + 9 * "last words 1".length + 11 * "last words 10".length);
+    expect(shownBytes).toBeGreaterThan(15_000_000);
+    // A minute may end meanwhile.
+    expect(shownBytes).toBeLessThan(25_000_000 * leftOut.length);
+  });
+
   it("an unread log never blocks the server, and lost lines are counted", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     sidecar.process.stdout?.pause();
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 2; round++) {
       expect(await client.toolText("stderr", { length: 1000, count: 10_000 })).toBe("written");
     }
     sidecar.process.stdout?.resume();
     await waitForLastLine(sidecar, "log lines dropped: stdout was not read");
-    expect(sidecar.logLines.at(-1)).toMatchObject({ level: "warn", count: 50_000 - stderrLines(sidecar).length });
+    expect(sidecar.logLines.at(-1)).toMatchObject({ level: "warn", count: 20_000 - stderrLines(sidecar).length });
     await client.toolText("stderr", { text: "the end" });
     await waitForLastLine(sidecar, "the end");
   });
