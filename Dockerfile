@@ -27,7 +27,8 @@ COPY package.json LICENSE ./
 COPY --from=build /build/dist dist
 RUN ln -s /opt/claw-mcp-stdio/dist/main.js /usr/local/bin/claw-mcp-stdio
 # npx downloads below /tmp: any user, and a read-only root file system with a writable /tmp, can run it.
-ENV HOME=/tmp npm_config_cache=/tmp/.npm npm_config_update_notifier=false
+# Python would keep what it prints to a pipe in a buffer, and a server that does not flush it would never be ready.
+ENV HOME=/tmp npm_config_cache=/tmp/.npm npm_config_update_notifier=false PYTHONUNBUFFERED=1
 # A container has interfaces of its own. ADDR and PORT of a pod still decide.
 ENV CLAW_MCP_STDIO_HOST=*
 WORKDIR /tmp
