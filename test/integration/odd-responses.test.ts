@@ -106,12 +106,12 @@ describe("text on the line of a message", () => {
     ["of a program", "querying… "],
     ["that is JSON", '{"level":"info","id":1} {"id":2,"result":3}'],
     ["with an unfinished message", '{"jsonrpc":"2.0","id":1,"result":{"a":"b" '],
-    ["that is long", `${"{ ".repeat(100_000)}`],
+    ["that is long", "{ ".repeat(100_000)],
   ])("a response after text %s is read for the only client", async (_what, before) => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     expect(await answer(client, `${before}{"jsonrpc":"2.0","id":$ID,"result":${RESULT}}`)).toEqual(ok);
-    expect(await sidecar.waitForLog(READ)).toMatchObject({ level: "warn", reason: "other text is before the message" });
+    expect(await sidecar.waitForLog(READ)).toMatchObject({ level: "warn", bytes: expect.any(Number) as number });
     expect(sidecar.transcript()).not.toContain("mine");
   });
 
@@ -232,7 +232,6 @@ describe("the handshake", () => {
   ])("the advice about a buffered stdout is right for %s", async (_what, command, env: Record<string, string>, advice) => {
     await using sidecar = await Sidecar.start({ command, env, flags: QUICK_START, untilReady: false });
     const { likelyCause } = await sidecar.waitForLog("mcp server exited");
-    if (advice === undefined) expect(likelyCause).toBeUndefined();
-    else expect(likelyCause).toContain(advice);
+    expect(String(likelyCause)).toContain(String(advice));
   });
 });

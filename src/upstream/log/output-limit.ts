@@ -1,18 +1,16 @@
-import type { Log, LogFields } from "../../observability/log.ts";
+import type { LogFields } from "../../observability/log.ts";
 
-export interface OutputLimitOptions {
+/** The limit of a period, in units that the caller chooses. */
+interface Limit {
   readonly periodMs: number;
-  /** The limit of a period, in units that the caller chooses. */
   readonly maxCost: number;
-  /** The log message about output that was left out. */
-  readonly message: string;
 }
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 export class OutputLimit {
-  readonly #log: Log;
+  readonly #limit: Limit;
   readonly #nowMs: () => number;
-  readonly #options: OutputLimitOptions;
+  readonly #report: (fields: LogFields) => void;
   #periodEndMs = Number.NEGATIVE_INFINITY;
   #cost = 0;
   #count = 0;
@@ -20,10 +18,11 @@ export class OutputLimit {
   #fields: LogFields = {};
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: Log, nowMs: () => number, options: OutputLimitOptions) {
-    this.#log = log;
+  /** @param report logs the number and size of the lines that were left out. */
+  constructor(limit: Limit, nowMs: () => number, report: (fields: LogFields) => void) {
+    this.#limit = limit;
     this.#nowMs = nowMs;
-    this.#options = options;
+    this.#report = report;
   }
 
   /**
@@ -32,7 +31,7 @@ export class OutputLimit {
    * @param bytes its length. @param fields those of its server.
    */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
-    const { periodMs, maxCost } = this.#options;
+    const { periodMs, maxCost } = this.#limit;
     const nowMs = this.#nowMs();
     if (nowMs >= this.#periodEndMs) {
       this.report();
@@ -57,7 +56,7 @@ export class OutputLimit {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#count === 0) return;
-    this.#log.warn({ ...this.#fields, count: this.#count, bytes: this.#bytes }, this.#options.message);
+    this.#report({ ...this.#fields, count: this.#count, bytes: this.#bytes });
     this.#count = this.#bytes = 0;
   }
 }

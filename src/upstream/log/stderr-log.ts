@@ -12,7 +12,7 @@ const MAX_TAIL_LINE_LENGTH = 512;
 /** Each line of a server's stderr counts as JSON text, with these bytes for the other fields of the log line. */
 const FIELDS_BYTES = 200;
 /** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
-const LIMIT = { periodMs: 60_000, maxCost: 25_000_000, message: "stderr lines left out: over the limit of a minute" };
+const LIMIT = { periodMs: 60_000, maxCost: 25_000_000 };
 
 /** The limits of one server, for all its generations. Lines that repeat have their own, since most logs do not have them. */
 export class StderrLimits {
@@ -20,8 +20,9 @@ export class StderrLimits {
   readonly repeated: OutputLimit;
 
   constructor(log: Log, nowMs: () => number) {
-    this.shown = new OutputLimit(log, nowMs, LIMIT);
-    this.repeated = new OutputLimit(atDebug(log), nowMs, LIMIT);
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(LIMIT, nowMs, (counts) => at.warn(counts, "stderr lines left out: over the limit of a minute"));
+    [this.shown, this.repeated] = [limitFor(log), limitFor(atDebug(log))];
   }
 }
 

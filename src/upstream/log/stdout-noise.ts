@@ -8,7 +8,7 @@ import { OutputLimit } from "./output-limit.ts";
 
 const MAX_SHOWN_LENGTH = 200;
 
-const LIMIT = { periodMs: 10_000, maxCost: 10, message: "more stdout lines skipped: not json-rpc" };
+const LIMIT = { periodMs: 10_000, maxCost: 10 };
 
 /** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an element of an array. */
 const LIKE_MESSAGE = /\{|^\s*["[\]}]/;
@@ -45,8 +45,10 @@ export class StdoutNoise {
     this.#log = log;
     this.#fields = fields;
     this.#redact = redact;
-    this.#limit = new OutputLimit(log, nowMs, LIMIT);
-    this.#repeatedLimit = new OutputLimit(atDebug(log), nowMs, LIMIT);
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(LIMIT, nowMs, (counts) => at.warn(counts, "more stdout lines skipped: not json-rpc"));
+    this.#limit = limitFor(log);
+    this.#repeatedLimit = limitFor(atDebug(log));
     this.#isRepeated = isRepeated;
   }
 
@@ -63,12 +65,12 @@ export class StdoutNoise {
   report(line: string, reason: string): void {
     this.#isNoisy = true;
     this.#sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
-    this.#report(line, reason, "stdout line skipped: not json-rpc");
+    this.#show(line, (log, shown) => log.warn({ ...shown, reason }, "stdout line skipped: not json-rpc"));
   }
 
   /** Reports other text before a message that was read nevertheless. */
   reportTextBefore(line: string): void {
-    this.#report(line, "other text is before the message", "stdout line read: text before a message");
+    this.#show(line, (log, shown) => log.warn(shown, "stdout line read: text before a message"));
   }
 
   /** Logs the number of suppressed lines, if there are any. */
@@ -77,7 +79,7 @@ export class StdoutNoise {
     this.#repeatedLimit.report();
   }
 
-  #report(line: string, reason: string, message: string): void {
+  #show(line: string, write: (log: Log, shown: LogFields) => void): void {
     this.#counts.noiseLines++;
     const isRepeated = this.#isRepeated(line);
     const bytes = Buffer.byteLength(line);
@@ -86,8 +88,7 @@ export class StdoutNoise {
     const shown = LIKE_MESSAGE.test(line)
       ? { bytes }
       : { line: shorten(this.#redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
-    const log = isRepeated ? atDebug(this.#log) : this.#log;
-    log.warn({ ...this.#fields, reason, ...shown }, message);
+    write(isRepeated ? atDebug(this.#log) : this.#log, { ...this.#fields, ...shown });
   }
 }
 

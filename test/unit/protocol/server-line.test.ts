@@ -24,7 +24,7 @@ describe("a response of a server", () => {
       ),
     );
     const value = fc.oneof(fc.constantFrom('"2.0"', "1", '"1"', "{}", "null", '"x"'), error, valueText);
-    const message = objectText(fc.array(memberText(name, value), { maxLength: 6 }).map((members) => [...members, '"jsonrpc":"2.0"']));
+    const message = objectText(fc.array(memberText(name, value), { maxLength: 6 }).map((members) => members.concat('"jsonrpc":"2.0"')));
     let responses = 0;
     fc.assert(
       fc.property(message, (line) => {

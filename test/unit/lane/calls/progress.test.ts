@@ -42,7 +42,7 @@ describe("progress of the server", () => {
     ]);
   });
 
-  it.each([(id: unknown) => `"${String(id)}"`, () => "0", () => "null", () => "{}"])(
+  it.each([(id: unknown) => `"0${String(id)}"`, () => "0", () => "null", () => "{}"])(
     "progress under another token is dropped and renews no timeout (%#)",
     (tokenFor) => {
       const bench = LaneBench.ready();
