@@ -75,7 +75,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const onSessionEnd = metrics?.sessionEnded;
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   const tokens = new AuthTokens(config.authTokens, config.serverName);
-  const identify: Identify = (authorization) => tokens.identify(authorization);
+  const identify: Identify | undefined = config.authTokens.length === 0 ? undefined : (authorization) => tokens.identify(authorization);
   const { HttpListener } = await import("./http/listener.ts");
   const listenerOptions = { limits: config, observer, identify, counters, defects, log, nowMs };
   const listeners = new SidecarListeners((app) => new HttpListener(app, listenerOptions), config, defects);
@@ -91,7 +91,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     ...appSettings(options),
     page: page?.routes,
     routes: server.routes,
-    identify: config.authTokens.length === 0 ? undefined : identify,
+    identify,
     status,
     memory,
     requestSamples: metrics && (() => metrics.samples()),

@@ -140,7 +140,7 @@ export const ERROR_CATALOG = {
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them.",
+    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them. Or 16 requests of a connection are not answered; this response is its last.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {

@@ -97,12 +97,8 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
   return handle;
 
   function handle(request: RoutedRequest, response: ServerResponse): void {
-    const hosts = countHosts(request);
-    if (hosts > 1 || (hosts === 0 && request.httpVersion === "1.1")) {
-      // RFC 9112 §3.2. Node would reject a missing one too, but without a body.
-      const message = hosts === 0 ? "The Host header is missing." : "There are several Host headers; send only one.";
-      return reject(request, response, new SidecarError("INVALID_REQUEST", message), { Connection: "close" });
-    }
+    const problem = framingProblem(request);
+    if (problem !== undefined) return reject(request, response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
     const { url: target = "" } = request;
     const url = pathAndQuery(target);
     if (url === undefined) return server(request, response);
@@ -113,13 +109,19 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
   }
 }
 
-function countHosts({ rawHeaders }: IncomingMessage): number {
-  let count = 0;
+/** Returns the rule of RFC 9112 that the headers of a request violate. A proxy in front may have read such a request in another way. */
+function framingProblem({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
+  let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
-    if (name.length === 4 && name.toLowerCase() === "host") count++;
+    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
+    // §6.1. Node would read the chunks of another coding as plain text.
+    else if (name.length === 17 && name.toLowerCase() === "transfer-encoding" && rawHeaders[index + 1]?.toLowerCase() !== "chunked")
+      return "The Transfer-Encoding is not supported; send `chunked` alone, or a Content-Length.";
   }
-  return count;
+  // §3.2. Node would reject a missing one too, but without a body.
+  if (hosts === 0 && httpVersion === "1.1") return "The Host header is missing.";
+  return hosts > 1 ? "There are several Host headers; send only one." : undefined;
 }
 
 /** True for the path, also with one slash at its end. Express compares the other paths in the same way. */

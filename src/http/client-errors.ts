@@ -5,6 +5,7 @@ import type { SidecarErrorCode } from "../errors.ts";
 import type { RejectedRequest } from "../observability/request-observer.ts";
 import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, allowHeader } from "../routes.ts";
+import type { Connections } from "./connections.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
 import { discardBody, LINGER_MS } from "./reject.ts";
@@ -31,16 +32,15 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 
 /** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
 export class ClientErrors {
-  readonly #responses: ReadonlySet<ServerResponse>;
+  readonly #connections: Connections;
   readonly #onRejected: (request: RejectedRequest) => void;
   /** The last request of each connection that was answered before it had arrived completely. */
   readonly #answeredEarly = new WeakMap<Socket, IncomingMessage>();
   /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
-  /** @param responses all open responses. */
-  constructor(responses: ReadonlySet<ServerResponse>, onRejected: (request: RejectedRequest) => void) {
-    this.#responses = responses;
+  constructor(connections: Connections, onRejected: (request: RejectedRequest) => void) {
+    this.#connections = connections;
     this.#onRejected = onRejected;
   }
 
@@ -50,14 +50,15 @@ export class ClientErrors {
   }
 
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
+    // The requests that are sent ahead of the last response stay unread.
+    if (this.#connections.get(socket)?.isStopped) return void socket.pause();
     // Each further chunk of invalid data causes another error.
     if (this.#lingering.has(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET" || this.#answeredEarly.get(socket)?.complete === false) {
       socket.destroy();
       return;
     }
-    const responses = this.#responses.values().filter(({ req }) => req.socket === socket);
-    const awaited = responses.filter(({ req, headersSent }) => req.complete || headersSent).toArray();
+    const awaited = [...this.#connections.responsesOf(socket)].filter(({ req, headersSent }) => req.complete || headersSent);
     const last = awaited.at(-1);
     if (last !== undefined) {
       // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
@@ -77,8 +78,7 @@ export class ClientErrors {
   /** Must be called for CONNECT requests, for which Node passes the bare connection. */
   onConnect(socket: Duplex): void {
     socket.on("error", () => socket.destroy());
-    const isAwaited = this.#responses.values().some(({ req }) => req.socket === socket);
-    if (isAwaited) socket.destroy();
+    if (this.#connections.responsesOf(socket as Socket).size > 0) socket.destroy();
     else this.#answer(NO_TUNNEL, socket.resume());
   }
 

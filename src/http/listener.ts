@@ -9,16 +9,19 @@ import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
 import type { RequestObserver } from "../observability/request-observer.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
+import { SidecarError } from "../errors.ts";
+import { type ConnectionLimits, Connections, stopParser } from "./connections.ts";
 import { sendDefect } from "./json-response.ts";
 import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
+import { reject } from "./reject.ts";
 import { rejectionOf } from "./request-log/rejections.ts";
 import type { Identify } from "./route.ts";
 
-/** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
-const KEEP_ALIVE_TIMEOUT_MS = 120_000;
-/** The client closes its idle connection this much earlier: it is told the time above, and may be late when the machine is busy. */
-const KEEP_ALIVE_BUFFER_MS = 10_000;
+/** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
+const MAX_IDLE_BUFFER_MS = 10_000;
+/** The maximum number of requests of a connection that are not answered. Some clients send a few ahead. */
+const MAX_OPEN_RESPONSES = 16;
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -29,7 +32,8 @@ const LAST_ARRIVALS_MS = 100;
 /** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
 const BACKLOG = 511;
 
-interface ListenerLimits {
+interface ListenerLimits extends ConnectionLimits {
+  readonly connectionIdleTimeoutMs: number;
   readonly headersTimeoutMs: number;
   /** Time limit for a whole request, its headers included. */
   readonly bodyTimeoutMs: number;
@@ -40,7 +44,8 @@ export interface ListenerOptions {
   readonly limits: ListenerLimits;
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
-  readonly identify: Identify;
+  /** Undefined if no token is configured. */
+  readonly identify: Identify | undefined;
   readonly counters: Counters;
   readonly defects: Defects;
   readonly log: Log;
@@ -51,13 +56,14 @@ export interface ListenerOptions {
 export class HttpListener {
   readonly #server: Server;
   readonly #observer: RequestObserver | undefined;
-  readonly #identify: Identify;
+  readonly #identify: Identify | undefined;
   readonly #counters: Counters;
   readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
   readonly #stalledReaders: StalledReaders;
+  readonly #connections: Connections;
   /** Responses whose last byte has not been passed to the operating system. */
-  readonly #openResponses = new Set<ServerResponse>();
+  #openResponses = 0;
   #isDraining = false;
   #isClosing = false;
   #isClosingIdle = false;
@@ -65,14 +71,15 @@ export class HttpListener {
 
   constructor(app: RequestListener, options: ListenerOptions) {
     const { limits, observer, identify, counters, defects, log, nowMs } = options;
-    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = limits;
+    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, connectionIdleTimeoutMs } = limits;
     [this.#observer, this.#identify, this.#counters, this.#defects] = [observer, identify, counters, defects];
-    this.#clientErrors = new ClientErrors(this.#openResponses, (request) => {
+    this.#connections = new Connections(limits, identify !== undefined, counters, log, nowMs);
+    this.#clientErrors = new ClientErrors(this.#connections, (request) => {
       counters.countStatus(request.httpStatus);
       observer?.rejected(request);
     });
     const cutOffs = new CutOffLog(counters, log, nowMs);
-    const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#openResponses, {
+    const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#connections, {
       timeoutMs: readerTimeoutMs,
       defects,
       nowMs,
@@ -80,16 +87,15 @@ export class HttpListener {
     }));
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
       try {
-        this.#track(response);
-        app(request, response);
+        if (this.#admit(request, response)) app(request, response);
       } catch (error) {
         defects.recover("http request", error, () => sendDefect(response, false));
       }
     };
     this.#server = createServer(
       {
-        keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-        keepAliveTimeoutBuffer: KEEP_ALIVE_BUFFER_MS,
+        keepAliveTimeout: connectionIdleTimeoutMs,
+        keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, connectionIdleTimeoutMs),
         // Node requires a limit for headers that is not above that of the request.
         headersTimeout: Math.min(headersTimeoutMs, bodyTimeoutMs),
         requestTimeout: bodyTimeoutMs,
@@ -99,6 +105,7 @@ export class HttpListener {
       onRequest,
     );
     const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
+    this.#server.on("connection", (socket: Socket) => guard(socket, () => this.#connections.add(socket)));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
       guard(socket, () => this.#clientErrors.onError(error, socket)),
     );
@@ -106,14 +113,12 @@ export class HttpListener {
     this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       guard(request.socket, () => {
-        this.#track(response);
-        rejectExpectation(request, response);
+        if (this.#admit(request, response)) rejectExpectation(request, response);
       }),
     );
     this.#server.on("timeout", (socket: Socket) =>
       guard(socket, () => {
-        const isIdle = !this.#openResponses.values().some((response) => response.socket === socket);
-        if (isIdle) socket.destroy();
+        if (this.#connections.responsesOf(socket).size === 0) socket.destroy();
         else stalledReaders.onTimeout(socket);
       }),
     );
@@ -133,8 +138,10 @@ export class HttpListener {
   /** Makes each response the last of its connection. New connections are still accepted. */
   closeAfterResponses(): void {
     this.#isDraining = true;
-    const last = new Map(this.#openResponses.values().map((response) => [response.req.socket, response]));
-    for (const response of last.values()) response.shouldKeepAlive = false;
+    for (const { responses } of this.#connections.values()) {
+      const last = [...responses].at(-1);
+      if (last !== undefined) last.shouldKeepAlive = false;
+    }
   }
 
   /**
@@ -149,7 +156,7 @@ export class HttpListener {
     // The close of `http.Server` also closes connections on which the end of a response is still being written.
     NetServer.prototype.close.call(this.#server);
     this.#closeIdleConnections();
-    if (this.#openResponses.size > 0) await new Promise<void>((resolve) => (this.#onFlushed = resolve));
+    if (this.#openResponses > 0) await new Promise<void>((resolve) => (this.#onFlushed = resolve));
   }
 
   /** Runs the event loop until a turn accepts no connection. It accepts one per turn, and the timer is late in a busy process. */
@@ -172,19 +179,36 @@ export class HttpListener {
     this.#server.closeAllConnections();
   }
 
-  #track(response: ServerResponse): void {
-    this.#openResponses.add(response);
-    response.on("close", () => this.#onResponseClosed(response));
-    if (this.#isDraining) this.#makeLast(response);
+  /** Returns true if the request is to be handled. The one above the limit is rejected, and those behind it are dropped. */
+  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || connection.isStopped) return false;
+    const { authorization } = request.headers;
+    if (authorization !== undefined && connection.isWithoutToken && this.#identify?.(authorization) !== undefined)
+      this.#connections.onToken(socket, connection);
+    const { responses } = connection;
+    this.#track(response, responses);
+    if (responses.size <= MAX_OPEN_RESPONSES) return true;
+    connection.isStopped = true;
+    stopParser(socket);
+    const message = `The connection has ${MAX_OPEN_RESPONSES} requests that are not answered.`;
+    reject(request, response, new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 }), { Connection: "close" });
+    return false;
   }
 
-  /** Makes a response the last of its connection. After a response with `Connection: close`, Node drops all later requests. */
-  #makeLast(response: ServerResponse): void {
-    for (const other of this.#openResponses) if (other.req.socket === response.req.socket) other.shouldKeepAlive = other !== response;
+  #track(response: ServerResponse, responses: Set<ServerResponse>): void {
+    this.#openResponses++;
+    responses.add(response);
+    response.once("close", () => this.#onResponseClosed(response, responses));
+    if (!this.#isDraining) return;
+    // After a response with `Connection: close`, Node drops all later requests.
+    for (const each of responses) each.shouldKeepAlive = each !== response;
   }
 
-  #onResponseClosed(response: ServerResponse): void {
-    this.#openResponses.delete(response);
+  #onResponseClosed(response: ServerResponse, responses: Set<ServerResponse>): void {
+    this.#openResponses--;
+    responses.delete(response);
     try {
       if (response.headersSent) this.#counters.countStatus(response.statusCode);
       if (response.statusCode >= 400) this.#observeRejection(response);
@@ -194,7 +218,7 @@ export class HttpListener {
     }
     if (!this.#isClosing) return;
     this.#closeIdleConnections();
-    if (this.#openResponses.size === 0) this.#onFlushed?.();
+    if (this.#openResponses === 0) this.#onFlushed?.();
   }
 
   #observeRejection(response: ServerResponse): void {
@@ -209,7 +233,9 @@ export class HttpListener {
     setImmediate(() => {
       this.#isClosingIdle = false;
       this.#defects.guard("http connection", () => {
-        const isFlushing = this.#openResponses.values().some((response) => response.writableEnded && !response.writableFinished);
+        const isFlushing = this.#connections
+          .values()
+          .some(({ responses }) => responses.values().some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));
         if (!isFlushing) this.#server.closeIdleConnections();
       });
     });

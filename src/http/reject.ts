@@ -25,7 +25,8 @@ export function reject(
 
 /** Reads and discards the rest of a request that is already answered. Otherwise, the client would never see the response. */
 export function discardBody(request: IncomingMessage): void {
-  if (request.complete) return;
+  const { "content-length": length, "transfer-encoding": coding } = request.headers;
+  if (request.complete || (length === undefined && coding === undefined)) return;
   request.resume();
   const timer = setTimeout(() => request.destroy(), LINGER_MS);
   request.once("close", () => clearTimeout(timer));

@@ -92,6 +92,8 @@ export class Counters {
   readonly http = {
     /** Connections closed because the client did not read. */
     readersCutOff: 0,
+    /** Connections closed because there were too many. */
+    connectionsDropped: 0,
   };
   /** Defects of the sidecar, each of which failed at most one exchange or one server. */
   defects = 0;

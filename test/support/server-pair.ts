@@ -76,9 +76,16 @@ export class ServerPair implements AsyncDisposable {
     const defects = new Defects(logs[0], counters);
     const apps = [appOf(first, "/first", defects), appOf(second, "/second", defects)] as const;
     const listener = new HttpListener((request, response) => apps[request.url?.startsWith("/second") === true ? 1 : 0](request, response), {
-      limits: { headersTimeoutMs: LONG_MS, bodyTimeoutMs: LONG_MS, readerTimeoutMs: LONG_MS },
+      limits: {
+        headersTimeoutMs: LONG_MS,
+        bodyTimeoutMs: LONG_MS,
+        readerTimeoutMs: LONG_MS,
+        connectionIdleTimeoutMs: LONG_MS,
+        maxConnections: 1000,
+        maxConnectionsWithoutToken: 1000,
+      },
       observer: undefined,
-      identify: () => undefined,
+      identify: undefined,
       counters,
       defects,
       log: logs[0],

@@ -2,6 +2,9 @@ import { ROUTES } from "../../routes.ts";
 import { limit, MAX_MS, option } from "../option.ts";
 import { anyText, bearerToken, endpointPath, hosts, listenAddress, listenHost, oneOf, onOff, origins, port } from "../value-kinds.ts";
 
+/** The sidecar waits for twice as long, at most 10 s more, and Node's timers have a limit. */
+const MAX_IDLE_MS = MAX_MS - 10_000;
+
 export const HTTP_OPTIONS = {
   addr: option({
     group: "HTTP",
@@ -160,6 +163,13 @@ export const HTTP_OPTIONS = {
     60_000,
     MAX_MS,
     "Time limit for a client to send a whole request; a slower one gets 408.",
+  ),
+  connectionIdleTimeoutMs: limit(
+    "HTTP",
+    "CONNECTION_IDLE_TIMEOUT_MS",
+    120_000,
+    MAX_IDLE_MS,
+    "Time after which a client should close its idle connection, which it is told in whole seconds. The sidecar closes it up to 10 s later. A balancer in front needs a shorter time of its own, so that no request is sent on a closing connection.",
   ),
   readerTimeoutMs: limit(
     "HTTP",

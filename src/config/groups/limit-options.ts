@@ -28,6 +28,20 @@ export const LIMIT_OPTIONS = {
     MAX_LENGTH_BYTES,
     "Longest message of the server, at most a quarter of MEMORY_BUDGET_BYTES. A longer one is discarded, and its request fails.",
   ),
+  maxConnections: limit(
+    "Limits",
+    "MAX_CONNECTIONS",
+    10_000,
+    1_000_000,
+    "Maximum number of connections at each address. A new one above it closes the oldest one that has sent no valid token. If there is none, or no token is configured, the new one is closed.",
+  ),
+  maxConnectionsWithoutToken: limit(
+    "Limits",
+    "MAX_CONNECTIONS_WITHOUT_TOKEN",
+    512,
+    1_000_000,
+    "Maximum number of connections at each address that have sent no valid token, if one is configured: those of probes, and of clients before their first request. A new one above it closes the oldest of them.",
+  ),
   maxInFlight: limit(
     "Limits",
     "MAX_IN_FLIGHT",

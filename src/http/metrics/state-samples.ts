@@ -73,6 +73,7 @@ function* counterSamples({ requests, answers, dropped, policy, http, defects, by
   yield* labelled("claw_mcp_stdio_http_responses_total", "status", byKey.statuses);
   yield* labelled("claw_mcp_stdio_dropped_messages_total", "kind", Object.entries(dropped));
   yield { metric: "claw_mcp_stdio_http_readers_cut_off_total", value: http.readersCutOff };
+  yield { metric: "claw_mcp_stdio_http_connections_dropped_total", value: http.connectionsDropped };
   yield { metric: "claw_mcp_stdio_invalid_arguments_total", value: policy.invalidArguments };
   yield { metric: "claw_mcp_stdio_argument_checks_given_up_total", value: policy.argumentChecksGivenUp };
   yield { metric: "claw_mcp_stdio_truncated_results_total", value: policy.truncatedResults };

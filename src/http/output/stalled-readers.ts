@@ -1,6 +1,6 @@
-import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Defects } from "../../observability/defects.ts";
+import type { Connections } from "../connections.ts";
 
 const MAX_SWEEP_MS = 1000;
 
@@ -21,16 +21,15 @@ export interface StalledReadersOptions {
  * every call.
  */
 export class StalledReaders {
-  readonly #responses: ReadonlySet<ServerResponse>;
+  readonly #connections: Connections;
   readonly #options: StalledReadersOptions;
   /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
   readonly #checkMs: number;
   readonly #timer: NodeJS.Timeout;
   readonly #unreadSinceMs = new WeakMap<Socket, number>();
 
-  /** @param responses all open responses. */
-  constructor(responses: ReadonlySet<ServerResponse>, options: StalledReadersOptions) {
-    this.#responses = responses;
+  constructor(connections: Connections, options: StalledReadersOptions) {
+    this.#connections = connections;
     this.#options = options;
     this.#checkMs = Math.ceil(options.timeoutMs / 2);
     const sweep = (): void => options.defects.guard("stalled readers", () => this.#sweep());
@@ -61,8 +60,8 @@ export class StalledReaders {
   }
 
   #sweep(): void {
-    for (const { socket } of this.#responses) {
-      if (socket !== null && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
+    for (const [socket, { responses }] of this.#connections.entries()) {
+      if (responses.size > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
     }
   }
 }

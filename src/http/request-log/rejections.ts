@@ -19,7 +19,7 @@ export function noteRejection(response: ServerResponse, { code }: SidecarError, 
 }
 
 /** Returns the rejection of a response that is closed; undefined if its request was not rejected. */
-export function rejectionOf(response: ServerResponse, identify: Identify): RejectedRequest | undefined {
+export function rejectionOf(response: ServerResponse, identify: Identify | undefined): RejectedRequest | undefined {
   const rejection = REJECTIONS.get(response);
   if (rejection === undefined) return undefined;
   const { code, reason, address } = rejection;
@@ -30,7 +30,7 @@ export function rejectionOf(response: ServerResponse, identify: Identify): Rejec
   function sender(): RejectedSender {
     const { authorization, "mcp-session-id": sessionId, "content-length": length } = headers;
     return {
-      principal: identify(authorization)?.name ?? address ?? "unknown",
+      principal: identify?.(authorization)?.name ?? address ?? "unknown",
       sessionId: sessionId?.toString(),
       requestBytes: length === undefined ? undefined : Number(length),
     };

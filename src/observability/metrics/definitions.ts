@@ -60,6 +60,7 @@ export const METRICS = {
     labels: ["status"],
   },
   claw_mcp_stdio_http_readers_cut_off_total: { type: "counter", help: "Connections that were closed because their client did not read." },
+  claw_mcp_stdio_http_connections_dropped_total: { type: "counter", help: "Connections that were closed because there were too many." },
 
   claw_mcp_stdio_requests_in_flight: {
     type: "gauge",

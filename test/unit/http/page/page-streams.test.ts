@@ -47,7 +47,7 @@ describe("the streams of pages", () => {
 
   function open(): Reader {
     const response = { writableLength: 0 } as ServerResponse;
-    streams.route({ complete: true, socket: {} } as IncomingMessage, response, undefined);
+    streams.route({ complete: true, headers: {}, socket: {} } as IncomingMessage, response, undefined);
     const reader = readers.at(-1);
     if (reader === undefined) throw new Error("no stream was opened");
     return reader;
@@ -91,7 +91,7 @@ describe("the streams of pages", () => {
   it("a page that connects after that is rejected, so that the sidecar can end", () => {
     streams.close();
     const response = { writableLength: 0, destroyed: true, req: { socket: {} } } as unknown as ServerResponse;
-    streams.route({ complete: true, socket: {} } as IncomingMessage, response, undefined);
+    streams.route({ complete: true, headers: {}, socket: {} } as IncomingMessage, response, undefined);
     expect(readers).toEqual([]);
   });
 });

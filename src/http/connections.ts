@@ -1,0 +1,111 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Counters } from "../observability/counters.ts";
+import type { Log } from "../observability/log.ts";
+import { LogLimiter } from "../observability/log-limiter.ts";
+
+export interface ConnectionLimits {
+  readonly maxConnections: number;
+  readonly maxConnectionsWithoutToken: number;
+}
+
+export interface Connection {
+  /** In the order of their requests, until their last byte is passed to the operating system. */
+  readonly responses: Set<ServerResponse>;
+  /** True if a token is configured, and the connection has not shown a valid one. */
+  isWithoutToken: boolean;
+  /** True if no further request is handled. */
+  isStopped: boolean;
+}
+
+const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
+
+/** The open connections of a listener, within limits. */
+export class Connections {
+  readonly #all = new Map<Socket, Connection>();
+  /** Those that have not shown a valid token, the oldest first. Empty if no token is configured. */
+  readonly #withoutToken = new Set<Socket>();
+  readonly #limits: ConnectionLimits;
+  readonly #hasToken: boolean;
+  readonly #counters: Counters;
+  readonly #log: Log;
+  readonly #limiter: LogLimiter;
+
+  /** @param hasToken true if a token is configured. */
+  constructor(limits: ConnectionLimits, hasToken: boolean, counters: Counters, log: Log, nowMs: () => number) {
+    [this.#limits, this.#hasToken, this.#counters, this.#log] = [limits, hasToken, counters, log];
+    this.#limiter = new LogLimiter(nowMs, 1);
+  }
+
+  /**
+   * Adds a new connection. At a limit, it closes the oldest one that has not shown a valid token. Without such a one, it closes the new one,
+   * so that a connection with a valid token never makes room.
+   */
+  add(socket: Socket): void {
+    const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
+    if (this.#all.size >= maxConnections || this.#withoutToken.size >= maxConnectionsWithoutToken) {
+      const [oldest = socket] = this.#withoutToken;
+      this.#drop(oldest);
+      if (oldest === socket) return;
+    }
+    const connection = { responses: new Set<ServerResponse>(), isWithoutToken: this.#hasToken, isStopped: false };
+    this.#all.set(socket, connection);
+    if (this.#hasToken) this.#withoutToken.add(socket);
+    socket.once("close", () => {
+      this.#delete(socket);
+      // Before Node 26, responses that wait for the one before them are not closed with their connection.
+      for (const response of connection.responses) response.destroy().emit("close");
+    });
+  }
+
+  /** Returns undefined for a connection that is closed. */
+  get(socket: Socket): Connection | undefined {
+    return this.#all.get(socket);
+  }
+
+  entries(): MapIterator<[Socket, Connection]> {
+    return this.#all.entries();
+  }
+
+  values(): MapIterator<Connection> {
+    return this.#all.values();
+  }
+
+  /** Returns the open responses of a connection. */
+  responsesOf(socket: Socket): ReadonlySet<ServerResponse> {
+    return this.#all.get(socket)?.responses ?? NO_RESPONSES;
+  }
+
+  /** Must be called when a connection has shown a valid token. */
+  onToken(socket: Socket, connection: Connection): void {
+    connection.isWithoutToken = false;
+    this.#withoutToken.delete(socket);
+  }
+
+  #drop(socket: Socket): void {
+    this.#delete(socket);
+    socket.destroy();
+    this.#counters.http.connectionsDropped++;
+    const name = this.#all.size + 1 >= this.#limits.maxConnections ? "MAX_CONNECTIONS" : "MAX_CONNECTIONS_WITHOUT_TOKEN";
+    if (this.#limiter.allows()) this.#log.warn({ reason: `${name} is reached` }, "connection closed: too many");
+  }
+
+  #delete(socket: Socket): void {
+    this.#all.delete(socket);
+    this.#withoutToken.delete(socket);
+  }
+}
+
+interface NodeParser {
+  onIncoming?: () => number;
+}
+
+/**
+ * Makes Node's parser stop within the data that it has received. Otherwise, it would pass on all requests of up to 64 KiB: neither a pause
+ * nor the end of the socket has an effect before. The API is not documented. Without it, each further request costs its parsing.
+ */
+export function stopParser(socket: Socket): void {
+  const { parser } = socket as { readonly parser?: NodeParser | null };
+  // Any result but 0, 1 and 2 is an error of the request to the parser.
+  if (typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
+}
