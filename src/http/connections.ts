@@ -14,6 +14,9 @@ export interface Connection {
   readonly responses: Set<ServerResponse>;
   /** True if a token is configured, and the connection has not shown a valid one. */
   isWithoutToken: boolean;
+  /** The requests that were read last, at this count of bytes. */
+  requestsOfRead: number;
+  bytesRead: number;
   /** True if no further request is handled. */
   isStopped: boolean;
 }
@@ -48,13 +51,14 @@ export class Connections {
       this.#drop(oldest);
       if (oldest === socket) return;
     }
-    const connection = { responses: new Set<ServerResponse>(), isWithoutToken: this.#hasToken, isStopped: false };
+    const responses = new Set<ServerResponse>();
+    const connection = { responses, isWithoutToken: this.#hasToken, requestsOfRead: 0, bytesRead: 0, isStopped: false };
     this.#all.set(socket, connection);
     if (this.#hasToken) this.#withoutToken.add(socket);
     socket.once("close", () => {
       this.#delete(socket);
       // Before Node 26, responses that wait for the one before them are not closed with their connection.
-      for (const response of connection.responses) response.destroy().emit("close");
+      for (const response of responses) response.destroy().emit("close");
     });
   }
 

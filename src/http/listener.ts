@@ -20,8 +20,8 @@ import type { Identify } from "./route.ts";
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;
-/** The maximum number of requests of a connection that are not answered. Some clients send a few ahead. */
-const MAX_OPEN_RESPONSES = 16;
+/** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
+const MAX_REQUESTS_AHEAD = 16;
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -189,10 +189,14 @@ export class HttpListener {
       this.#connections.onToken(socket, connection);
     const { responses } = connection;
     this.#track(response, responses);
-    if (responses.size <= MAX_OPEN_RESPONSES) return true;
+    // Requests with a body may be answered one by one, though they were read at once.
+    const { bytesRead } = socket;
+    connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
+    connection.bytesRead = bytesRead;
+    if (responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
     connection.isStopped = true;
     stopParser(socket);
-    const message = `The connection has ${MAX_OPEN_RESPONSES} requests that are not answered.`;
+    const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
     reject(request, response, new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 }), { Connection: "close" });
     return false;
   }

@@ -30,6 +30,14 @@ describe("malformed HTTP", async () => {
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     ],
     [
+      "another coding before the chunks",
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+    ],
+    [
+      "two fields of codings",
+      `POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    ],
+    [
       "a chunk size that is not a number",
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n`,
     ],

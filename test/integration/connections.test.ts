@@ -1,0 +1,197 @@
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
+import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { openUnread } from "../support/open-sockets.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const TOKEN = "token-of-the-connections-test";
+const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
+const WITH_TOKEN = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
+/** Requests of a connection that may be unanswered. */
+const LIMIT = 16;
+const TOO_MANY = errorReply(429, -32000, "SESSION_OVERLOADED", { data: { retryAfterSeconds: 1 } });
+const BURST_BYTES = 64 * 1024;
+
+/** Returns as many whole requests as fit into what the sidecar reads at once. */
+function burst(request: string): string {
+  return request.repeat(BURST_BYTES / request.length);
+}
+
+function get(origin: string, path = "/livez", headers = {}): Promise<HttpReply> {
+  return send(`${origin}${path}`, { method: "GET", headers });
+}
+
+/** Sends a burst. @returns the statuses of all responses up to the end of the connection. */
+async function burstStatuses(origin: string, request: string): Promise<number[]> {
+  using connection = await RawConnection.open(origin);
+  await connection.write(burst(request)).catch(() => undefined);
+  const { text } = await connection.rest();
+  return [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
+}
+
+async function countResponses(sidecar: Sidecar): Promise<number> {
+  const { responses } = (await readStatus(sidecar, AUTHORIZED)).counters.http;
+  return Object.values(responses).reduce((sum, count) => sum + count, 0);
+}
+
+/** Opens a connection and makes a request, so that the sidecar has accepted it. @returns undefined if the sidecar closes it instead. */
+async function openUsed(sidecar: Sidecar, path = "/livez", headers = {}): Promise<RawConnection | undefined> {
+  const connection = await RawConnection.open(sidecar.origin);
+  return (await isServed(connection, path, headers)) ? connection : undefined;
+}
+
+async function isServed(connection: RawConnection, path = "/livez", headers = {}): Promise<boolean> {
+  try {
+    await connection.write(getBytes(path, headers));
+    return (await connection.reply()).status === 200;
+  } catch {
+    return false;
+  }
+}
+
+describe("requests that a client sends ahead of responses", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ env: WITH_TOKEN, flags: ["--admin-addr", "127.0.0.1:0"] }));
+  const adminOrigin = `http://${String(sidecar.logLines.find(({ msg }) => msg === "listening for operators")?.["address"])}`;
+  const open = disposeAfterAll(await Sidecar.start());
+
+  it("sixteen requests at once are answered in order, and the connection stays usable", async () => {
+    const { sessionId } = await open.client();
+    using connection = await RawConnection.open(open.origin);
+    const ids = Array.from({ length: LIMIT }, (_, index) => index + 100);
+    for (let round = 0; round < 2; round++) {
+      await connection.write(ids.map((id) => postBytes({ jsonrpc: "2.0", id, method: "ping" }, sessionId)).join(""));
+      for (const id of ids) expect((await connection.reply()).body).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
+    }
+  });
+
+  it("the seventeenth gets 429 after the responses before it, and the connection is closed", async () => {
+    using connection = await RawConnection.open(open.origin);
+    await connection.write(getBytes("/livez").repeat(LIMIT + 1));
+    for (let count = 0; count < LIMIT; count++) expect((await connection.reply()).status).toBe(200);
+    const reply = await connection.reply();
+    expect(readError(reply)).toStrictEqual(TOO_MANY);
+    expect(reply.headers["connection"]).toBe("close");
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+
+  it.each([
+    ["without a token", getBytes("/mcp"), 401],
+    ["with a wrong token", getBytes("/mcp", { Authorization: "Bearer wrong" }), 401],
+    ["with a token and without a session", getBytes("/mcp", { ...AUTHORIZED, Accept: "text/event-stream" }), 400],
+    ["of DELETE", headBytes("DELETE /mcp", AUTHORIZED), 400],
+    ["of OPTIONS", headBytes("OPTIONS /mcp"), 204],
+    ["of POST with a body", postBytes({ jsonrpc: "2.0", id: 1, method: "ping" }), 401],
+    ["of POST with chunks", headBytes("POST /mcp", { "Transfer-Encoding": "chunked" }) + "1\r\n1\r\n0\r\n\r\n", 401],
+    ["of POST that answers itself", headBytes("POST /livez", { "Content-Length": "1" }) + "1", 405],
+    ["with an unknown expectation", getBytes("/mcp", { Expect: "tea" }), 417],
+    ["without Host", "GET /mcp HTTP/1.1\r\n\r\n", 400],
+    ["to an unknown path", getBytes("/unknown"), 404],
+    ["to /livez", getBytes("/livez"), 200],
+    ["to /readyz", getBytes("/readyz"), 200],
+  ])("of a burst %s, seventeen responses are sent, and the sidecar stays usable", async (_what, request, status) => {
+    const statuses = await burstStatuses(sidecar.origin, request);
+    expect(statuses.slice(0, -1).every((each) => each === status)).toBe(true);
+    // A response with `Connection: close` is the last one.
+    expect([...new Set(statuses)]).toEqual(status === 400 && !request.includes("Host") ? [400] : [status, 429]);
+    expect(statuses.length).toBeLessThanOrEqual(LIMIT + 1);
+    for (const origin of [sidecar.origin, adminOrigin]) expect((await get(origin)).status).toBe(200);
+    expect((await get(adminOrigin, "/metrics", AUTHORIZED)).status).toBe(200);
+  });
+
+  it.each([
+    ["/metrics", 401, {}],
+    ["/metrics", 200, AUTHORIZED],
+    ["/status", 200, AUTHORIZED],
+  ])("the address for operators has the same limit: %s with %i", async (path, status, headers) => {
+    const statuses = await burstStatuses(adminOrigin, getBytes(path, headers));
+    expect(statuses).toEqual([...Array.from({ length: LIMIT }, () => status), 429]);
+    for (const origin of [sidecar.origin, adminOrigin]) expect((await get(origin)).status).toBe(200);
+  });
+});
+
+describe("300 bursts of which no response is read", () => {
+  it("few of the requests are handled, others are served, and SIGTERM is obeyed", async () => {
+    await using sidecar = await Sidecar.start({ env: WITH_TOKEN });
+    const client = await sidecar.client({ token: TOKEN });
+    const before = await countResponses(sidecar);
+    const sockets = await Promise.all(Array.from({ length: 300 }, () => openUnread(sidecar.origin, burst(getBytes("/mcp")))));
+    expect((await get(sidecar.origin)).status).toBe(200);
+    expect((await client.request("ping")).result).toEqual({});
+    expect((await countResponses(sidecar)) - before).toBeLessThanOrEqual(300 * (LIMIT + 1) + 10);
+    sidecar.process.kill("SIGTERM");
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("SIGTERM is obeyed while the clients open new connections and go on sending", async () => {
+    await using sidecar = await Sidecar.start({ env: WITH_TOKEN });
+    let isOver = false;
+    const keepSending = async (): Promise<void> => {
+      while (!isOver) await burstStatuses(sidecar.origin, getBytes("/mcp")).catch(() => undefined);
+    };
+    const sending = Array.from({ length: 300 }, keepSending);
+    // All of them are sending.
+    for (let round = 0; round < 5; round++) expect((await get(sidecar.origin)).status).toBe(200);
+    sidecar.process.kill("SIGTERM");
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+    isOver = true;
+    await Promise.all(sending);
+  });
+});
+
+describe("the limits of connections", () => {
+  it("MAX_CONNECTIONS_WITHOUT_TOKEN: the oldest without a valid token makes room, never one with a token", async () => {
+    await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections-without-token", "3"] });
+    using known = await openUsed(sidecar, "/status", AUTHORIZED);
+    using oldest = await openUsed(sidecar);
+    using wrong = await openUsed(sidecar, "/livez", { Authorization: "Bearer wrong" });
+    using third = await openUsed(sidecar);
+    using newest = await openUsed(sidecar);
+    expect(await oldest?.rest()).toEqual({ text: "", end: "closed" });
+    using last = await openUsed(sidecar);
+    expect(await wrong?.rest()).toEqual({ text: "", end: "closed" });
+    for (const connection of [known, third, newest, last]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
+    await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS_WITHOUT_TOKEN is reached");
+    // This request needs a connection too, on which it shows the token.
+    expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);
+  });
+
+  it("MAX_CONNECTIONS: one without a valid token makes room, else the new one is closed", async () => {
+    await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections", "3"] });
+    using first = await openUsed(sidecar, "/status", AUTHORIZED);
+    using unknown = await openUsed(sidecar);
+    using second = await openUsed(sidecar, "/status", AUTHORIZED);
+    using third = await openUsed(sidecar, "/status", AUTHORIZED);
+    expect(await unknown?.rest()).toEqual({ text: "", end: "closed" });
+    expect(await openUsed(sidecar, "/status", AUTHORIZED)).toBeUndefined();
+    for (const connection of [first, second, third]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
+    await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS is reached");
+  });
+
+  it("MAX_CONNECTIONS without a token: the new one is closed, and a closed one makes room", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "2"] });
+    using first = await openUsed(sidecar);
+    const second = await openUsed(sidecar);
+    expect(await openUsed(sidecar)).toBeUndefined();
+    expect(first !== undefined && (await isServed(first))).toBe(true);
+    second?.[Symbol.dispose]();
+    for (;;) {
+      using next = await openUsed(sidecar);
+      if (next !== undefined) break;
+    }
+  });
+
+  it("CONNECTION_IDLE_TIMEOUT_MS: a client is told the time, and its idle connection is closed", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--connection-idle-timeout-ms", "1000"] });
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(getBytes("/livez"));
+    expect((await connection.reply()).headers["keep-alive"]).toBe("timeout=1");
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+    expect((await new McpClient(sidecar.url).open()).sessionId).not.toBe("");
+  });
+});
