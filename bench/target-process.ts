@@ -67,6 +67,11 @@ export class TargetProcess implements AsyncDisposable {
     return this.#readyMs;
   }
 
+  /** Resolves when the process has exited. */
+  get exited(): Promise<unknown> {
+    return this.#hasExited() ? Promise.resolve() : once(this.#child, "exit");
+  }
+
   rssBytes(): number {
     return memoryBytes(this.pid, "VmRSS");
   }

@@ -2,6 +2,7 @@ import type { Random } from "../../chaos/random.ts";
 import type { Attack } from "../attack.ts";
 import { ARGUMENT_ATTACKS, LIST_ATTACKS } from "./arguments.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
+import { BURST_ATTACKS } from "./bursts.ts";
 import { HTTP_ATTACKS } from "./http.ts";
 import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
 import { MODERN_SERVER_ATTACKS } from "./modern-server.ts";
@@ -38,6 +39,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...LIST_ATTACKS,
   ...RESULT_ATTACKS,
   ...HTTP_ATTACKS,
+  ...BURST_ATTACKS,
   ...STATELESS_ATTACKS,
   ...LISTEN_ATTACKS,
   ...QUESTION_ATTACKS,

@@ -26,7 +26,7 @@ const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 /** The open connections of a listener, within limits. */
 export class Connections {
   readonly #all = new Map<Socket, Connection>();
-  /** Those that have not shown a valid token, the oldest first. Empty if no token is configured. */
+  /** Those that have not shown a valid token, in the order of their last request. Empty if no token is configured. */
   readonly #withoutToken = new Set<Socket>();
   readonly #limits: ConnectionLimits;
   readonly #hasToken: boolean;
@@ -41,8 +41,8 @@ export class Connections {
   }
 
   /**
-   * Adds a new connection. At a limit, it closes the oldest one that has not shown a valid token. Without such a one, it closes the new one,
-   * so that a connection with a valid token never makes room.
+   * Adds a new connection. At a limit, it closes the one without a valid token that has sent no request for longest. If all have shown one,
+   * it closes the new one: a connection with a valid token never makes room.
    */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
@@ -80,10 +80,11 @@ export class Connections {
     return this.#all.get(socket)?.responses ?? NO_RESPONSES;
   }
 
-  /** Must be called when a connection has shown a valid token. */
-  onToken(socket: Socket, connection: Connection): void {
-    connection.isWithoutToken = false;
+  /** Must be called for each request of a connection that has not shown a valid token before. @param hasToken true if it does so now. */
+  onUntrustedRequest(socket: Socket, connection: Connection, hasToken: boolean): void {
+    connection.isWithoutToken = !hasToken;
     this.#withoutToken.delete(socket);
+    if (!hasToken) this.#withoutToken.add(socket);
   }
 
   #drop(socket: Socket): void {

@@ -184,9 +184,11 @@ export class HttpListener {
     const { socket } = request;
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.isStopped) return false;
-    const { authorization } = request.headers;
-    if (authorization !== undefined && connection.isWithoutToken && this.#identify?.(authorization) !== undefined)
-      this.#connections.onToken(socket, connection);
+    if (connection.isWithoutToken) {
+      const { authorization } = request.headers;
+      const hasToken = authorization !== undefined && this.#identify?.(authorization) !== undefined;
+      this.#connections.onUntrustedRequest(socket, connection, hasToken);
+    }
     const { responses } = connection;
     this.#track(response, responses);
     // Requests with a body may be answered one by one, though they were read at once.

@@ -130,32 +130,35 @@ describe("300 bursts of which no response is read", () => {
 
   it("SIGTERM is obeyed while the clients open new connections and go on sending", async () => {
     await using sidecar = await Sidecar.start({ env: WITH_TOKEN });
-    let isOver = false;
+    const over = new AbortController();
     const keepSending = async (): Promise<void> => {
-      while (!isOver) await burstStatuses(sidecar.origin, getBytes("/mcp")).catch(() => undefined);
+      while (!over.signal.aborted) await burstStatuses(sidecar.origin, getBytes("/mcp")).catch(() => undefined);
     };
     const sending = Array.from({ length: 300 }, keepSending);
     // All of them are sending.
     for (let round = 0; round < 5; round++) expect((await get(sidecar.origin)).status).toBe(200);
     sidecar.process.kill("SIGTERM");
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
-    isOver = true;
+    over.abort();
     await Promise.all(sending);
   });
 });
 
 describe("the limits of connections", () => {
-  it("MAX_CONNECTIONS_WITHOUT_TOKEN: the oldest without a valid token makes room, never one with a token", async () => {
+  it("MAX_CONNECTIONS_WITHOUT_TOKEN: one that is idle makes room, never one that has sent a token", async () => {
     await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections-without-token", "3"] });
     using known = await openUsed(sidecar, "/status", AUTHORIZED);
-    using oldest = await openUsed(sidecar);
+    using probe = await openUsed(sidecar);
     using wrong = await openUsed(sidecar, "/livez", { Authorization: "Bearer wrong" });
     using third = await openUsed(sidecar);
+    // A probe sends requests on its connection.
+    expect(probe !== undefined && (await isServed(probe))).toBe(true);
     using newest = await openUsed(sidecar);
-    expect(await oldest?.rest()).toEqual({ text: "", end: "closed" });
-    using last = await openUsed(sidecar);
     expect(await wrong?.rest()).toEqual({ text: "", end: "closed" });
-    for (const connection of [known, third, newest, last]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
+    expect(probe !== undefined && (await isServed(probe))).toBe(true);
+    using last = await openUsed(sidecar);
+    expect(await third?.rest()).toEqual({ text: "", end: "closed" });
+    for (const connection of [known, probe, newest, last]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
     await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS_WITHOUT_TOKEN is reached");
     // This request needs a connection too, on which it shows the token.
     expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);

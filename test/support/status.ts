@@ -32,7 +32,11 @@ export interface Status {
     readonly exits: object;
     readonly dropped: object;
     readonly policy: { readonly truncatedResults: number };
-    readonly http: { readonly readersCutOff: number; readonly connectionsDropped: number; readonly responses: Readonly<Record<string, number>> };
+    readonly http: {
+      readonly readersCutOff: number;
+      readonly connectionsDropped: number;
+      readonly responses: Readonly<Record<string, number>>;
+    };
   };
   /** Absent if requests without a session are not served. */
   readonly stateless?: {

@@ -45,7 +45,7 @@ describe("the configuration", () => {
       bodyTimeoutMs: 60_000,
       readerTimeoutMs: 30_000,
       connectionIdleTimeoutMs: 120_000,
-      maxConnections: 10_000,
+      maxConnections: 4096,
       maxConnectionsWithoutToken: 512,
       isolation: "auto",
       legacySse: "off",
