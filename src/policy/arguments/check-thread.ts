@@ -4,10 +4,11 @@ import type { CheckReply, CheckRequest, TimedReply } from "./check-messages.ts";
 
 /** The interval of measurements during a request. */
 const POLL_MS = 20;
-/** The limit of elapsed time, as a multiple of the CPU time. Other processes may need the processor as well. */
-const WALL_TIMES_CPU = 10;
-/** The longest time from the start of a thread until it is ready. */
-const MAX_START_MS = 10_000;
+/**
+ * About half a minute for a start or a request: only a thread that hangs reaches it. The clock says nothing about its work, because other
+ * processes may have the processor. Ticks are counted because a tick that was late for any time is one, and the reply may be waiting behind it.
+ */
+const MAX_TICKS = 1500;
 /** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;
 const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
@@ -69,29 +70,24 @@ export class CheckThread {
       this.#job = { request, maxCpuMs, resolve };
       if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
       this.start();
-      if (this.#job !== undefined)
-        this.#watch(this.#job, () => this.#giveUp("time", `the thread took more than ${MAX_START_MS} ms to start`), MAX_START_MS);
+      if (this.#job !== undefined) this.#watch(this.#job, () => undefined);
     });
   }
 
   #post(worker: Worker, job: Job): void {
-    clearInterval(job.timer);
-    const maxMs = job.maxCpuMs * WALL_TIMES_CPU;
-    const endMs = performance.now() + maxMs;
-    this.#watch(
-      job,
-      () => {
-        if (performance.now() >= endMs) this.#giveUp("time", `more than ${maxMs} ms`);
-        else void this.#measure(worker, job);
-      },
-      POLL_MS,
-    );
+    this.#watch(job, () => void this.#measure(worker, job));
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     worker.postMessage(job.request);
   }
 
-  #watch(job: Job, look: () => void, everyMs: number): void {
-    job.timer = setInterval(look, everyMs).unref();
+  #watch(job: Job, measure: () => void): void {
+    clearInterval(job.timer);
+    let ticks = 0;
+    const onTick = (): void => {
+      if (++ticks > MAX_TICKS) this.#giveUp("time", `no reply of the thread within ${(MAX_TICKS * POLL_MS) / 1000} s`);
+      else measure();
+    };
+    job.timer = setInterval(onTick, POLL_MS).unref();
   }
 
   /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
