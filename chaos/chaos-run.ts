@@ -17,6 +17,11 @@ const MIN_CALM_MS = 3000;
 /** Time between two faults: about as long as the slowest servers need to restart. */
 const FAULT_GAP_MS = 400;
 const FINAL_LOAD_MS = 500;
+/** So many requests are sent before the end, and some of them are in flight then. */
+const FINAL_REQUESTS = 200;
+/** On a busy machine, the run waits this long for what must happen in it: only a hang reaches the limit. */
+const PATIENCE_MS = 200_000;
+const POLL_MS = 50;
 /** Longer than the time in which calls wait for answers (`chaos/adapters.ts`). */
 export const SETTLE_MS = 2000;
 
@@ -27,10 +32,12 @@ export interface RunOptions {
   readonly kinds: readonly FaultKind[];
   /** The number of processes of the wrapper; by default one. */
   readonly replicas?: number | undefined;
+  /** The run goes on until so many responses are right; by default none. */
+  readonly fewestRight?: number | undefined;
   readonly logFile?: string | undefined;
 }
 
-export async function runChaos({ adapter, seed, durationMs, kinds, replicas, logFile }: RunOptions): Promise<RunResult> {
+export async function runChaos({ adapter, seed, durationMs, kinds, replicas, fewestRight = 0, logFile }: RunOptions): Promise<RunResult> {
   await using stage = await Stage.setUp(adapter, seed, logFile, replicas);
   const { ledger, fleet, saboteur, random } = stage;
 
@@ -42,8 +49,11 @@ export async function runChaos({ adapter, seed, durationMs, kinds, replicas, log
 
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
-  await saboteur.retryMissing(kinds);
+  // A peer that never does it would only delay the result.
+  const patienceMs = adapter.isSubject ? PATIENCE_MS : 0;
+  await saboteur.retryMissing(kinds, patienceMs);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
+  await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight, patienceMs);
   await fleet.countUnready();
   await stage.stopLoad();
   await sleep(SETTLE_MS);
@@ -52,8 +62,10 @@ export async function runChaos({ adapter, seed, durationMs, kinds, replicas, log
   const committed = saboteur.committed();
   const recovery = saboteur.recovery();
 
+  const finalRequests = ledger.sent + FINAL_REQUESTS;
   stage.startLoad();
   await sleep(FINAL_LOAD_MS);
+  await waitUntil(() => ledger.sent >= finalRequests, patienceMs);
   const end = await stage.tearDown();
   return {
     name: adapter.name,
@@ -78,6 +90,11 @@ export async function runChaos({ adapter, seed, durationMs, kinds, replicas, log
     ...inspection,
     examples: ledger.examples,
   };
+}
+
+async function waitUntil(isDone: () => boolean, limitMs: number): Promise<void> {
+  const deadlineMs = performance.now() + limitMs;
+  while (!isDone() && performance.now() < deadlineMs) await sleep(POLL_MS);
 }
 
 function countVerdicts(records: readonly RequestRecord[]): Record<string, number> {

@@ -12,7 +12,8 @@ import { figuresOf, type ReplicaFigures, worst } from "./replicas/figures.ts";
 import { ServerProcesses } from "./server-processes.ts";
 import type { WrapperEnd, WrapperProcess } from "./wrapper-process.ts";
 
-const PROCESS_GRACE_MS = 5000;
+/** Only a process that is left reaches it. */
+const PROCESS_GRACE_MS = 60_000;
 
 export interface StageEnd {
   readonly end: WrapperEnd;

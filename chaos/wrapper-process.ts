@@ -13,9 +13,9 @@ import type { Adapter } from "./adapters.ts";
 import type { Endpoint } from "./client/spread-exchange.ts";
 import { DIRECTORY_VARIABLE } from "./contract.ts";
 
-const READY_DEADLINE_MS = 20_000;
+const READY_DEADLINE_MS = 120_000;
 const READY_POLL_MS = 20;
-const END_DEADLINE_MS = 15_000;
+const END_DEADLINE_MS = 60_000;
 const UNHANDLED = /unhandled ?(promise ?)?rejection|uncaught ?exception|triggerUncaughtException/i;
 
 export interface WrapperEnd {

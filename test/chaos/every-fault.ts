@@ -22,8 +22,14 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
     beforeAll(async () => {
       const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
       if (adapter === undefined) throw new Error("no subject");
-      result = await runChaos({ adapter: inEra(adapter, era), seed: SEED, durationMs: DURATION_MS, kinds: faultsOf(era) });
-    }, 120_000);
+      result = await runChaos({
+        adapter: inEra(adapter, era),
+        seed: SEED,
+        durationMs: DURATION_MS,
+        kinds: faultsOf(era),
+        fewestRight: FEWEST_RIGHT_ANSWERS,
+      });
+    }, 900_000);
 
     it("no response is lost or mixed up, and nothing is left behind", () => {
       const zeros = Object.fromEntries(Object.keys(offences(result)).map((what) => [what, 0]));
@@ -31,7 +37,7 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
     });
 
     it("thousands of responses are right, and the sidecar always recovers", () => {
-      expect(result.verdicts.right).toBeGreaterThan(FEWEST_RIGHT_ANSWERS);
+      expect(result.verdicts.right).toBeGreaterThanOrEqual(FEWEST_RIGHT_ANSWERS);
       expect(result.neverRecovered).toBe(0);
     });
 

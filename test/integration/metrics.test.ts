@@ -6,7 +6,7 @@ import { Series } from "../support/series.ts";
 import { freePort } from "../support/pod.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { openUnread } from "../support/open-sockets.ts";
 import { readStatus } from "../support/status.ts";
 
 const OPERATION = "mcp_server_operation_duration_seconds_count";
@@ -110,8 +110,7 @@ describe("/metrics", () => {
     const client = await sidecar.client();
     for (let index = 0; index < 100; index++) await client.request(`resources/${index % 2 === 0 ? "list" : "read"}`);
     const before = (await readStatus(sidecar)).rssBytes;
-    using deaf = await RawConnection.open(sidecar.origin, false);
-    await deaf.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
+    using _ = await openUnread(sidecar.origin, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
     expect(await client.toolText("echo", { text: "not blocked" })).toBe("not blocked");
     expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(100_000_000);
   });

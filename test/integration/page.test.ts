@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { type HttpReply, send, startRequest } from "../support/http-client.ts";
 import { freePort } from "../support/pod.ts";
+import { openUnread } from "../support/open-sockets.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { PageClient } from "../support/page-client.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -62,8 +62,7 @@ describe.concurrent("the files of the page", () => {
     await using sidecar = await Sidecar.start();
     const before = (await readStatus(sidecar)).rssBytes;
     const path = (await filesOf(sidecar.origin)).find((name) => name.endsWith(".js")) ?? "";
-    using deaf = await RawConnection.open(sidecar.origin, false);
-    await deaf.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
+    using _ = await openUnread(sidecar.origin, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
     expect(await (await sidecar.client()).toolText("echo", { text: "not blocked" })).toBe("not blocked");
     expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(50_000_000);
   });
@@ -232,8 +231,7 @@ describe.concurrent("the events of the page", () => {
 
   it("a ninth page replaces the oldest one, even if that does not read", async () => {
     await using sidecar = await Sidecar.start();
-    using deaf = await RawConnection.open(sidecar.origin, false);
-    await deaf.write("GET /page/events HTTP/1.1\r\nHost: localhost\r\nClaw-Mcp-Stdio-Page: 1\r\n\r\n");
+    using deaf = await openUnread(sidecar.origin, "GET /page/events HTTP/1.1\r\nHost: localhost\r\nClaw-Mcp-Stdio-Page: 1\r\n\r\n");
     const pages = new OwnedResources();
     await using _ = pages;
     const opened: PageClient[] = [];
@@ -242,6 +240,7 @@ describe.concurrent("the events of the page", () => {
     while ((await first?.next()) !== undefined);
     expect((await second?.next())?.state.state).toBe("ready");
     expect((await opened.at(-1)?.next())?.state.state).toBe("ready");
+    expect(deaf.readableFlowing).toBe(false);
   });
 
   it("the last update shows that the sidecar stops, and an open page does not delay its end", async () => {

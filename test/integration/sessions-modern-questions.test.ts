@@ -172,7 +172,8 @@ describe("questions of a server without sessions for clients of sessions", () =>
   });
 
   it("a question that is not answered in time is cancelled", async () => {
-    await using sidecar = await start({ flags: ["--request-timeout-ms", "100"] });
+    // The server has longer than the client, whose time is that of other requests.
+    await using sidecar = await start({ flags: ["--request-timeout-ms", "100", "--tool-timeouts-ms", "ask_input=600000"] });
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ name: FORM }));
     const { id } = await stream.next();

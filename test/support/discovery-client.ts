@@ -4,7 +4,7 @@ import { boundedExchange, type BoundedReply } from "./bounded-exchange.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 
 const POLL_INTERVAL_MS = 250;
-const HEALTH_TIMEOUT_MS = 45_000;
+const HEALTH_TIMEOUT_MS = 120_000;
 const CALL_TIMEOUT_MS = 5000;
 const MAX_REPLY_BYTES = 4 * 1024 * 1024;
 const PROTOCOL_VERSION = "2025-11-25";

@@ -12,7 +12,7 @@ const { bin } = JSON.parse(readFileSync(manifestPath, "utf8")) as { readonly bin
 const INSPECTOR = join(dirname(manifestPath), bin.inspector);
 
 /** Only a hang reaches it. */
-const RUN_TIMEOUT_MS = 25_000;
+const RUN_TIMEOUT_MS = 120_000;
 
 /** Runs the official inspector's command line against the endpoint, in a home directory of its own. */
 export async function inspect(url: string, ...args: readonly string[]) {

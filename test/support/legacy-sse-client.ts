@@ -5,7 +5,7 @@ import type { JsonRpcMessage } from "./json-rpc.ts";
 import { initializeRequest, McpClient, type Reply } from "./mcp-client.ts";
 
 /** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 20_000;
+const WAIT_TIMEOUT_MS = 120_000;
 
 /** The client over HTTP+SSE (MCP 2024-11-05): one stream to read, and one URL to post to. */
 export class LegacySseClient extends McpClient implements Disposable {

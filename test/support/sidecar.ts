@@ -15,8 +15,8 @@ export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
 export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 
 /** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 45_000;
-const REAP_TIMEOUT_MS = 5000;
+const WAIT_TIMEOUT_MS = 120_000;
+const REAP_TIMEOUT_MS = 60_000;
 /** A response must not be JSON or a stream depending on the machine's speed. Tests of the form override this. */
 const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
 

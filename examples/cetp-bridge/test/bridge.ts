@@ -6,7 +6,7 @@ import type { Phone, StartPhone } from "./phone.ts";
 
 export const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 const POLL_MS = 50;
-const WAIT_TIMEOUT_MS = 30_000;
+const WAIT_TIMEOUT_MS = 120_000;
 
 export interface Result {
   readonly text: string;

@@ -66,9 +66,9 @@ describe("Adb", () => {
     await chmod(folder.file("adb"), 0o755);
     const adb = new Adb(folder.file("adb"));
     const words = ["'; echo executed; '", "$(echo executed)", "`echo executed`", "a\n\nb", '"', "\\", "'", "''", "", "*", "~", "é😀", "-n"];
-    const output = await adb.shell([["printf", "[%s]", ...words]], deadline(10_000));
+    const output = await adb.shell([["printf", "[%s]", ...words]], deadline(120_000));
     expect(output).toBe(`${words.map((word) => `[${word}]`).join("")}\n`);
-    await expect(adb.shell([["printf", "a\0b"]], deadline(10_000))).rejects.toThrow("NUL");
+    await expect(adb.shell([["printf", "a\0b"]], deadline(120_000))).rejects.toThrow("NUL");
   });
 
   it("the shell of the stand-in reports each command that is not quoted", () => {

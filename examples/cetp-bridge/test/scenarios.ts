@@ -134,7 +134,7 @@ export function describeHonestApps(startPhone: StartPhone): void {
     await bridge.phone.change(({ installed }) => void (installed["notes"] = 2));
     await bridge.waitForTools((names) => names.length === ALL.length);
     await bridge.phone.change(({ installed }) => void (installed["weather"] = 2));
-    await expect.poll(async () => JSON.stringify(await bridge.tools()), { timeout: 30_000 }).toContain("of installation 2");
+    await expect.poll(async () => JSON.stringify(await bridge.tools())).toContain("of installation 2");
     await subscription.close();
   });
 

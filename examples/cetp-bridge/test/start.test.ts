@@ -37,8 +37,8 @@ it("the bridge and its adb end with stdin", async () => {
   });
   const server = spawn(process.execPath, [MAIN], { env: { PATH, ADB: adb.path }, stdio: ["pipe", "ignore", "ignore"] });
   const members = async (): Promise<readonly unknown[]> => groupMembers(Number((await adb.read("pid")) || "-1"));
-  await expect.poll(members, { timeout: 20_000 }).toHaveLength(2);
+  await expect.poll(members).toHaveLength(2);
   server.stdin.end();
   expect(await once(server, "exit")).toEqual([0, null]);
-  await expect.poll(members, { timeout: 5000 }).toEqual([]);
+  await expect.poll(members).toEqual([]);
 });

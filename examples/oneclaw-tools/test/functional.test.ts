@@ -99,7 +99,7 @@ describe("Functional Tests", () => {
     const held = server.folder.file("held");
     writeFileSync(held, "");
     expect(await client.call("hold_file_briefly")).toMatchObject({ error_type: "timeout" });
-    await expect.poll(() => existsSync(held), { interval: 5, timeout: 10_000 }).toBe(false);
+    await expect.poll(() => existsSync(held)).toBe(false);
   });
 
   it("Verify tool crash is caught and returns error (app stays alive)", async () => {

@@ -7,7 +7,7 @@ import type { Sidecar } from "../../support/sidecar.ts";
 /** `npm run docs:screenshots` writes those of the documents. */
 const SCREENSHOTS = process.env["SCREENSHOTS"];
 /** Only a hang reaches it. */
-const TIMEOUT_MS = 45_000;
+const TIMEOUT_MS = 120_000;
 
 interface AxeResult {
   readonly violations: readonly { readonly id: string; readonly help: string; readonly nodes: readonly { readonly html: string }[] }[];

@@ -12,7 +12,7 @@ import { TempDir } from "../../support/temp-dir.ts";
 
 export const HAPROXY_CONFIG = fileURLToPath(new URL("../../../examples/haproxy/haproxy.cfg", import.meta.url));
 const POLL_MS = 20;
-const WAIT_TIMEOUT_MS = 30_000;
+const WAIT_TIMEOUT_MS = 120_000;
 
 /** What HAProxy knows about a replica. */
 interface Server {
