@@ -9,11 +9,12 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-const HEADERS_TIMEOUT_MS = 300;
-const BODY_TIMEOUT_MS = 900;
+/** Longer than a busy machine needs for a whole request. */
+const HEADERS_TIMEOUT_MS = 3000;
+const BODY_TIMEOUT_MS = 6000;
 const FLAGS = ["--headers-timeout-ms", String(HEADERS_TIMEOUT_MS), "--body-timeout-ms", String(BODY_TIMEOUT_MS)];
-/** Tolerance for timers on a busy machine. */
-const LATE_MS = 3000;
+/** Only the limit for headers can end a request. */
+const HEADERS_ONLY = ["--headers-timeout-ms", String(HEADERS_TIMEOUT_MS), "--body-timeout-ms", "600000"];
 const TOO_LATE = errorReply(408, -32000, "BODY_INCOMPLETE", { data: { sent: false } });
 const NEVER = "x-test/never-arrived";
 
@@ -28,11 +29,12 @@ function cutShort(bytes: string): string {
 
 describe("a request that does not arrive in time", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: FLAGS }));
+  const ofHeaders = disposeAfterAll(await Sidecar.start({ flags: HEADERS_ONLY }));
   const client = await sidecar.client();
 
   /** Sends these bytes and expects a single 408. @returns the milliseconds until it arrives. */
-  async function expect408(bytes: string): Promise<number> {
-    using connection = await RawConnection.open(sidecar.origin);
+  async function expect408(bytes: string, { origin }: Sidecar = sidecar): Promise<number> {
+    using connection = await RawConnection.open(origin);
     const startedAtMs = performance.now();
     await connection.write(bytes);
     const reply = await connection.reply();
@@ -49,15 +51,12 @@ describe("a request that does not arrive in time", async () => {
     "GET /livez HTTP/1.1\r\nHost: localhost\r\n",
     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Le",
   ])("the request gets 408 after HEADERS_TIMEOUT_MS if its headers end in %j", async (bytes) => {
-    const takenMs = await expect408(bytes);
-    expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
-    expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
+    expect(await expect408(bytes, ofHeaders)).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
   });
 
   it.concurrent("a stalled body gets a single 408 after BODY_TIMEOUT_MS, and never reaches the server", async () => {
     const takenMs = await expect408(cutShort(bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER })));
     expect(takenMs).toBeGreaterThanOrEqual(BODY_TIMEOUT_MS);
-    expect(takenMs).toBeLessThan(BODY_TIMEOUT_MS + LATE_MS);
     expect((await readStatus(sidecar)).lanes.shared.requestsInFlight).toBe(0);
     expect(await readSeen(client)).not.toContain(NEVER);
   });
@@ -142,13 +141,11 @@ describe("a request that does not arrive in time", async () => {
 
 describe("a connection without a request", () => {
   it("the connection is closed after HEADERS_TIMEOUT_MS, without a response", async () => {
-    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    await using sidecar = await Sidecar.start({ flags: HEADERS_ONLY });
     const startedAtMs = performance.now();
     using connection = await RawConnection.open(sidecar.origin);
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
-    const takenMs = performance.now() - startedAtMs;
-    expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
-    expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
   });
 });
 

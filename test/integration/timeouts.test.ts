@@ -207,7 +207,6 @@ describe("a request's time limit", () => {
     await using sidecar = await Sidecar.start({ flags: [...SHORT, "--drain-timeout-ms", "20"] });
     const client = await sidecar.client();
     const params = { name: "hang", arguments: {}, _meta: meta };
-    const startedAtMs = performance.now();
     const hanging = client.postForStream({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
     const [wireId = 0] = await waitForHanging(client, 1);
     // The server's own id if there is no token; else the token as the client spelled it.
@@ -215,8 +214,8 @@ describe("a request's time limit", () => {
     using other = await slowCall(client, 1_000_000, { progressToken });
     expect((await other.next()).params).toMatchObject({ progressToken });
     const answer = await (await hanging).answer();
+    // With its own progress, the request would have ten times as long.
     expect(answer.error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 600 });
-    expect(performance.now() - startedAtMs).toBeLessThan(3000);
   });
 
   it.concurrent("the limit is suspended during server requests, and starts again with the response", async () => {

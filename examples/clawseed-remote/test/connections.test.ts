@@ -85,7 +85,7 @@ describe("the device client", () => {
     const [socket] = await connected;
     socket.pause();
     for (let id = 0; id < 16; id++) socket.send(JSON.stringify({ type: "tool_call_request", id: `${id}`, name: "work", args: {} }));
-    await vi.waitFor(() => expect(lines).toContain("the gateway does not read its messages\n"), 10_000);
+    await vi.waitFor(() => expect(lines).toContain("the gateway does not read its messages\n"), 120_000);
     client.stop();
     socket.terminate();
     await running;

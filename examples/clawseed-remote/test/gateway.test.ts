@@ -7,7 +7,6 @@ import { GatewayServer, NodeProgram } from "./gateway-server.ts";
 import { RawDevice, tool } from "./raw-device.ts";
 
 /** Only a hang reaches it. */
-const POLL = { interval: 20, timeout: 30_000 };
 const CHANGED = "notifications/tools/list_changed";
 
 let gateway: GatewayServer;
@@ -39,7 +38,7 @@ async function untilTools(expected: readonly string[]): Promise<void> {
   const names = async (): Promise<string[][]> =>
     [await legacy.listTools(), (await modern.listTools()).tools].map((tools) => tools.map(({ name }) => name));
   const sorted = expected.toSorted();
-  await expect.poll(names, POLL).toEqual([sorted, sorted]);
+  await expect.poll(names).toEqual([sorted, sorted]);
 }
 
 /** Each test begins without devices. */
@@ -90,7 +89,6 @@ describe("both eras of clients", () => {
     const calls = [legacyClient.callTool("pixel__slow"), modernClient.callTool({ name: "pixel__slow", arguments: {} })];
     await device.next("tool_call_request");
     await device.next("tool_call_request");
-    const startMs = performance.now();
     device.socket.terminate();
     for (const result of await Promise.all(calls)) {
       expect(result).toMatchObject({
@@ -98,7 +96,6 @@ describe("both eras of clients", () => {
         content: [{ text: "Channel closed: pixel disconnected during the call: disconnected" }],
       });
     }
-    expect(performance.now() - startMs).toBeLessThan(10_000);
     await untilHeard();
     expect((await legacyClient.listTools()).map(({ name }) => name)).toEqual(["list_devices"]);
     expect(await legacyClient.callTool("pixel__slow")).toMatchObject({
@@ -189,7 +186,7 @@ describe("a device", () => {
     abort.abort();
     await expect(call).rejects.toThrow(/abort/i);
     const devices = async (): Promise<unknown> => JSON.parse(await legacy.toolText("list_devices"));
-    await expect.poll(devices, POLL).toMatchObject([{ calls_in_flight: 0 }]);
+    await expect.poll(devices).toMatchObject([{ calls_in_flight: 0 }]);
     device.answer(id, "late");
     await device.flushed();
     expect(device.unread("result_acknowledged")).toEqual([]);

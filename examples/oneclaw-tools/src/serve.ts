@@ -8,7 +8,7 @@ import { Registry } from "./registry.ts";
 import { createServer } from "./server.ts";
 import { readSettings } from "./settings.ts";
 
-/** The time for the last results. Clients of the SDK end a server two seconds after they end its stdin. */
+/** The time for a client to read the last results. */
 const LAST_RESULTS_MS = 1000;
 
 class Connection extends StdioServerTransport {
@@ -56,6 +56,7 @@ async function* requests(engine: Engine): AsyncGenerator<Buffer> {
   }
   // Before and after, messages are under way.
   await setImmediate();
-  await Promise.race([engine.settled(), setTimeout(LAST_RESULTS_MS)]);
+  // Each call has its time limit. Clients that do not wait send a signal: those of the SDK two seconds after they end stdin.
+  await engine.settled();
   await setImmediate();
 }

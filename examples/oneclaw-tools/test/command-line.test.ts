@@ -159,9 +159,6 @@ describe("bare pipes", () => {
 
   it("calls before the end of stdin get their results, but no grant without a question", async () => {
     await using stateless = new RawServer(folder.path);
-    // The server waits a second for the last results, which a thread that has yet to start may exceed.
-    stateless.statelessCall(0, "get_current_time", {});
-    await stateless.next();
     const inputResponses = { permission: decide("Allow this time") };
     stateless.statelessCall(1, "get_location", {}, { inputResponses });
     stateless.statelessCall(2, "get_location", { elicitation: {} }, { inputResponses });
