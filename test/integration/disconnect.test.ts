@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -98,7 +98,7 @@ describe("a client that disconnects during its call", async () => {
   });
 
   it("a call of a client that never reconnects times out and frees its slot", async () => {
-    await using impatient = await Sidecar.start({ flags: [...QUIET, "--request-timeout-ms", "500", "--max-in-flight", "1"] });
+    await using impatient = await Sidecar.start({ flags: [...QUIET, ...timeoutFlags(500), "--max-in-flight", "1"] });
     const client = await impatient.client();
     using stream = await client.begin("hang", {}, 7);
     await stream.block();

@@ -3,7 +3,7 @@ import { crash } from "../support/crash.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -150,7 +150,7 @@ describe("requests during a restart", () => {
 
   it("a held request times out after a shorter REQUEST_TIMEOUT_MS and is never sent", async () => {
     await using gate = await Gate.create();
-    await using sidecar = await startGated(gate, ["--request-timeout-ms", "600"]);
+    await using sidecar = await startGated(gate, timeoutFlags(600, ["exit", "seen"]));
     const client = await sidecar.client();
     await crashBehindGate(sidecar, gate);
     const { status, error } = await client.request("x-vendor/held");

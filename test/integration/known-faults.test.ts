@@ -5,7 +5,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
+import { readSeen, readWhere, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
 import { readMessages } from "../support/json-rpc.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
@@ -87,7 +87,7 @@ describe("the known faults", () => {
   });
 
   it("fault 7: timeouts, disconnects and cancellations reach the server with its own request id", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "2000"] });
+    await using sidecar = await Sidecar.start({ flags: timeoutFlags(2000) });
     const client = await sidecar.client();
     const leaving = new AbortController();
     const hang = { method: "tools/call", params: { name: "hang", arguments: {} } };

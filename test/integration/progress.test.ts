@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { timeoutFlags, waitForHanging } from "../support/in-flight.ts";
 import { messageTexts, readMessages } from "../support/json-rpc.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -158,7 +158,7 @@ describe("progress", async () => {
   });
 
   it("progress extends a call's time limit, up to ten times", async () => {
-    await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "400"] });
+    await using impatient = await Sidecar.start({ flags: timeoutFlags(400) });
     const own = await impatient.client();
     const startedAtMs = performance.now();
     const call = await HeldCall.start(own, own);

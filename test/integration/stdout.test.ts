@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
@@ -90,7 +90,7 @@ describe("the server's stdout", () => {
     ["that is an error", `{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"${"x".repeat(20_000)}"}}`],
     ["full of quotes and brackets", `{"jsonrpc":"2.0","result":{"x":"${String.raw`\"}]{[\\`.repeat(3000)}"},"id":$ID}`],
   ])("an oversized response %s fails its own request", async (_what, line) => {
-    await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "3000"] });
+    await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();
     const { error } = await client.callTool("raw_line", { line });
     expect(error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
@@ -124,7 +124,7 @@ describe("the server's stdout", () => {
   });
 
   it("a late response over MAX_LINE_BYTES is dropped like any late response", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "600"] });
+    await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, ...timeoutFlags(600)] });
     const client = await sidecar.client();
     await client.callTool("hang");
     const [wireId] = await waitForHanging(client, 1);

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
-import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-const SHORT = ["--request-timeout-ms", "600"];
+const SHORT = timeoutFlags(600);
 
 describe("a request's timeout", () => {
   it("the error comes with HTTP 200 and a text for the model", async () => {
@@ -46,7 +46,7 @@ describe("a request's timeout", () => {
   });
 
   it("the time runs from acceptance, even if the server does not read", async () => {
-    await using sidecar = await Sidecar.start({ flags: SHORT });
+    await using sidecar = await Sidecar.start({ flags: timeoutFlags(600, ["stop_reading"]) });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
     // The first one to arrive is being written into a full pipe, the others are not.
@@ -100,7 +100,7 @@ describe("a request's timeout", () => {
   });
 
   it("a late response never reaches another request with the same id", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
+    await using sidecar = await Sidecar.start({ flags: timeoutFlags(1000) });
     const client = await sidecar.client();
     await client.callTool("hang", {}, 2);
     const echoes = Array.from({ length: 20 }, (_, index) => client.toolText("echo", { text: `${index}` }));
@@ -166,7 +166,7 @@ describe("a request's time limit", () => {
 
   it.concurrent("the limit starts again with each progress, and the request times out without more", async () => {
     const timeoutMs = 1500;
-    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", String(timeoutMs)] });
+    await using sidecar = await Sidecar.start({ flags: timeoutFlags(timeoutMs) });
     const client = await sidecar.client();
     const hanging = client.begin("hang", {}, 2, { progressToken: "mine" });
     const startedAtMs = performance.now();

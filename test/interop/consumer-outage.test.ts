@@ -4,7 +4,7 @@ import { ConsumerClient, type Outcome } from "../support/consumer-client.ts";
 import { crash } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -156,7 +156,7 @@ describe("the consumer of a pod during a restart", () => {
   });
 
   it("a call that times out is reported as sent, and is cancelled at the server", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "500"] });
+    await using sidecar = await Sidecar.start({ flags: timeoutFlags(500) });
     using consumer = new ConsumerClient(sidecar.url);
     expect(await consumer.call("hang")).toEqual({
       ok: false,

@@ -3,6 +3,15 @@ import type { McpClient } from "./mcp-client.ts";
 /** A client of either era. */
 type Caller = Pick<McpClient, "toolText">;
 
+/** Tools of the fixture by which tests look and act. */
+const OWN_TOOLS = ["echo", "hanging", "mute", "noise", "notifications", "release", "seen", "stop_reading", "where"];
+
+/** Returns flags for calls that time out soon, except those of the test itself: a busy machine may need longer for them. */
+export function timeoutFlags(timeoutMs: number, ownTools: readonly string[] = OWN_TOOLS): string[] {
+  const ownTimes = ownTools.map((name) => `${name}=600000`).join(",");
+  return ["--request-timeout-ms", String(timeoutMs), "--tool-timeouts-ms", ownTimes];
+}
+
 /** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns their ids at the server. */
 export async function waitForHanging(client: Caller, count: number): Promise<number[]> {
   for (;;) {
