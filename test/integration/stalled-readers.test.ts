@@ -7,12 +7,13 @@ import { type LogLine, Sidecar } from "../support/sidecar.ts";
 import { readSlowly } from "../support/slow-reader.ts";
 import { eventIdAt, readStatus } from "../support/status.ts";
 
-const TIMEOUT_MS = 600;
+/** Longer than a busy machine lets a reader wait beyond its own pauses. */
+const TIMEOUT_MS = 2000;
 const FLAGS = ["--reader-timeout-ms", String(TIMEOUT_MS)];
 const ANSWER_LENGTH = 32 * 1024 * 1024;
 /** More megabytes than the operating system buffers for one connection. */
 const MESSAGES = 12;
-const SLOW = { stepBytes: 2 * 1024 * 1024, pauseMs: 150 };
+const SLOW = { stepBytes: 2 * 1024 * 1024, pauseMs: 500 };
 
 function bigCall(client: McpClient): string {
   const params = { name: "big", arguments: { length: ANSWER_LENGTH } };
@@ -100,7 +101,7 @@ describe("a client that reads slowly", () => {
     const startedAtMs = performance.now();
     const reading = readSlowly(sidecar.origin, getBytes("/mcp", slow.getHeaders({ headers: { Connection: "close" } })), {
       stepBytes: 1_000_000,
-      pauseMs: 200,
+      pauseMs: 600,
     });
     while ((await readStatus(sidecar)).openStreams === 0);
     for (let index = 1; index <= MESSAGES; index++) await say(control, listChanged(index));
