@@ -14,7 +14,7 @@ const RUNS = Number(process.env["FUZZ_RUNS"] ?? 25);
 /** Concurrent connections: a run spends most of its time in timeouts. */
 const CONNECTIONS = 40;
 /** The longest time until a connection that must be closed is closed, on a busy machine. */
-const HANGING_MS = 10_000;
+const HANGING_MS = 60_000;
 const FLAGS = [
   "--headers-timeout-ms=200",
   "--body-timeout-ms=300",
@@ -104,7 +104,7 @@ function check({ status, headers, body }: WireResponse): void {
 describe("the endpoint under malformed requests", () => {
   it(
     "every fuzzed request gets a JSON response in time, and both sidecar and server survive",
-    { timeout: 30_000 + RUNS * 2000 },
+    { timeout: 300_000 + RUNS * 2000 },
     async () => {
       await using sidecar = await Sidecar.start({ flags: FLAGS });
       const { childPid } = sidecar;

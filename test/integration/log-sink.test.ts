@@ -115,7 +115,7 @@ describe("a log sink", () => {
       stdio: ["ignore", full, "inherit"],
     });
     closeSync(full);
-    const killer = setTimeout(() => sidecar.kill("SIGKILL"), 20_000);
+    const killer = setTimeout(() => sidecar.kill("SIGKILL"), 120_000);
     expect(await once(sidecar, "exit")).toEqual([127, null]);
     clearTimeout(killer);
   });

@@ -91,7 +91,7 @@ describe("the events kept for replay", () => {
   });
 
   it("after --replay-max-age-ms, a resumption fails unless the client has had all events", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "300"] });
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "3000"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
@@ -127,7 +127,7 @@ describe("the events kept for replay", () => {
 
 describe("a GET stream without kept events", () => {
   it("the stream can be resumed from its last event id without loss", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "200"] });
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "3000"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
@@ -138,7 +138,7 @@ describe("a GET stream without kept events", () => {
     await waitForSockets(pid, before);
     const { lastEventId } = old;
     // Only the age of the events depends on time here: all are discarded sooner or later.
-    await delay(500);
+    await delay(4000);
     using unread = await client.openStream({ lastEventId });
     expect(unread.status).toBe(200);
     await say(control, JSON.stringify(listChanged(4)), JSON.stringify(listChanged(5)));

@@ -35,12 +35,9 @@ describe("SESSIONS_PER_MINUTE", () => {
 
   it("a client that waits for Retry-After gets a session", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "60"] });
-    let refused: HttpReply | undefined;
-    while (refused === undefined) {
-      const reply = await initialize(sidecar);
-      if (reply.status !== 200) refused = reply;
-    }
-    expect(refused.headers["retry-after"]).toBe("1");
+    // At once, because on a busy machine one after another could take a second each.
+    const replies = await Promise.all(Array.from({ length: 120 }, () => initialize(sidecar)));
+    expect(replies.find(({ status }) => status !== 200)?.headers["retry-after"]).toBe("1");
     await delay(1000);
     expect((await initialize(sidecar)).status).toBe(200);
   });

@@ -219,7 +219,7 @@ describe("questions, answers, retries and disconnects in any order", () => {
   it.each([
     { what: "", withCrashes: false },
     { what: " with crashes", withCrashes: true },
-  ])("each question is answered once, each call ends, and nothing is left$what", { timeout: 120_000 }, async ({ withCrashes }) => {
+  ])("each question is answered once, each call ends, and nothing is left$what", async ({ withCrashes }) => {
     await fc.assert(
       fc.asyncProperty(stories(withCrashes), async (all) => {
         await using directory = await TempDir.create();

@@ -28,7 +28,7 @@ function forRandomTexts(check: (text: string, random: Random) => void): void {
 }
 
 describe("a value read from text", () => {
-  it(`a text without escaped names gets the value of JSON.parse (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
+  it(`a text without escaped names gets the value of JSON.parse (TEST_SEED=${SEED})`, () => {
     let count = 0;
     forRandomTexts((text) => {
       if (allMembers(nodeOf(text)).some(({ nameText }) => nameText.includes("\\"))) return;
@@ -40,7 +40,7 @@ describe("a value read from text", () => {
     expect(count).toBeGreaterThan(CASES / 10);
   });
 
-  it(`names with escapes are right even if the engine misreads them (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
+  it(`names with escapes are right even if the engine misreads them (TEST_SEED=${SEED})`, () => {
     let misread = 0;
     forRandomTexts((text, random) => {
       const node = nodeOf(text);
