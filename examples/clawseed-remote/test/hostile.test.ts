@@ -148,13 +148,15 @@ describe("a connection", () => {
       send(device);
       if (count % 10 === 0) await new Promise(setImmediate);
     }
-    expect(await device.closed).toEqual({ code: 1008, reason: "too many bytes that answer no call" });
+    // The close frame may be lost: the gateway reads nothing more, and soon resets the connection.
+    await gateway.logged(new RegExp(`^${name}: too many bytes that answer no call$`));
+    await device.closed;
     expect(await call).toMatchObject({ isError: true });
     expect(await statusOf(gateway.url, withToken(name))).toBe(429);
   });
 
   it("that does not register may send little, also over several connections", async () => {
-    const closes: unknown[] = [];
+    let connections = 0;
     for (let status: number | undefined; status !== 429;) {
       using device = new RawDevice(gateway.url, undefined, withToken("silent"));
       const rejected = once(device.socket, "unexpected-response") as Promise<[unknown, { readonly statusCode?: number }]>;
@@ -166,10 +168,12 @@ describe("a connection", () => {
       }
       device.answer("no call", "x".repeat(MAX_OUTPUT_BYTES));
       device.answer("no call", "x".repeat(MAX_OUTPUT_BYTES));
-      closes.push((await device.closed).reason);
+      await device.closed;
+      connections += 1;
     }
-    expect(closes.length).toBeLessThan(20);
-    expect(closes.slice(0, 3)).toEqual(Array(3).fill("more than 131072 bytes before the registration"));
+    expect(connections).toBeGreaterThan(3);
+    expect(connections).toBeLessThan(20);
+    await gateway.logged(/^silent: more than 131072 bytes before the registration$/);
   });
 
   it("with late answers to cancelled calls stays open, however long they are", async () => {

@@ -106,8 +106,12 @@ export class DeviceConnection {
     this.#events.onEnd(this);
     for (const settle of this.#calls.values()) settle(failure(`Channel closed: ${this.device} disconnected during the call: ${reason}`));
     this.#socket.close(code, reason);
-    // A device that breaks the rules may go on sending, and to read that takes time too.
-    if (code === CLOSE.policyViolation || code === CLOSE.unsupportedData) this.#socket.pause();
+  }
+
+  /** Ends the connection, and reads nothing more: the device may go on sending, and to read that takes time too. */
+  endUnread(reason: string): void {
+    this.end(CLOSE.policyViolation, reason);
+    this.#socket.pause();
   }
 
   /** Returns the reason why a call cannot be sent now. */

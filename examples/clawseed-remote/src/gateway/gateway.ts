@@ -132,9 +132,9 @@ export class Gateway {
       // Before the bytes become messages. A message is complete only at its end, and pings are none.
       socket.prependListener("data", (chunk: Buffer) => {
         received += chunk.length;
-        if (!this.#isWithinBytes(device, chunk.length)) connection.end(CLOSE.policyViolation, "too many bytes that answer no call");
+        if (!this.#isWithinBytes(device, chunk.length)) connection.endUnread("too many bytes that answer no call");
         else if (!connection.isRegistered && received > MAX_UNREGISTERED_BYTES)
-          connection.end(CLOSE.policyViolation, `more than ${MAX_UNREGISTERED_BYTES} bytes before the registration`);
+          connection.endUnread(`more than ${MAX_UNREGISTERED_BYTES} bytes before the registration`);
       });
       log(`${device}: connected`);
     });
