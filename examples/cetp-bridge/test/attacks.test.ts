@@ -7,6 +7,8 @@ import { Providers } from "../src/providers.ts";
 import { FakeAdb } from "./fake-adb.ts";
 
 const LIMIT_MS = 120_000;
+/** Only a hang reaches it. */
+const POLL = { timeout: 45_000 };
 const PROVIDER = { packageName: "com.example.weather", authority: "com.example.weather.clawseed.tools" };
 const APP: App = {
   packageName: PROVIDER.packageName,
@@ -53,10 +55,10 @@ describe("Adb", () => {
     const { fake, adb } = await startFake({ hang: "trap '' TERM; echo $$ >$F/pid; sleep 60; true" });
     const limit = new AbortController();
     const run = adb.run(["hang"], limit.signal);
-    await expect.poll(async () => groupMembers(Number(await fake.read("pid"))).length).toBe(2);
+    await expect.poll(async () => groupMembers(Number(await fake.read("pid"))).length, POLL).toBe(2);
     limit.abort(new Error("the limit"));
     await expect(run).rejects.toThrow("the limit");
-    await expect.poll(async () => groupMembers(Number(await fake.read("pid")))).toEqual([]);
+    await expect.poll(async () => groupMembers(Number(await fake.read("pid"))), POLL).toEqual([]);
   });
 });
 
@@ -69,7 +71,7 @@ describe("Providers", () => {
     });
     const [running, waiting] = [new AbortController(), new AbortController()];
     const slow = [1, 2].map(() => call(providers, "slow", running.signal));
-    await expect.poll(() => fake.count("slow")).toBe(2);
+    await expect.poll(() => fake.count("slow"), POLL).toBe(2);
     expect(await call(providers, "slow", deadline(50))).toMatchObject({ code: "TIMEOUT", message: "There was no answer within 50 ms." });
     expect(await call(providers, "quick", deadline(LIMIT_MS), "x".repeat(65_000))).toMatchObject({ code: "INVALID_ARGS" });
     const cancelled = Array.from({ length: 64 }, () => call(providers, "slow", waiting.signal));
@@ -120,7 +122,7 @@ describe("Device", () => {
     const { fake, adb } = await startFake({ "connect*": "echo connected to x", "shell*": "echo 'error: device offline' >&2; exit 1" });
     spyOnLog();
     watch(adb, 60_000);
-    await expect.poll(() => fake.count("connect")).toBe(3);
+    await expect.poll(() => fake.count("connect"), POLL).toBe(3);
     for (let each = 0; each < 20; each++) await adb.run(["pause"], deadline(LIMIT_MS));
     expect([await fake.count("shell"), await fake.count("connect")]).toEqual([1, 3]);
   });
@@ -129,7 +131,7 @@ describe("Device", () => {
     const { adb } = await startFake({ "shell*": `if test -e $F/seen; then exec yes; else touch $F/seen; ${PACKAGES}; fi` });
     const log = spyOnLog();
     const events = watch(adb, 10);
-    await expect.poll(() => log.join()).toContain("the device is not available: The answer is longer than");
+    await expect.poll(() => log.join(), POLL).toContain("the device is not available: The answer is longer than");
     expect(events).toEqual(["1 apps"]);
   });
 
@@ -137,7 +139,7 @@ describe("Device", () => {
     // In quadratic time, they take minutes.
     const { adb } = await startFake({ "shell*": `${PACKAGES}; yes '' | head -n 1000000` });
     const events = watch(adb, 60_000);
-    await expect.poll(() => events).toEqual(["1 apps"]);
+    await expect.poll(() => events, POLL).toEqual(["1 apps"]);
   });
 });
 
@@ -161,7 +163,9 @@ describe("Catalog", () => {
     await fake.write("fails", "");
     pass(11_000);
     catalog.reload(APP.packageName);
-    await expect.poll(() => log.join()).toContain("com.example.weather does not list its tools: INTERNAL_ERROR: There was no answer.");
+    await expect
+      .poll(() => log.join(), POLL)
+      .toContain("com.example.weather does not list its tools: INTERNAL_ERROR: There was no answer.");
     catalog.onApps([APP]);
     expect(await names(catalog)).toEqual(["Weather_Co__get"]);
   });
@@ -175,15 +179,15 @@ describe("Catalog", () => {
     expect(await fake.count("list_tools")).toBe(1);
     pass(11_000);
     catalog.reload(APP.packageName);
-    await expect.poll(() => fake.count("list_tools")).toBe(2);
+    await expect.poll(() => fake.count("list_tools"), POLL).toBe(2);
     catalog.onApps([{ ...APP, services: new Set([...APP.services, "com.example.weather.New"]) }]);
-    await expect.poll(() => fake.count("list_tools")).toBe(3);
+    await expect.poll(() => fake.count("list_tools"), POLL).toBe(3);
   });
 
   it("an authority that two packages seem to have is used for neither", async () => {
     const { catalog } = await startCatalog(TOOLS);
     expect(await names(catalog)).toHaveLength(1);
     catalog.onApps([APP, { ...APP, packageName: "com.example.other" }]);
-    await expect.poll(() => names(catalog)).toEqual([]);
+    await expect.poll(() => names(catalog), POLL).toEqual([]);
   });
 });
