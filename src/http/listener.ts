@@ -206,15 +206,15 @@ export class HttpListener {
   #track(response: ServerResponse, responses: Set<ServerResponse>): void {
     this.#openResponses++;
     responses.add(response);
-    response.once("close", () => this.#onResponseClosed(response, responses));
+    response.on("close", () => this.#onResponseClosed(response, responses));
     if (!this.#isDraining) return;
     // After a response with `Connection: close`, Node drops all later requests.
     for (const each of responses) each.shouldKeepAlive = each !== response;
   }
 
   #onResponseClosed(response: ServerResponse, responses: Set<ServerResponse>): void {
+    if (!responses.delete(response)) return;
     this.#openResponses--;
-    responses.delete(response);
     try {
       if (response.headersSent) this.#counters.countStatus(response.statusCode);
       if (response.statusCode >= 400) this.#observeRejection(response);
