@@ -149,17 +149,17 @@ describe("the processes of discover", () => {
 
   it("a second signal terminates a stubborn server at once", async () => {
     await using directory = await TempDir.create();
-    await using once = new RunningDiscover(listingServer("stubborn", directory.file("once")));
+    await using patient = new RunningDiscover(listingServer("stubborn", directory.file("once")));
     await using twice = new RunningDiscover(listingServer("stubborn", directory.file("twice")));
-    const pids = await Promise.all([once.serverPid(directory.file("once")), twice.serverPid(directory.file("twice"))]);
+    const pids = await Promise.all([patient.serverPid(directory.file("once")), twice.serverPid(directory.file("twice"))]);
     const ended: string[] = [];
-    for (const [name, running] of Object.entries({ once, twice })) void running.exited.then(() => ended.push(name));
+    for (const [name, running] of Object.entries({ once: patient, twice })) void running.exited.then(() => ended.push(name));
     twice.process.kill("SIGINT");
     await signalTaken(Number(twice.process.pid), "SIGINT");
     twice.process.kill("SIGINT");
-    once.process.kill("SIGINT");
+    patient.process.kill("SIGINT");
     expect(await twice.exited).toEqual({ code: 130, signal: null });
-    expect((await once.exited).code).toBe(130);
+    expect((await patient.exited).code).toBe(130);
     // Without a second signal, the termination takes 3 s.
     expect(ended).toEqual(["twice", "once"]);
     expect(pids.map(isGroupAlive)).toEqual([false, false]);

@@ -90,7 +90,7 @@ export const tools: readonly Tool[] = [
     description: "Get the location of the device",
     parameters: NO_ARGUMENTS,
     permissions: ["ACCESS_FINE_LOCATION"],
-    timeoutMs: 5000,
+    timeoutMs: 60_000,
     execute: () => "52.5, 13.4",
   },
   {
@@ -98,7 +98,7 @@ export const tools: readonly Tool[] = [
     description: "Take a picture, and record its place",
     parameters: NO_ARGUMENTS,
     permissions: ["CAMERA", "ACCESS_FINE_LOCATION"],
-    timeoutMs: 5000,
+    timeoutMs: 60_000,
     execute: () => "picture.jpg",
   },
 ];
