@@ -155,7 +155,7 @@ export function checkClientBatch({ count, messages: readings }: Batch): Message[
 
 /** Returns what is wrong with the envelope. */
 function findProblem(message: Message): string | undefined {
-  const { kind, outline } = message;
+  const { kind } = message;
   const wrongMember = describeAmbiguity(message) ?? findForeignMember(message);
   if (wrongMember !== undefined) return wrongMember;
   const exceeded = findExceeded(message);
@@ -168,12 +168,13 @@ function findProblem(message: Message): string | undefined {
       : undefined;
   // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
   if (message.method.startsWith("notifications/")) return "a notification has no id";
-  return ID.isTypeOf(outline.textAt(Slot.id) ?? "") ? undefined : `"id" must be ${ID.name}`;
+  return typeof message.id === "string" || isWhole(message.id) ? undefined : `"id" must be ${ID.name}`;
 }
 
 /** Returns the problem of a member that a message of this kind does not have. The members of `params` and `_meta` may have any name. */
 function findForeignMember({ kind, outline }: Message): string | undefined {
-  const name = outline.unknownName ?? FOREIGN_MEMBERS[kind].find((each) => outline.has(Slot[each]));
+  let name = outline.unknownName;
+  for (const each of FOREIGN_MEMBERS[kind]) if (outline.has(Slot[each])) name ??= each;
   if (name !== undefined) return `${JSON.stringify(shorten(name))} is not a member of a JSON-RPC ${kind}`;
   const hasBoth = kind === "response" && outline.has(Slot.result) && outline.has(Slot.error);
   return hasBoth ? 'a JSON-RPC response has either "result" or "error"' : undefined;

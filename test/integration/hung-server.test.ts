@@ -8,7 +8,7 @@ import { readReadiness } from "../support/readiness.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-const REQUEST_TIMEOUT_MS = 1000;
+const REQUEST_TIMEOUT_MS = 3000;
 /** A call of `hang` times out, and a ping is sent, which has the longer of the two times. */
 const UNANSWERED = [...QUICK_RESTART, "--hung-timeouts", "1", "--tool-timeouts-ms", "hang=5000", "--request-timeout-ms", "10000"];
 /** STOP_GRACES of `child-process.ts`: 1 s after the end of stdin, 2 s after SIGTERM; doubled for a busy machine. */
@@ -24,7 +24,7 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     const { error } = await client.callTool("hang");
     // Only SIGKILL ends a stopped process, and it has not been sent yet.
     expect(isAlive(childPid)).toBe(true);
-    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row, nor for 1 s after ping";
+    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row, nor for 3 s after ping";
     expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
     expect(error?.message).toContain(`(${reason})`);
 
@@ -41,7 +41,7 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     await using sidecar = await Sidecar.start({ flags });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     process.kill(childPid, "SIGSTOP");
-    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row, nor for 1 s after ping";
+    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row, nor for 3 s after ping";
     expect(await waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
     await waitForLog("mcp server ready", (line) => line["generation"] === 2);
     expect(isAlive(childPid)).toBe(false);
@@ -90,7 +90,7 @@ describe("a server without sessions", () => {
     const client = sidecar.modernClient();
     process.kill(sidecar.childPid, "SIGSTOP");
     expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    const reason = "hung: no output while tools/call timed out, nor for 1 s after server/discover";
+    const reason = "hung: no output while tools/call timed out, nor for 3 s after server/discover";
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
   });
 });
@@ -103,7 +103,7 @@ describe("a server that does not read", () => {
     await client.toolText("stop_reading");
     const stuck = await Promise.all([1, 2, 3].map((id) => client.callTool("echo", { padding: "p".repeat(300_000) }, id)));
     for (const { error } of stuck) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    const reason = "hung: no output while tools/call timed out, and no input read for 1 s";
+    const reason = "hung: no output while tools/call timed out, and no input read for 3 s";
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
   });
 });
