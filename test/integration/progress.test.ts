@@ -105,7 +105,7 @@ describe("progress", async () => {
   it("progress is dropped if its token is a client's own, mistyped or missing", async () => {
     const before = droppedCount();
     const call = await HeldCall.start(client, client, { token: "mine" });
-    const tokens = [`"mine"`, `"${call.wireId}"`, String(call.wireId + 1000), "null", `{"a":1}`, `[${call.wireId}]`];
+    const tokens = [`"mine"`, `"0${call.wireId}"`, String(call.wireId + 1000), "null", `{"a":1}`, `[${call.wireId}]`];
     for (const token of tokens) await say(client, progressLine(token));
     await say(client, `{"jsonrpc":"2.0","method":"notifications/progress"}`);
     await waitForDropped(before + tokens.length + 1);

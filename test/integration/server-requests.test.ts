@@ -86,8 +86,8 @@ describe("the server's other output", () => {
     const answer = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"wrong"}]}}`;
     const hanging = client.callTool("hang");
     const [wireId] = await waitForHanging(client, 1);
-    // An unknown id, one of the wrong type, none, and that of the sidecar's own initialize.
-    const ids = ["999999", `"${wireId}"`, "null", "-1", "0"];
+    // An unknown id, one in another form, none, and that of the sidecar's own initialize.
+    const ids = ["999999", `"0${wireId}"`, "null", "-1", "0"];
     for (const [index, id] of ids.entries()) {
       await client.toolText("noise", { line: answer(id) });
       const dropped = await sidecar.waitForLog("answer dropped: no such request", (line) => line["count"] === index + 1);

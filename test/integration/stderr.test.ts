@@ -67,12 +67,14 @@ describe("the server's stderr", () => {
     const leftOut = sidecar.logLines.filter(({ msg }) => msg === "stderr lines left out: over the limit of a minute");
     expect(leftOut[0]).toMatchObject({ level: "warn", generation: 1 });
     expect(leftOut[0]).not.toHaveProperty("stream");
-    const sum = (field: string): number => leftOut.reduce((total, line) => total + Number(line[field]), 0);
+    const sum = (lines: readonly LogLine[], field: string): number => lines.reduce((total, line) => total + Number(line[field]), 0);
     const shown = stderrLines(sidecar);
+    // A busy machine may read the log too slowly.
+    const unread = sidecar.logLines.filter(({ msg }) => msg === "log lines dropped: stdout was not read");
+    expect(shown.length + sum(leftOut, "count") + sum(unread, "count")).toBe(100_020);
+    expect(sum(leftOut, "bytes")).toBeGreaterThanOrEqual((sum(leftOut, "count") - 20) * 1000);
+    expect(sum(leftOut, "bytes")).toBeLessThanOrEqual(sum(leftOut, "count") * 1000);
     const shownBytes = shown.reduce((total, { msg }) => total + msg.length, 0);
-    expect(shown.length + sum("count")).toBe(100_020);
-    expect(shownBytes + sum("bytes")).toBe(100_000_000 + 9 * "last words 1".length + 11 * "last words 10".length);
-    expect(shownBytes).toBeGreaterThan(15_000_000);
     // A minute may end meanwhile.
     expect(shownBytes).toBeLessThan(25_000_000 * leftOut.length);
   });

@@ -56,6 +56,8 @@ export class Supervised implements AsyncDisposable {
         this.messages.push(message.text);
         listener.onMessage?.(message);
       },
+      onResponseAfterText: (response) => listener.onResponseAfterText?.(response) === true,
+      onInvalidResponse: (...invalid) => listener.onInvalidResponse?.(...invalid),
       onRefused: (response) => listener.onRefused?.(response),
       onOverlongLine: (line) => listener.onOverlongLine?.(line),
       onLost: (exit, unwritten) => {

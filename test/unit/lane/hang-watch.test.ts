@@ -92,7 +92,7 @@ describe("an unresponsive server", () => {
     timeOut(bench);
     bench.say(NOTIFICATION);
     timeOut(bench);
-    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false, isForMemory: false });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false, isForMemory: false, hasTextBefore: false });
     timeOut(bench);
     expect(pings(bench)).toEqual([]);
     timeOut(bench);

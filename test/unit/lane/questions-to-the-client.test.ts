@@ -190,7 +190,7 @@ describe("a request of a private server", () => {
 
   it("an overlong request is rejected so that the server does not wait", () => {
     const bench = PrivateLaneBench.ready();
-    bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true, isForMemory: false });
+    bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true, isForMemory: false, hasTextBefore: false });
     expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_600 } }]);
   });
 

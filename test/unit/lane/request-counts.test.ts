@@ -98,7 +98,13 @@ class Scene {
     if (id === undefined) return;
     this.asked.delete(id);
     if (answer === "too long")
-      this.bench.lane.onOverlongLine({ bytes: 2000, idText: JSON.stringify(id), hasMethod: false, isForMemory: false });
+      this.bench.lane.onOverlongLine({
+        bytes: 2000,
+        idText: JSON.stringify(id),
+        hasMethod: false,
+        isForMemory: false,
+        hasTextBefore: false,
+      });
     else this.bench.say({ id, ...answer });
   }
 

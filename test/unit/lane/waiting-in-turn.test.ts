@@ -53,7 +53,8 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
     [
       "answered with too much",
-      (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false }),
+      (bench, { id }) =>
+        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
       [],
     ],
     [
@@ -146,7 +147,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(outcomes(exchanges).at(-1)).toBe("OVERLOADED");
     bench.heard();
     bench.say({ id: "p", method: "ping" });
-    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false, hasTextBefore: false });
     expect(hear(bench).ids).toEqual(["p", "o"]);
   });
 

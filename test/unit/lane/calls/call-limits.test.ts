@@ -117,7 +117,8 @@ describe("calls beyond the concurrency of their tool", () => {
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } })],
     [
       "answered with too much",
-      (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false }),
+      (bench, { id }) =>
+        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
     ],
     ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
     ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
