@@ -56,7 +56,7 @@ describe("the progress of a task", () => {
     bench.request(session, { method: "tools/call", params: { _meta: { progressToken: "own" } } });
     const token = bench.heard()[0]?.["id"];
     bench.say({ id: token, ...answer });
-    for (const each of [token, String(token), undefined]) progress(bench, each);
+    for (const each of [token, `0${String(token)}`, undefined]) progress(bench, each);
     expect([listen(session).texts.length, bench.dropped.notifications]).toEqual([count, 3 - count]);
   });
 
