@@ -53,7 +53,7 @@ export function isPlain(reading: Reading): boolean {
   if (reading.kind === "request" || reading.kind === "notification") return true;
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
   const { outline } = reading;
-  return outline.isObject(Slot.result) && !outline.has(Slot.error) && hasOnly(outline, Slot.result);
+  return outline.isObject(Slot.result) && !outline.has(Slot.error) && (isTight(outline) || hasOnly(outline, Slot.result));
 }
 
 /** Completes the reading of a line that is not plain. @param reading what a strict reader makes of the line. */
@@ -171,6 +171,20 @@ function idEdits(outline: Outline, isError: boolean): Edit[] {
   if (idText === undefined) return isError ? [firstMembers(outline.text, outline.text.indexOf("{"), '"id":null')] : [];
   const id = requestIdOf(idText);
   return id === undefined ? [] : [{ start: outline.start(Slot.id), end: outline.end(Slot.id), text: String(id) }];
+}
+
+/** The length of a response without white space and values, and of the shortest member: `"":0,`. */
+const RESULT_FRAME_LENGTH = '{"jsonrpc":,"id":,"result":}'.length;
+const MIN_MEMBER_LENGTH = 5;
+/** As Python writes it, with five spaces, of which two follow. */
+const PYTHON_START = '{"jsonrpc": "2.0", "id": ';
+
+/** True if a response with a result has no room for another member. Most have none, so this saves a look at each name. */
+function isTight(outline: Outline): boolean {
+  const lengthOf = (slot: number): number => outline.end(slot) - outline.start(slot);
+  const { text } = outline;
+  const rest = text.length - RESULT_FRAME_LENGTH - lengthOf(Slot.jsonrpc) - lengthOf(Slot.id) - lengthOf(Slot.result);
+  return rest < MIN_MEMBER_LENGTH || (rest === MIN_MEMBER_LENGTH && text.startsWith(PYTHON_START));
 }
 
 /** True if a response has no other members than those of its envelope and its content. Skips the content, which may be long. */
