@@ -14,12 +14,12 @@ it("a request that arrives before the handlers are loaded waits for its own", ()
   const config = { adminAddr: { host: "127.0.0.1", port: 1 } } as Config;
   const listeners = new SidecarListeners(create, config, { guard });
   const [toMain, toAdmin] = handlers as [RequestListener, RequestListener];
-  const send = (handler: RequestListener, name: string): void => void handler(name as never, {} as never);
+  const send = (handler: RequestListener, name: string): void => handler({ url: name } as never, {} as never);
   const handled: string[] = [];
   const app =
     (name: string): RequestListener =>
-    (request) =>
-      void handled.push(`${name}: ${String(request)}`);
+    ({ url }) =>
+      void handled.push(`${name}: ${url}`);
   send(toAdmin, "first");
   send(toMain, "second");
   expect(handled).toEqual([]);
