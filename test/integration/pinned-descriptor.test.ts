@@ -285,7 +285,10 @@ describe("an unreadable descriptor", () => {
     const problem = "claw-mcp-stdio: invalid configuration:\n  - --descriptor:";
     expect(await runMain(args)).toMatchObject({ code: 2, stderr: `${problem} ${path}: has the member "tools" twice in one object\n` });
     await writeFile(path, `{"version":2,"tools":[${reviewed.replace("{", '{"inputSchema":{"not":{}},')}]}`);
-    expect(await runMain(args)).toMatchObject({ code: 2, stderr: `${problem} ${path}: has the member "inputSchema" twice in one object\n` });
+    expect(await runMain(args)).toMatchObject({
+      code: 2,
+      stderr: `${problem} ${path}: has the member "inputSchema" twice in one object\n`,
+    });
   });
 
   it("a health check ignores an unreadable descriptor", async () => {

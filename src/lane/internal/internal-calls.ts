@@ -43,13 +43,7 @@ export class InternalCalls {
   }
 
   /** Sends or queues a request. @returns the call; undefined if it was rejected. */
-  ask(
-    method: string,
-    params: object,
-    onSettled: Call["onSettled"],
-    onResult?: OnInternalResult,
-    limits?: CallLimits,
-  ): Call | undefined {
+  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const { carry, log, nowMs } = this.#options;
     const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
     const exchange = new InternalExchange(nowMs(), onFailed, onResult);
