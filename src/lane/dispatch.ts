@@ -91,6 +91,14 @@ export class Dispatch {
     return this.#hasOnePrincipal;
   }
 
+  /**
+   * True if nobody but the sender of this call can have chosen what the server prints: its client is the only principal, or the sidecar has sent
+   * it, and this generation has got nothing of a client.
+   */
+  isOnlySender({ origin }: Call): boolean {
+    return origin === "client" ? this.#hasOnePrincipal : this.#principal === undefined;
+  }
+
   /** Must be called when this generation gets something of a client. */
   noteClient(holder: MemoryHolder): void {
     if (holder === this.#principal) return;

@@ -213,7 +213,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onResponseAfterText(response: ResponseMessage): boolean {
     const call = this.#calls.getWritten(response.id);
-    if (call === undefined || !this.#calls.isOnlyPrincipal(call)) return false;
+    if (call === undefined || !this.#dispatch.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }

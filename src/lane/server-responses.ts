@@ -32,7 +32,7 @@ export class ServerResponses {
     const { calls } = dispatch;
     const { isError } = response;
     if (this.#isUnfinished(response)) return;
-    const id = response.id ?? (isError ? calls.findOnly()?.wireId : undefined);
+    const id = response.id ?? (isError ? this.#onlyId() : undefined);
     const call = calls.takeAnswered(id, isError ? "errors" : "results");
     if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
     if (isCreateTaskResult(response)) calls.tasks.add(call, response);
@@ -41,6 +41,13 @@ export class ServerResponses {
     } catch (error) {
       defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
     }
+  }
+
+  /** Returns the id of the call that an error without an id answers: the only one, if it cannot be that of another principal. */
+  #onlyId(): number | undefined {
+    const { dispatch } = this.#options;
+    const only = dispatch.calls.findOnly();
+    return only !== undefined && dispatch.isOnlySender(only) ? only.wireId : undefined;
   }
 
   /** True if the call of the response goes on, or was failed. */
@@ -71,7 +78,7 @@ export class ServerResponses {
     const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
     const written = calls.getWritten(id);
     // Text before a message may be a client's, and so may the message.
-    if (line.hasTextBefore && (written === undefined || !calls.isOnlyPrincipal(written))) return dropped.overlongLine(line, undefined);
+    if (line.hasTextBefore && (written === undefined || !dispatch.isOnlySender(written))) return dropped.overlongLine(line, undefined);
     const call = calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : maxLineBytes;

@@ -4,7 +4,7 @@ import type { Outline } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
-import { skipValue, STOP, walkMembers } from "../json/walk.ts";
+import { skipValue, walkMembers } from "../json/walk.ts";
 import { JsonRpcErrorCode } from "./error-codes.ts";
 import {
   type Batch,
@@ -53,7 +53,8 @@ export function isPlain(reading: Reading): boolean {
   if (reading.kind === "request" || reading.kind === "notification") return true;
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
   const { outline } = reading;
-  return outline.isObject(Slot.result) && !outline.has(Slot.error) && (isTight(outline) || hasOnly(outline, Slot.result));
+  if (outline.has(Slot.error) || outline.has(Slot.method) || outline.has(Slot.params)) return false;
+  return outline.isObject(Slot.result) && outline.unknownName === undefined && outline.isUnambiguous;
 }
 
 /** Completes the reading of a line that is not plain. @param reading what a strict reader makes of the line. */
@@ -157,8 +158,7 @@ function editsFor(outline: Outline): Edit[] | string {
   const first = outline.firstAt(Slot.result);
   if (!isError && first !== "{" && first !== "n") return "the result is not an object";
   const content = isError ? Slot.error : Slot.result;
-  const edits = idEdits(outline, isError);
-  if (!hasOnly(outline, content)) edits.push(...removeOthers(outline, content));
+  const edits = [...idEdits(outline, isError), ...removeOthers(outline, content)];
   if (isError) edits.push(...errorEdits(outline));
   // Go has no other way to send an empty result.
   else if (first === "n") edits.push({ start: outline.start(Slot.result), end: outline.end(Slot.result), text: "{}" });
@@ -171,31 +171,6 @@ function idEdits(outline: Outline, isError: boolean): Edit[] {
   if (idText === undefined) return isError ? [firstMembers(outline.text, outline.text.indexOf("{"), '"id":null')] : [];
   const id = requestIdOf(idText);
   return id === undefined ? [] : [{ start: outline.start(Slot.id), end: outline.end(Slot.id), text: String(id) }];
-}
-
-/** The length of a response without white space and values, and of the shortest member: `"":0,`. */
-const RESULT_FRAME_LENGTH = '{"jsonrpc":,"id":,"result":}'.length;
-const MIN_MEMBER_LENGTH = 5;
-/** As Python writes it, with five spaces, of which two follow. */
-const PYTHON_START = '{"jsonrpc": "2.0", "id": ';
-
-/** True if a response with a result has no room for another member. Most have none, so this saves a look at each name. */
-function isTight(outline: Outline): boolean {
-  const lengthOf = (slot: number): number => outline.end(slot) - outline.start(slot);
-  const { text } = outline;
-  const rest = text.length - RESULT_FRAME_LENGTH - lengthOf(Slot.jsonrpc) - lengthOf(Slot.id) - lengthOf(Slot.result);
-  return rest < MIN_MEMBER_LENGTH || (rest === MIN_MEMBER_LENGTH && text.startsWith(PYTHON_START));
-}
-
-/** True if a response has no other members than those of its envelope and its content. Skips the content, which may be long. */
-function hasOnly(outline: Outline, content: number): boolean {
-  let hasOthers = false;
-  walkMembers(outline.text, 0, (_keyStart, _keyEnd, valueStart) => {
-    const end = memberEnd(outline, content, valueStart);
-    hasOthers = end === -1;
-    return hasOthers ? STOP : end;
-  });
-  return !hasOthers;
 }
 
 /** Returns the end of a value at this position that belongs to the response; -1 if there is none. */

@@ -19,7 +19,7 @@ const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}
 const TRACESTATE_ENTRY = /^(?:[a-z\d][a-z\d_*/@-]{0,255}=[ -+\--<>-~]{1,256})?$/;
 const MAX_TRACESTATE_LENGTH = 512;
 /** W3C Baggage §3.2: a key, a value and properties. */
-const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*[!#-+\--:<-[\]-~]*[ \t]*(?:;[!#-+\--:<-[\]-~ \t]*)*$/i;
+const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~]+[ \t]*)?(?:;[!#-+\--:<-[\]-~ \t]*)*$/i;
 const MAX_BAGGAGE_LENGTH = 8192;
 
 /** Returns the valid headers of a request; undefined without any. */

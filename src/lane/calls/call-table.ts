@@ -12,7 +12,6 @@ import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
-import type { MemoryHolder } from "../../memory/memory-budget.ts";
 import type { UpstreamInput } from "../../upstream/port.ts";
 
 export interface CallTableOptions {
@@ -78,25 +77,15 @@ export class CallTable {
     return this.#pending.hasUnreadAbandoned;
   }
 
-  /**
-   * True if the server works for the principal of this call only, as far as is known. Another client then cannot have chosen what the
-   * server prints. The sidecar is a principal too.
-   */
-  isOnlyPrincipal(call: Call): boolean {
-    const principal = principalOf(call);
-    for (const other of this.#pending.values()) if (other.state === "written" && principalOf(other) !== principal) return false;
-    return !this.#pending.hasAbandonedOfOthers(principal, this.#nowMs()) && !this.tasks.owners.hasOther(principal);
-  }
-
-  /** Returns the call that the server works on, if it is the only one of the only principal. */
+  /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
   findOnly(): Call | undefined {
     let only: Call | undefined;
     for (const call of this.#pending.values()) {
-      if (call.state !== "written") continue;
+      if (call.state !== "written" || (call.origin === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
       if (only !== undefined) return undefined;
       only = call;
     }
-    return only !== undefined && this.isOnlyPrincipal(only) ? only : undefined;
+    return only;
   }
 
   /** Removes and returns the call that a response answers. */
@@ -123,7 +112,7 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method, toolName } = call;
     if (call.state === "written") {
-      this.#pending.abandon(wireId, reason, this.#nowMs(), principalOf(call));
+      this.#pending.abandon(wireId, reason, this.#nowMs());
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
@@ -261,9 +250,4 @@ export class CallTable {
     call.semaphore?.release(call);
     this.#queue.release();
   }
-}
-
-/** The identity that a call counts for: that of the client, or undefined for the sidecar. */
-function principalOf(call: Call): MemoryHolder | undefined {
-  return call.caller?.memory.holder;
 }

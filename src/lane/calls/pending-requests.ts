@@ -4,8 +4,6 @@ const LATE_MEMORY_ENTRIES = 1000;
 
 interface Abandoned {
   readonly reason: string;
-  /** The principal that made the request; undefined for the sidecar. */
-  readonly principal: unknown;
   readonly atMs: number;
 }
 
@@ -16,8 +14,6 @@ interface Abandoned {
 export class PendingRequests<Entry> {
   readonly #entries = new Map<number, Entry>();
   readonly #abandoned = new Map<number, Abandoned>();
-  /** The latest time of an abandoned request of a client that was forgotten because of LATE_MEMORY_ENTRIES. */
-  #forgottenAtMs = Number.NEGATIVE_INFINITY;
   readonly #firstId: number;
   #lastId: number;
   /** The highest id that the peer has answered. It answers in any order, but reads in the order of ids. */
@@ -78,14 +74,13 @@ export class PendingRequests<Entry> {
   }
 
   /** Removes an entry whose response is no longer awaited, and remembers the reason. */
-  abandon(id: number, reason: string, nowMs: number, principal?: unknown): void {
+  abandon(id: number, reason: string, nowMs: number): void {
     if (!this.#entries.delete(id)) return;
-    this.#abandoned.set(id, { reason, principal, atMs: nowMs });
+    this.#abandoned.set(id, { reason, atMs: nowMs });
     this.#lastIdAtAbandon = this.#lastId;
     for (const [oldId, old] of this.#abandoned) {
       if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - old.atMs <= LATE_MEMORY_MS) break;
       this.#abandoned.delete(oldId);
-      if (old.principal !== undefined) this.#forgottenAtMs = old.atMs;
     }
   }
 
@@ -97,21 +92,10 @@ export class PendingRequests<Entry> {
     return abandoned?.reason;
   }
 
-  /** True if the peer may still be processing an abandoned request of another principal. A forgotten one may be of any. */
-  hasAbandonedOfOthers(principal: unknown, nowMs: number): boolean {
-    if (nowMs - this.#forgottenAtMs <= LATE_MEMORY_MS) return true;
-    for (const abandoned of this.#abandoned.values()) {
-      const isRemembered = nowMs - abandoned.atMs <= LATE_MEMORY_MS;
-      if (isRemembered && abandoned.principal !== undefined && abandoned.principal !== principal) return true;
-    }
-    return false;
-  }
-
   /** Forgets the abandoned requests, because the peer that could have answered them has exited. */
   forgetAbandoned(): void {
     this.#abandoned.clear();
     this.#lastIdAtAbandon = -1;
-    this.#forgottenAtMs = Number.NEGATIVE_INFINITY;
   }
 
   values(): MapIterator<Entry> {

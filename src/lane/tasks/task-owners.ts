@@ -23,11 +23,6 @@ export class TaskOwners {
     if (oldest !== undefined) this.#owners.delete(oldest);
   }
 
-  /** True if any client but this one has created a task that is kept. */
-  hasOther(holder: MemoryHolder | undefined): boolean {
-    return this.#owners.values().some((owner) => owner !== holder);
-  }
-
   /** True if another client has created the task. */
   isOfOther(id: string | undefined, holder: MemoryHolder): boolean {
     const owner = id === undefined ? undefined : this.#owners.get(id);

@@ -10,8 +10,8 @@ const MAX_SHOWN_LENGTH = 200;
 
 const LIMIT = { periodMs: 10_000, maxCost: 10 };
 
-/** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an element of an array. */
-const LIKE_MESSAGE = /\{|^\s*["[\]}]/;
+/** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
+const LIKE_MESSAGE = /\{|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 
 /** The ways in which a server writes messages that the sidecar cannot read. */
 export type NoiseSign = "framing" | "several-lines" | "text-before" | "no-version";
