@@ -77,7 +77,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
     say({ id: call.id, result: { content: [{ type: "text", text: "a second answer" }] } });
   },
   answer_unknown: (call) => {
-    for (const id of [-1, 0, 2 ** 40, 2 ** 53, 1.5, "unknown", "", String(call.id), null]) {
+    for (const id of [-1, 0, 2 ** 40, 2 ** 53, 1.5, "unknown", "", `0${String(call.id)}`, null]) {
       say({ id, result: { content: [{ type: "text", text: "a response without a request" }] } });
     }
     sayLine(answerLine(call));

@@ -75,10 +75,10 @@ export const port: ValueKind<number> = {
 
 /** `*` for all interfaces. */
 export const listenHost: ValueKind<string> = {
-  expected: "a name, an IP address, or * for all interfaces, without a port",
+  expected: "a name, an IP address, or * for all interfaces, without a port and quotes",
   parse: (text) => {
     const address = text.replace(/^\[(.*)\]$/, "$1");
-    return isIPv6(address) ? address : /^[^\s:[\]]+$/.test(text) ? text : undefined;
+    return isIPv6(address) ? address : /^(?:\*|[\w.-]+)$/.test(text) ? text : undefined;
   },
 };
 

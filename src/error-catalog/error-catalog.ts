@@ -58,14 +58,14 @@ export const ERROR_CATALOG = {
   MISSING_CAPABILITY: {
     httpStatus: 400,
     jsonRpcCode: JsonRpcErrorCode.MissingCapability,
-    when: "The MCP server asked a question of a kind that the client has not declared, and failed without the answer, or can only ask. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
+    when: "The MCP server asked a question of a kind that the client has not declared, and cannot go on without the answer. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
     action:
       "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
   },
   QUESTION_FAILED: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "An MCP server without sessions asked a question, and the call cannot go on: the question is invalid. Or in a session: the client answered with an error, or not in time; or the server asked more than 8 times.",
+    when: "The question of an MCP server without sessions is invalid. In a session also: the client answered with an error, or not in time; or the server asked more than 8 times.",
     action: "Check whether the call took effect. The message says why it failed.",
   },
   METHOD_NOT_FOUND: {

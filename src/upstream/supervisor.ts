@@ -179,6 +179,9 @@ export class Supervisor implements Upstream {
     if (this.#state !== "failed") this.#setState("starting");
     const number = this.#generationCount;
     const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeout.ms;
+    // A sidecar that ends after the first start never says so.
+    if (this.#getsMoreTime) this.#log.info({ generation: number, timeoutMs: readyTimeoutMs }, "mcp server gets more time to start");
+    this.#getsMoreTime = false;
     const generation = new Generation({ ...this.#options, readyTimeoutMs, number, startLog: this.#startLog }, this.#events());
     this.#generation = generation;
     this.#guard("server start", generation, () => {
@@ -257,9 +260,6 @@ export class Supervisor implements Upstream {
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs(), !this.#getsMoreTime);
     const withTail = { ...fields, stderrTail };
     this.#startLog.exited({ fields, stderrTail, isExpected: crashLoop !== "none" || this.#isProbe });
-    if (this.#getsMoreTime && pauseMs !== undefined)
-      this.#log.info({ ...fields, timeoutMs: this.#options.readyTimeout.ms }, "mcp server gets more time to start");
-    this.#getsMoreTime = false;
     if (pauseMs === undefined) {
       const restarts = this.#generationCount - 1;
       this.#failure = { kind: "restart-limit", restarts };

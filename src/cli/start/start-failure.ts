@@ -24,6 +24,8 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
 /** The kinds of exits whose reason describes the exit itself. Those of the others say why the sidecar has ended the server. */
 const OWN_EXITS: ReadonlySet<unknown> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
 
+const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
+
 /** Characters that only a shell interprets. */
 const SHELL_SYNTAX = /[|&;<>$`*?~#\n]/;
 
@@ -68,7 +70,7 @@ export function listenFailure(error: unknown): StartFailure {
   if (code === "EADDRINUSE")
     return { problem, fix: `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}` };
   const isAddress = syscall === "listen" || syscall === "getaddrinfo";
-  return { problem, fix: isAddress ? `give another with ${option ?? `--addr or ${OPTIONS.addr.variable}`}` : undefined };
+  return { problem, fix: isAddress ? `give another with ${option ?? "--host, --port or --addr, or in their variables"}` : undefined };
 }
 
 /** The exit of a server that was never ready. */
@@ -111,7 +113,7 @@ function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }
     signal: isOwnExit && typeof signal === "string" ? (signal as NodeJS.Signals) : undefined,
     failure: {
       problem: `the MCP server ${isOwnExit ? "" : "was never ready: "}${String(reason).replace(/^ended by/, "was ended by")}`,
-      fix: typeof likelyCause === "string" ? `likely cause: ${likelyCause}` : undefined,
+      fix: typeof likelyCause === "string" ? `likely cause: ${likelyCause}` : kind === "handshake-timeout" ? MORE_TIME : undefined,
     },
     stderrTail: Array.isArray(stderrTail) ? stderrTail.map(String) : [],
   };
@@ -131,9 +133,9 @@ export function failureReason({ problem, fix }: StartFailure): string {
 /** Returns a failure as sentences, for a terminal: the fix is on a line of its own. @param output the last lines of the server's stderr. */
 export function failureText({ problem, fix }: StartFailure, output: readonly string[] = []): string {
   const lines = fix === undefined ? output : [...output, sentence(fix)];
-  return `claw-mcp-stdio: ${problem}.\n${lines.map((line) => `  ${line}\n`).join("")}`;
+  return `claw-mcp-stdio: ${sentence(problem, false)}\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
 
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
+function sentence(text: string, isCapital = true): string {
+  return `${isCapital ? text.charAt(0).toUpperCase() : text.charAt(0)}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
 }
