@@ -69,6 +69,7 @@ export class Dispatch {
     const { holdTimeoutMs, streamAfterMs } = limits;
     const send = (line: Outgoing, { memory }: Caller): void => {
       this.noteClient(memory.holder);
+      this.calls.onNotification();
       this.#input?.send(line);
     };
     this.#notifications = new ClientNotifications({ queue: this.queue, send, holdTimeoutMs, counters, log, nowMs });
@@ -216,6 +217,7 @@ export class Dispatch {
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
+    this.calls.onNotification();
     if (cause === undefined) return this.#ownLines.send(this.#input, text);
     this.#input?.send(createLine(cause, text));
     return true;

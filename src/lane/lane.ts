@@ -231,6 +231,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = undefined;
     this.#hangWatch.onLost();
     this.tools.onLost();
+    this.#responses.onLost();
     this.#routing.onLost();
     this.#dispatch.onLost(unwritten);
     const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));

@@ -22,6 +22,8 @@ export interface ServerResponsesOptions {
 /** The responses of the server, on their way to the exchanges of their calls. */
 export class ServerResponses {
   readonly #options: ServerResponsesOptions;
+  /** True if this generation has sent an error without an id that answers no call: most likely, it answers notifications in that way. */
+  #answersNotifications = false;
 
   constructor(options: ServerResponsesOptions) {
     this.#options = options;
@@ -43,11 +45,22 @@ export class ServerResponses {
     }
   }
 
-  /** Returns the id of the call that an error without an id answers: the only one, if it cannot be that of another principal. */
+  /** Must be called when the server is lost. */
+  onLost(): void {
+    this.#answersNotifications = false;
+  }
+
+  /**
+   * Returns the id of the call that an error without an id answers: the only call of the only principal. Undefined if the error may be about
+   * something else that the server was sent.
+   */
   #onlyId(): number | undefined {
     const { dispatch } = this.#options;
     const only = dispatch.calls.findOnly();
-    return only !== undefined && dispatch.isOnlySender(only) ? only.wireId : undefined;
+    const isClear = only?.origin === "client" && dispatch.isOnlySender(only) && !dispatch.calls.hasUnreadNotification;
+    if (isClear && !this.#answersNotifications) return only.wireId;
+    this.#answersNotifications = true;
+    return undefined;
   }
 
   /** True if the call of the response goes on, or was failed. */

@@ -7,15 +7,17 @@ import type { Redact } from "./redact.ts";
 /** The buffer for a log driver that does not read. Further lines are dropped and counted, because nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 /** At the end, the longest time in which nothing of the last lines is read. */
-const CLOSE_STALL_MS = 1000;
+const CLOSE_STALL_MS = 2500;
+/** The time that the end of the log has in any case. */
+const MIN_CLOSE_MS = 1000;
 
 /** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
 export interface Logger extends Log {
   /** Writes a text that is not a log line to the terminal, in order with the log. */
   show(text: string): void;
   /**
-   * Writes the buffered lines, right before the process exits. Ends when nothing is read for a second, and at `endMs`
-   * (of `performance.now()`) after a second at the least.
+   * Writes the buffered lines, right before the process exits. Ends when nothing is read for 2.5 s, and at `endMs` (of `performance.now()`),
+   * but not within a second.
    *
    * @returns false if stdout is not read, or too slowly. A write is stuck then, and even `process.exit` would wait for it.
    */
@@ -100,7 +102,7 @@ function close(
     // In a busy program the timer may expire together with the end of a write, which must be handled first.
     const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
     const stall = setTimeout(onLimit, CLOSE_STALL_MS);
-    setTimeout(onLimit, Math.max(CLOSE_STALL_MS, endMs - performance.now()));
+    setTimeout(onLimit, Math.max(MIN_CLOSE_MS, endMs - performance.now()));
     destination.on("write", () => stall.refresh());
     if (isDrainAwaited) destination.once("drain", () => destination.end());
     else destination.end();

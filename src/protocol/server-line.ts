@@ -4,7 +4,7 @@ import type { Outline } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
-import { skipValue, walkMembers } from "../json/walk.ts";
+import { skipValue, STOP, walkMembers } from "../json/walk.ts";
 import { JsonRpcErrorCode } from "./error-codes.ts";
 import {
   type Batch,
@@ -158,7 +158,9 @@ function editsFor(outline: Outline): Edit[] | string {
   const first = outline.firstAt(Slot.result);
   if (!isError && first !== "{" && first !== "n") return "the result is not an object";
   const content = isError ? Slot.error : Slot.result;
-  const edits = [...idEdits(outline, isError), ...removeOthers(outline, content)];
+  const removal = removeOthers(outline, content);
+  if (removal === undefined) return `it has more than ${MAX_MEMBERS} members`;
+  const edits = [...idEdits(outline, isError), ...removal];
   if (isError) edits.push(...errorEdits(outline));
   // Go has no other way to send an empty result.
   else if (first === "n") edits.push({ start: outline.start(Slot.result), end: outline.end(Slot.result), text: "{}" });
@@ -180,17 +182,20 @@ function memberEnd(outline: Outline, content: number, valueStart: number): numbe
   return valueStart === outline.start(Slot.jsonrpc) ? outline.end(Slot.jsonrpc) : -1;
 }
 
-/** Returns the edits that remove all other members, among them repeated ones that do not count. */
-function removeOthers(outline: Outline, content: number): Edit[] {
+/** The maximum number of members of a response. A valid one has three. */
+const MAX_MEMBERS = 100;
+
+/** Returns the edits that remove all other members, among them repeated ones that do not count. Undefined if there are too many members. */
+function removeOthers(outline: Outline, content: number): Edit[] | undefined {
   const members: { start: number; end: number; isKept: boolean }[] = [];
   const { text } = outline;
   walkMembers(text, 0, (start, _keyEnd, valueStart) => {
     const keptEnd = memberEnd(outline, content, valueStart);
     const end = keptEnd === -1 ? skipValue(text, valueStart) : keptEnd;
     members.push({ start, end, isKept: keptEnd !== -1 });
-    return end;
+    return members.length > MAX_MEMBERS ? STOP : end;
   });
-  return removeItems(members);
+  return members.length > MAX_MEMBERS ? undefined : removeItems(members);
 }
 
 /** True if an error has a code and a message that any client accepts. */

@@ -88,6 +88,9 @@ export class ChildProcess {
       } catch (error) {
         listener.onDefect(error);
       }
+      // Up to 2 MiB of short lines would otherwise be handled in one turn.
+      stderr.pause();
+      setImmediate(() => stderr.resume());
     });
     stderr.once("error", () => stderr.destroy());
     this.exited = this.#waitForExit(outputEnded);

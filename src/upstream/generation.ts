@@ -40,6 +40,8 @@ export interface GenerationOptions {
  * no other era, but a revision without sessions lets it reject `initialize` with any error. It has just answered, so it needs little time.
  */
 const SECOND_ATTEMPT_MS = 2000;
+/** The time after an error without an id for the real response of a handshake. */
+const UNADDRESSED_MS = 1000;
 
 export type GenerationListener = Pick<
   UpstreamListener,
@@ -61,6 +63,8 @@ export class Generation {
   readonly #listener: GenerationListener;
   #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   #failHandshake: ((reason: string) => void) | undefined;
+  /** The timer of an error without an id, which then counts as the response. */
+  #unaddressed: NodeJS.Timeout | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
   #wasReady = false;
@@ -231,6 +235,7 @@ export class Generation {
       return handshake;
     } finally {
       clearTimeout(timer);
+      clearTimeout(this.#unaddressed);
       this.#onHandshakeResponse = undefined;
       // This promise rejects at every exit, and nothing awaits it after the handshake.
       exited.catch(() => undefined);
@@ -244,7 +249,11 @@ export class Generation {
 
   #onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    if (this.#isHandshakeResponse(message)) this.#onHandshakeResponse?.(message);
+    this.#noise.onMessage();
+    // An error without an id may be about something else: then there is another response in a moment.
+    if (this.#onHandshakeResponse !== undefined && message.kind === "response" && message.id === undefined)
+      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse?.(message), UNADDRESSED_MS);
+    else if (this.#isHandshakeResponse(message)) this.#onHandshakeResponse?.(message);
     else this.#listener.onMessage(message);
   }
 

@@ -57,6 +57,11 @@ describe("the members of a server's response", async () => {
       invalid('the message has neither "method" nor "result" nor "error"'),
     ],
     ["a result that is a text", `"id":$ID,"result":"mine"`, invalid("the result is not an object")],
+    [
+      "a hundred other members",
+      `"id":$ID,${Array.from({ length: 100 }, (_, index) => `"m${index}":0`).join()},"result":${RESULT}`,
+      invalid("it has more than 100 members"),
+    ],
     ["a result that is an array", `"id":$ID,"result":[1],"error":null`, invalid("the result is not an object")],
   ])("%s: the client gets a valid response at once", async (_what, members, expected) => {
     expect(await answer(client, `{"jsonrpc":"2.0",${members}}`)).toEqual(expected);
@@ -145,14 +150,22 @@ describe("text on the line of a message", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
-  it("a client cannot forge a response after its own call was cancelled", async () => {
+  it.each(["was cancelled", "has ended"])("a client cannot forge a response after its own call %s", async (how) => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--request-timeout-ms", "1500"] });
     const [victim, attacker] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     // The server goes on with it, and may print its text at any time.
-    expect((await attacker.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    if (how === "has ended") await attacker.toolText("echo", { text: "mine" });
+    else expect((await attacker.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
     const forged = await victim.callTool("raw_line", { line: `searching for {"jsonrpc":"2.0","id":$ID,"result":${RESULT}}` });
     expect(forged.error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+  });
+
+  it("a response after text is read at a server without sessions too", async () => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    const client = await sidecar.client();
+    const { result } = await client.callTool("raw_line", { line: `querying… {"jsonrpc":"2.0","id":$ID,"result":${RESULT}}` });
+    expect(result).toEqual(JSON.parse(RESULT));
   });
 
   it("sessions of one principal count as one", async () => {
@@ -179,18 +192,54 @@ describe("text on the line of a message", () => {
   });
 });
 
+describe("an error without an id that answers no request", () => {
+  it("a server that sends one for each notification is usable, with a policy and after a cancellation", async () => {
+    const flags = ["--deny-tools", "secret", "--request-timeout-ms", "1500"];
+    await using sidecar = await Sidecar.start({ mode: "answers-notifications", flags });
+    const client = await sidecar.client();
+    expect(await client.toolText("echo", { text: "with a policy" })).toBe("with a policy");
+    expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    expect(await client.toolText("echo", { text: "after a cancellation" })).toBe("after a cancellation");
+  });
+
+  it("one that follows a notification ends no call", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    const [wireId] = await waitForHanging(client, 1);
+    await client.notify("notifications/x-write", { line: `{"jsonrpc":"2.0","id":null,"error":${ERROR}}` });
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
+
+  it("one at the start of a server does not end the handshake", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stray-error" });
+    expect(await (await sidecar.client()).toolText("echo", { text: "ready" })).toBe("ready");
+  });
+});
+
 describe("a part of a message on stdout", () => {
   it.each([
     ["after text", `result: {"secret":"PAYLOAD"}`],
     ["of an unfinished message", `{"jsonrpc":"2.0","id":1,"result":"PAYLOAD`],
     ["that is a member", `    "text": "PAYLOAD",`],
     ["that is the end of an object", `  ],"text":"PAYLOAD"}`],
+    ["that is the end of a text", `PAYLOAD"}]}}`],
   ])("a line with a part %s is logged with its size only", async (_what, line) => {
     await using sidecar = await Sidecar.start();
     await (await sidecar.client()).toolText("noise", { line });
     const logged = await sidecar.waitForLog(SKIPPED);
     expect(logged).toMatchObject({ bytes: line.length, reason: expect.any(String) as string });
     expect(logged).not.toHaveProperty("line");
+    expect(sidecar.transcript()).not.toContain("PAYLOAD");
+  });
+
+  it("all lines of a message with line breaks in its text are logged with their size only", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    await client.toolText("noise", { line: '{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"one\nPAYLOAD\nthree"}]}}' });
+    await client.toolText("noise", { line: "after a message" });
+    await sidecar.waitForLog(SKIPPED, ({ line }) => line === "after a message");
     expect(sidecar.transcript()).not.toContain("PAYLOAD");
   });
 });

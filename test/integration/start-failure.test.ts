@@ -47,7 +47,7 @@ function summary({ code, stderr, lines }: Failure): object {
 const MISSING = "does not exist, or its interpreter does not; install it or";
 const NOT_EXECUTABLE =
   "may not be executed, or a folder of PATH may not be searched; make the file executable, or start it by its interpreter";
-const ANOTHER_ADDRESS = "give another with --addr or CLAW_MCP_STDIO_ADDR";
+const ANOTHER_ADDRESS = "give another with --host, --port or --addr";
 
 describe("the start of a server that cannot run", () => {
   it.each([

@@ -126,7 +126,7 @@ function observedHandshake(clientInfo: ClientInfo, onNext: (method: string) => v
 
 /** Passes a response on, if it may be for the request. @returns false if it is not. */
 function takeResponse(response: ResponseMessage, { id, onResponse }: RequestInFlight): boolean {
-  const isForIt = response.id === id || (response.isError && response.id === undefined);
+  const isForIt = response.id === id;
   if (isForIt) onResponse(response);
   return isForIt;
 }

@@ -133,9 +133,9 @@ export function failureReason({ problem, fix }: StartFailure): string {
 /** Returns a failure as sentences, for a terminal: the fix is on a line of its own. @param output the last lines of the server's stderr. */
 export function failureText({ problem, fix }: StartFailure, output: readonly string[] = []): string {
   const lines = fix === undefined ? output : [...output, sentence(fix)];
-  return `claw-mcp-stdio: ${sentence(problem, false)}\n${lines.map((line) => `  ${line}\n`).join("")}`;
+  return `claw-mcp-stdio: ${problem}${/[?.]$/.test(problem) ? "" : "."}\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
 
-function sentence(text: string, isCapital = true): string {
-  return `${isCapital ? text.charAt(0).toUpperCase() : text.charAt(0)}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
 }

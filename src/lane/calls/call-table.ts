@@ -77,6 +77,16 @@ export class CallTable {
     return this.#pending.hasUnreadAbandoned;
   }
 
+  /** Must be called when the server is sent anything but a request. */
+  onNotification(): void {
+    this.#pending.onNotification();
+  }
+
+  /** True if the server may still answer something that was no request, as some do with an error without an id. */
+  get hasUnreadNotification(): boolean {
+    return this.#pending.hasUnreadNotification;
+  }
+
   /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
   findOnly(): Call | undefined {
     let only: Call | undefined;

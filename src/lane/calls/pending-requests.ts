@@ -20,6 +20,8 @@ export class PendingRequests<Entry> {
   #highestAnsweredId = 0;
   /** The last id when a request was abandoned; -1 before. */
   #lastIdAtAbandon = -1;
+  /** The last id when the peer was sent anything else; -1 before. */
+  #lastIdAtNotification = -1;
 
   /** @param lastId the number before the first id. */
   constructor(lastId = randomId()) {
@@ -73,6 +75,16 @@ export class PendingRequests<Entry> {
     return this.#lastIdAtAbandon >= this.#highestAnsweredId;
   }
 
+  /** Must be called when the peer is sent anything but a request. */
+  onNotification(): void {
+    this.#lastIdAtNotification = this.#lastId;
+  }
+
+  /** True if the peer may not have read all that it was sent besides requests: it has answered none that was sent later. */
+  get hasUnreadNotification(): boolean {
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
+  }
+
   /** Removes an entry whose response is no longer awaited, and remembers the reason. */
   abandon(id: number, reason: string, nowMs: number): void {
     if (!this.#entries.delete(id)) return;
@@ -95,7 +107,7 @@ export class PendingRequests<Entry> {
   /** Forgets the abandoned requests, because the peer that could have answered them has exited. */
   forgetAbandoned(): void {
     this.#abandoned.clear();
-    this.#lastIdAtAbandon = -1;
+    this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
   }
 
   values(): MapIterator<Entry> {

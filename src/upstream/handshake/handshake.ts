@@ -134,9 +134,8 @@ function withHint(error: unknown, message: RequestMessage | ResponseMessage, hin
   return error instanceof HandshakeError && refusesRevision(message) ? refused(error.message + hint) : error;
 }
 
-/** True for a response of the handshake, and for its request itself if the program echoes it. No other request can get an error without an id. */
+/** True for a response of the handshake, and for its request itself if the program echoes it. */
 export function isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
-  if (message.kind === "response" && message.isError && message.id === undefined) return true;
   return (message.kind === "response" || isEcho(message)) && message.id === HANDSHAKE_ID;
 }
 

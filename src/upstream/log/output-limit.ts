@@ -25,6 +25,11 @@ export class OutputLimit {
     this.#report = report;
   }
 
+  /** True if a line has been left out in this period. */
+  get isReached(): boolean {
+    return this.#count > 0 && this.#nowMs() < this.#periodEndMs;
+  }
+
   /**
    * True if a line may be logged. To be called once for each line.
    *

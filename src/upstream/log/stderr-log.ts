@@ -9,7 +9,7 @@ const MAX_PIECE_LENGTH = 16 * 1024;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;
 
-/** Each line of a server's stderr counts as JSON text, with these bytes for the other fields of the log line. */
+/** Each line of a server's stderr counts with these bytes for the other fields of the log line. */
 const FIELDS_BYTES = 200;
 /** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
 const LIMIT = { periodMs: 60_000, maxCost: 25_000_000 };
@@ -95,9 +95,11 @@ export class StderrLog {
   }
 
   #piece(text: string, isPartial: boolean): void {
-    const isRepeated = this.#isRepeated(text);
+    const bytes = Buffer.byteLength(text);
+    // Most of a flood is left out, and needs no comparison with earlier starts.
+    const isRepeated = !this.#limits.shown.isReached && this.#isRepeated(text);
     const limit = isRepeated ? this.#limits.repeated : this.#limits.shown;
-    if (limit.allows(Buffer.byteLength(JSON.stringify(text)) + FIELDS_BYTES, Buffer.byteLength(text), this.#fields)) {
+    if (limit.allows(bytes + FIELDS_BYTES, bytes, this.#fields)) {
       const fields = { ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) };
       this.#log[isRepeated ? "debug" : "info"](fields, text);
     }

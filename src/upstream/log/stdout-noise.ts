@@ -1,5 +1,6 @@
 import type { Counters } from "../../observability/counters.ts";
 import { shorten } from "../../json/text.ts";
+import { Code } from "../../json/tokens.ts";
 import { atDebug, type Log, type LogFields } from "../../observability/log.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../../observability/redact.ts";
 import { NO_VERSION } from "../../protocol/message.ts";
@@ -11,7 +12,7 @@ const MAX_SHOWN_LENGTH = 200;
 const LIMIT = { periodMs: 10_000, maxCost: 10 };
 
 /** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
-const LIKE_MESSAGE = /\{|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
+const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 
 /** The ways in which a server writes messages that the sidecar cannot read. */
 export type NoiseSign = "framing" | "several-lines" | "text-before" | "no-version";
@@ -38,6 +39,8 @@ export class StdoutNoise {
   readonly #repeatedLimit: OutputLimit;
   readonly #isRepeated: (line: string) => boolean;
   #isNoisy = false;
+  /** The braces and brackets that the lines so far have opened and not closed: a message over several lines. */
+  #openBraces = 0;
   #sign: NoiseSign | undefined;
 
   constructor({ counters, log, fields, redact, nowMs, isRepeated = () => false }: StdoutNoiseOptions) {
@@ -62,6 +65,11 @@ export class StdoutNoise {
     return this.#sign;
   }
 
+  /** Must be called for each message that was read: no part of another one can precede it. */
+  onMessage(): void {
+    this.#openBraces = 0;
+  }
+
   report(line: string, reason: string): void {
     this.#isNoisy = true;
     this.#sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
@@ -81,15 +89,28 @@ export class StdoutNoise {
 
   #show(line: string, write: (log: Log, shown: LogFields) => void): void {
     this.#counts.noiseLines++;
+    const isPart = this.#openBraces > 0 || LIKE_MESSAGE.test(line);
+    if (isPart) this.#openBraces = openBracesAfter(line, this.#openBraces);
     const isRepeated = this.#isRepeated(line);
     const bytes = Buffer.byteLength(line);
     if (!(isRepeated ? this.#repeatedLimit : this.#limit).allows(1, bytes, this.#fields)) return;
     // Messages are not logged, nor are parts of them.
-    const shown = LIKE_MESSAGE.test(line)
+    const shown = isPart
       ? { bytes }
       : { line: shorten(this.#redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
     write(isRepeated ? atDebug(this.#log) : this.#log, { ...this.#fields, ...shown });
   }
+}
+
+/** Counts those in strings too, so the number is an estimate. */
+function openBracesAfter(line: string, before: number): number {
+  let open = before;
+  for (let index = 0; index < line.length; index++) {
+    const code = line.charCodeAt(index);
+    if (code === Code.openBrace || code === Code.openBracket) open++;
+    else if ((code === Code.closeBrace || code === Code.closeBracket) && open > 0) open--;
+  }
+  return open;
 }
 
 function signOf(line: string, reason: string): NoiseSign | undefined {
