@@ -7,6 +7,8 @@ import type { Attacker } from "../attacker.ts";
 const CONNECTIONS = 300;
 const BURST_BYTES = 64 * 1024;
 const SECONDS = 8;
+/** Almost BURST_BYTES of them, after the headers. */
+const TINY_CHUNKS = 10_900;
 const PING = '{"jsonrpc":"2.0","id":5,"method":"ping"}';
 
 /** The requests of a burst. */
@@ -20,11 +22,13 @@ const REQUESTS: Readonly<Record<string, (attacker: Attacker) => string>> = {
   "to /livez": () => "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
   "to /metrics with a token": ({ token }) => `GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`,
   "without Host": () => "GET /mcp HTTP/1.1\r\n\r\n",
+  "with a body of tiny chunks": () =>
+    `POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\n \r\n".repeat(TINY_CHUNKS)}`,
 };
 
 async function burst(attacker: Attacker, request: string): Promise<void> {
   const socket = await attacker.connectUnread();
-  socket?.write(request.repeat(BURST_BYTES / request.length));
+  socket?.write(request.repeat(Math.max(1, BURST_BYTES / request.length)));
 }
 
 /** Opens a connection that has made a request, and reads nothing of its response. */

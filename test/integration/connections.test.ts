@@ -82,7 +82,7 @@ describe("requests that a client sends ahead of responses", async () => {
   it.each([
     ["without a token", getBytes("/mcp"), 401],
     ["with a wrong token", getBytes("/mcp", { Authorization: "Bearer wrong" }), 401],
-    ["with a token and without a session", getBytes("/mcp", { ...AUTHORIZED, Accept: "text/event-stream" }), 400],
+    ["with a token and without a session", getBytes("/mcp", { ...AUTHORIZED, Accept: "text/event-stream" }), 405],
     ["of DELETE", headBytes("DELETE /mcp", AUTHORIZED), 400],
     ["of OPTIONS", headBytes("OPTIONS /mcp"), 204],
     ["of POST with a body", postBytes({ jsonrpc: "2.0", id: 1, method: "ping" }), 401],
