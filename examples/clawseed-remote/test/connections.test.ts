@@ -5,9 +5,11 @@ import { WebSocketServer, type WebSocket } from "ws";
 import { z } from "zod";
 import { DeviceClient } from "../src/device/device-client.ts";
 import { DeviceConnection } from "../src/gateway/device-connection.ts";
+import { Gateway } from "../src/gateway/gateway.ts";
 import { limitedLog } from "../src/log.ts";
-import { LIMITS } from "../src/settings.ts";
-import { type Message, RawDevice } from "./raw-device.ts";
+import { ToolRegistry } from "../src/registry.ts";
+import { LIMITS, readSettings } from "../src/settings.ts";
+import { type Message, RawDevice, statusOf, tool } from "./raw-device.ts";
 
 const EVENTS = { onRegister: () => undefined, onAnswer: () => undefined, onEnd: () => undefined };
 
@@ -106,6 +108,39 @@ describe("the device client", () => {
     for (const line of lines) expect(line).toMatch(/^[ -~]{1,500}\n$/);
     client.stop();
     await running;
+  });
+});
+
+describe("the gateway without tokens", () => {
+  it("keeps its devices, and lets them register again, however many names try to connect", async () => {
+    const gateway = await Gateway.listen(
+      readSettings({ GATEWAY_ADDR: "127.0.0.1:0", MAX_DEVICES: "2" }),
+      new ToolRegistry(() => undefined),
+    );
+    const gatewayUrl = /ws:.*/.exec(lines.findLast((line) => line.startsWith("gateway listening at")) ?? "")?.[0] ?? "";
+    using device = await RawDevice.with(gatewayUrl, "device", []);
+    using second = new RawDevice(gatewayUrl, "second");
+    await once(second.socket, "open");
+    // The minutes of both devices have ended.
+    const laterMs = performance.now() + 61_000;
+    const clock = vi.spyOn(performance, "now").mockReturnValue(laterMs);
+    for (let count = 0; count < 10; count++) await statusOf(`${gatewayUrl}?device=refused-${count}`);
+    expect(await second.register([tool("poke")])).toMatchObject({ registered: 1 });
+    second.socket.terminate();
+    await vi.waitFor(() => expect(lines).toContain("second: disconnected\n"), 30_000);
+    for (let count = 0; count < 3; count++) {
+      const invented = new RawDevice(gatewayUrl, `invented-${count}`);
+      await once(invented.socket, "open");
+      invented.socket.terminate();
+      await vi.waitFor(() => expect(lines).toContain(`invented-${count}: disconnected\n`), 30_000);
+    }
+    expect(await statusOf(`${gatewayUrl}?device=invented`)).toBe(429);
+    expect(await device.register([tool("poke")])).toMatchObject({ registered: 1 });
+    using again = await RawDevice.with(gatewayUrl, "device", [tool("poke")]);
+    expect(await device.closed).toMatchObject({ code: 4001 });
+    again.socket.terminate();
+    clock.mockRestore();
+    await new Promise<void>((resolve) => gateway.close(resolve));
   });
 });
 

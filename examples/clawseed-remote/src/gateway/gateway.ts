@@ -7,7 +7,7 @@ import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { CLOSE, DeviceConnection } from "./device-connection.ts";
 import { limitedLog, log } from "../log.ts";
-import { rateLimit } from "./rate-limit.ts";
+import { type RateLimit, rateLimit } from "./rate-limit.ts";
 import type { ToolRegistry } from "../registry.ts";
 import type { Settings } from "../settings.ts";
 import { DEVICE_NAME, findByToken } from "./known-devices.ts";
@@ -34,9 +34,10 @@ export class Gateway {
   readonly #sockets: WebSocketServer;
   readonly #connections = new Set<DeviceConnection>();
   readonly #waiting = new Set<Duplex>();
-  readonly #isWithinRate: ReturnType<typeof rateLimit>;
+  /** Connections and registrations. */
+  readonly #rate = rateLimit(MAX_PER_MINUTE);
   /** Over all connections of a device. */
-  readonly #isWithinBytes: ReturnType<typeof rateLimit>;
+  readonly #unaskedBytes: RateLimit;
   readonly #logWaiting = limitedLog();
   readonly #logRejected = limitedLog();
   #pings: NodeJS.Timeout | undefined;
@@ -45,10 +46,7 @@ export class Gateway {
     this.#settings = settings;
     this.#registry = registry;
     const maxMessageBytes = 2 * settings.limits.maxOutputBytes;
-    // Devices without tokens can have any names.
-    const maxNames = settings.knownDevices?.length ?? 2 * settings.limits.maxDevices;
-    this.#isWithinRate = rateLimit(MAX_PER_MINUTE, maxNames);
-    this.#isWithinBytes = rateLimit(MAX_UNASKED_BYTES_PER_MINUTE + maxMessageBytes, maxNames);
+    this.#unaskedBytes = rateLimit(MAX_UNASKED_BYTES_PER_MINUTE + maxMessageBytes);
     const options = {
       noServer: true,
       clientTracking: false,
@@ -121,7 +119,7 @@ export class Gateway {
         if (other.device === device && !other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
       const connection = new DeviceConnection(device, webSocket, this.#settings.limits, {
         onRegister: (registering, tools) => this.#register(registering, tools),
-        onAnswer: (bytes) => this.#isWithinBytes(device, -bytes),
+        onAnswer: (bytes) => this.#unaskedBytes.add(device, -bytes),
         onEnd: (ended) => {
           this.#connections.delete(ended);
           this.#registry.unregisterBySource({ kind: "remote", session: ended.session });
@@ -132,7 +130,7 @@ export class Gateway {
       // Before the bytes become messages. A message is complete only at its end, and pings are none.
       socket.prependListener("data", (chunk: Buffer) => {
         received += chunk.length;
-        if (!this.#isWithinBytes(device, chunk.length)) connection.endUnread("too many bytes that answer no call");
+        if (!this.#unaskedBytes.add(device, chunk.length)) connection.endUnread("too many bytes that answer no call");
         else if (!connection.isRegistered && received > MAX_UNREGISTERED_BYTES)
           connection.endUnread(`more than ${MAX_UNREGISTERED_BYTES} bytes before the registration`);
       });
@@ -153,10 +151,15 @@ export class Gateway {
     const device = knownDevices === undefined ? asked : findByToken(knownDevices, request.headers.authorization)?.device;
     if (device === undefined) return { status: 401, reason: "the token is missing or wrong" };
     if (!DEVICE_NAME.test(device)) return { status: 400, reason: "?device= must be a name like pixel-8" };
-    if (!this.#isWithinRate(device)) return { status: 429, reason: "too many connections in a minute" };
-    if (!this.#isWithinBytes(device, 0)) return { status: 429, reason: "too many bytes in a minute that answer no call" };
-    const names = new Set([...this.#connections].map((each) => each.device)).add(device);
-    if (names.size > limits.maxDevices) return { status: 503, reason: "too many devices" };
+    const connected = new Set([...this.#connections].map((each) => each.device));
+    if (!connected.has(device)) {
+      if (connected.size >= limits.maxDevices) return { status: 503, reason: "too many devices" };
+      // Without tokens, a device could have a new name for each connection.
+      if (knownDevices === undefined && !this.#rate.hasPlaceFor(device, 2 * limits.maxDevices))
+        return { status: 429, reason: "too many names in a minute" };
+    }
+    if (!this.#rate.add(device)) return { status: 429, reason: "too many connections in a minute" };
+    if (!this.#unaskedBytes.add(device, 0)) return { status: 429, reason: "too many bytes in a minute that answer no call" };
     return { device };
   }
 
@@ -164,7 +167,7 @@ export class Gateway {
   #register(connection: DeviceConnection, tools: readonly unknown[]): void {
     const { device, session } = connection;
     const { knownDevices, allowedTools, limits } = this.#settings;
-    if (!this.#isWithinRate(device)) return connection.end(CLOSE.policyViolation, "too many registrations in a minute");
+    if (!this.#rate.add(device)) return connection.end(CLOSE.policyViolation, "too many registrations in a minute");
     const ownTools = knownDevices?.find((each) => each.device === device)?.allowedTools ?? allowedTools;
     const { accepted, rejected } = checkTools(device, tools, [allowedTools, ownTools], limits.maxToolsPerDevice);
     const source = { kind: "remote", session } as const;

@@ -1,25 +1,35 @@
 const PERIOD_MS = 60_000;
 
-/**
- * Returns a function that adds an amount to that of a key, and returns false if the key has reached its limit within a minute. A negative amount takes
- * some back.
- *
- * @param maxKeys that are counted at a time, so that invented ones cannot fill the memory, nor have limits of their own without end.
- */
-export function rateLimit(maxPerMinute: number, maxKeys: number): (key: string, amount?: number) => boolean {
+/** Sums of a minute, for each key. A key that has no sum is not stored. */
+export interface RateLimit {
+  /** Adds an amount. A negative one takes some back, and 0 only asks. @returns false if the sum had reached the limit before. */
+  readonly add: (key: string, amount?: number) => boolean;
+  /** True for a key that has a sum, and while fewer than `maxKeys` have one. Only new keys need a place: others are not harmed by invented ones. */
+  readonly hasPlaceFor: (key: string, maxKeys: number) => boolean;
+}
+
+export function rateLimit(maxPerMinute: number): RateLimit {
   /** In the order of their ends. */
   const minutes = new Map<string, { readonly endMs: number; sum: number }>();
-  return (key, amount = 1) => {
-    const nowMs = performance.now();
-    for (const [each, { endMs }] of minutes) {
+  const forgetEnded = (nowMs: number): void => {
+    for (const [key, { endMs }] of minutes) {
       if (endMs > nowMs) break;
-      minutes.delete(each);
+      minutes.delete(key);
     }
-    const minute = minutes.get(key) ?? { endMs: nowMs + PERIOD_MS, sum: 0 };
-    if (!minutes.has(key) && minutes.size >= maxKeys) return false;
-    if (amount >= 0 && minute.sum >= maxPerMinute) return false;
-    minute.sum = Math.max(0, minute.sum + amount);
-    minutes.set(key, minute);
-    return true;
+  };
+  return {
+    add: (key, amount = 1) => {
+      const nowMs = performance.now();
+      forgetEnded(nowMs);
+      const minute = minutes.get(key) ?? { endMs: nowMs + PERIOD_MS, sum: 0 };
+      if (amount >= 0 && minute.sum >= maxPerMinute) return false;
+      minute.sum = Math.max(0, minute.sum + amount);
+      if (amount > 0) minutes.set(key, minute);
+      return true;
+    },
+    hasPlaceFor: (key, maxKeys) => {
+      forgetEnded(performance.now());
+      return minutes.has(key) || minutes.size < maxKeys;
+    },
   };
 }
