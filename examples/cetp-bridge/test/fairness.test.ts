@@ -49,8 +49,14 @@ it("data that do not end cost no more time than data that do", async () => {
     expect([text.length > 4_000_000, isError]).toEqual([true, false]);
     return cpuTicks(bridge.sidecar.childPid) - before;
   };
-  const whole = await cpuOf("whole");
-  expect(await cpuOf("unfinished")).toBeLessThanOrEqual(2 * whole);
+  // The first calls compile the code. Sums of calls in turn, since a machine is busy at times.
+  for (const tool of ["whole", "unfinished"]) await cpuOf(tool);
+  const sums = { whole: 0, unfinished: 0 };
+  for (let count = 0; count < 4; count++) {
+    sums.whole += await cpuOf("whole");
+    sums.unfinished += await cpuOf("unfinished");
+  }
+  expect(sums.unfinished).toBeLessThanOrEqual(2 * sums.whole);
 });
 
 it("no app answers for the device by guessing the authority that is asked for", async () => {
