@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readStatus } from "../../../test/support/status.ts";
 import { failure } from "../src/tool.ts";
@@ -54,6 +54,20 @@ describe("clients that share a server", () => {
     expect(await Promise.race(outcomes)).toMatch(/SESSION_OVERLOADED|429|too many/i);
     await expect.poll(() => slow.seen.length, POLL).toBe(16);
     expect(await other.call("http_request", { url: slow.url("/hello") })).toMatchObject({ result: { body: "hello" } });
+    cancel();
+    await Promise.all(outcomes);
+  });
+
+  it("with the command of the README, a flood of one client leaves requests to the others", async () => {
+    const { scripts } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { scripts: { start: string } };
+    const flags = scripts.start.match(/--max-session-requests \d+/)?.[0].split(" ") ?? [];
+    await using server = await ToolServer.start({}, undefined, flags);
+    await using one = await server.session();
+    await using other = await server.session();
+    const { outcomes, cancel } = startSlow(one, 1100);
+    await Promise.race(outcomes);
+    await expect.poll(async () => (await readStatus(server.sidecar)).lanes.shared.requestsInFlight, POLL).toBe(512);
+    expect(await other.call("get_current_time")).toMatchObject({ status: "success" });
     cancel();
     await Promise.all(outcomes);
   });
