@@ -141,6 +141,35 @@ describe("the proxy", () => {
     expect(await new OpenAiRunner(bench, false).say("go")).toMatchObject({ text: "hello" });
   });
 
+  it("an agent with large requests in flight gets 429, and others are answered", async () => {
+    const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const script: Script = async (_body, count) => {
+      onAsked();
+      if (count === 0) await answered;
+      return { text: "hello" };
+    };
+    await using bench = await Bench.start({ script });
+    const statusOfLarge = async (agent: string, isStreamed = false): Promise<number> => {
+      const text = JSON.stringify({ model: "m", messages: [{ role: "user", content: "x".repeat(20 * 1024 * 1024) }] });
+      const body = isStreamed ? new Blob([text]).stream() : text;
+      const url = `${bench.mediator.url}/${agent}/v1/chat/completions`;
+      const response = await fetch(url, { method: "POST", body, ...(isStreamed && { duplex: "half" }) });
+      await response.body?.cancel();
+      return response.status;
+    };
+    const first = statusOfLarge("analyst");
+    await asked;
+    expect(await statusOfLarge("analyst")).toBe(429);
+    expect(await statusOfLarge("analyst", true)).toBe(429);
+    expect(await statusOfLarge("executor")).toBe(200);
+    expect(await new OpenAiRunner(bench, false).say("go")).toMatchObject({ text: "hello" });
+    answer();
+    expect(await first).toBe(200);
+    await expect.poll(() => statusOfLarge("analyst"), { timeout: 30_000 }).toBe(200);
+    expect(await statusOfLarge("analyst", true)).toBe(200);
+  });
+
   it("a body with millions of values, which all agents would wait for, gets 400", async () => {
     await using bench = await Bench.start({ script: () => ({ text: "hello" }) });
     const statusFor = async (content: string): Promise<number> => {

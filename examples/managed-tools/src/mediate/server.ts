@@ -3,12 +3,13 @@ import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { isJsonObject } from "../manifest.ts";
+import { isJsonObject, type JsonObject } from "../manifest.ts";
 import { ANTHROPIC } from "./anthropic.ts";
 import { HiddenRounds } from "./continuity.ts";
 import { Executor } from "./execute.ts";
 import type { Format } from "./format.ts";
 import { rejectionOf, rejectPages } from "./guards.ts";
+import { HeldBodies } from "./held-bodies.ts";
 import { MAX_VALUES, parseJson } from "./json.ts";
 import { Manifests } from "./manifests.ts";
 import { OPENAI } from "./openai.ts";
@@ -101,6 +102,7 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
   const { contextFolder, modelUrl, modelKey, keepAliveMs = KEEP_ALIVE_MS, onTrace, warn } = options;
   const manifests = new Manifests(contextFolder, warn);
   const hiddenRounds = new Map<string, HiddenRounds>();
+  const bodies = new HeldBodies();
   const app = new Hono();
 
   addGuards(app, options);
@@ -121,10 +123,11 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
       trace({ status: response.status, ending: "passed", tool_trace: [] });
       return response;
     }
-    const body = parseJson(await context.req.text().catch(() => ""));
-    if (!isJsonObject(body)) {
-      trace({ status: 400, ending: "invalid", tool_trace: [] });
-      return context.json(format.error(400, `The body is not a JSON object, or has more than ${MAX_VALUES} values.`), 400);
+    const body = parsed(await bodies.read(context, agent).catch(() => ""));
+    if (body instanceof Rejection) {
+      trace({ status: body.status, ending: body.ending, tool_trace: [] });
+      if (body.status === 429) context.header("Retry-After", "1");
+      return context.json(format.error(body.status, body.message), body.status);
     }
     const headers = headersFor(context, modelKey);
     headers.set("content-type", "application/json");
@@ -151,4 +154,20 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
     return streamed(context, format, body, ended, keepAliveMs, runnerLeft);
   });
   return app;
+}
+
+class Rejection {
+  readonly status: 400 | 429;
+  readonly ending: string;
+  readonly message: string;
+  constructor(status: 400 | 429, ending: string, message: string) {
+    [this.status, this.ending, this.message] = [status, ending, message];
+  }
+}
+
+/** @param text undefined if there was no room for it. */
+function parsed(text: string | undefined): JsonObject | Rejection {
+  if (text === undefined) return new Rejection(429, "busy", "The bodies of requests in flight are too large together. Nothing was sent.");
+  const body = parseJson(text);
+  return isJsonObject(body) ? body : new Rejection(400, "invalid", `The body is not a JSON object, or has more than ${MAX_VALUES} values.`);
 }
