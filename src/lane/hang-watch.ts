@@ -38,8 +38,9 @@ interface Probe {
  * It begins when the server's stdin has taken the ping, and again whenever its stdin takes something before the ping. A server that reads
  * nothing for that time, and writes nothing, is restarted too: its ping would wait for ever.
  *
- * Timeouts that count are those of clients' requests, and those of pings while the server is idle, if PING_INTERVAL_MS is set. A request
- * counts if it was sent after the server's last message and the last timeout that counted. Requests that time out together thus count once.
+ * Timeouts that count are those of clients' requests, those of the first `tools/list` of a server whose tools must be known, and those of
+ * pings while the server is idle, if PING_INTERVAL_MS is set. A request counts if it was sent after the server's last message and the last
+ * timeout that counted. Requests that time out together thus count once.
  */
 export class HangWatch {
   readonly #options: HangWatchOptions;
@@ -84,8 +85,10 @@ export class HangWatch {
 
   /** Called when a request has timed out. */
   onTimeout(call: Call): void {
-    // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients.
-    if (call.origin === "client" && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
+    // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
+    // these wait for it.
+    const counts = call.origin === "client" || (call.method === "tools/list" && this.#options.dispatch.queue.isBlockedBy("tools"));
+    if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
   /** @returns the time of the next call, or Infinity. */

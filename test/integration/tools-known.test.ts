@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { readWhere, timeoutFlags } from "../support/in-flight.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
-import { Sidecar } from "../support/sidecar.ts";
+import { type LogLine, Sidecar } from "../support/sidecar.ts";
 
 const LIST_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
@@ -9,6 +10,19 @@ async function health(sidecar: Sidecar): Promise<object> {
   const response = await fetch(`${sidecar.origin}/healthz`);
   const { state } = (await response.json()) as { state: string };
   return { status: response.status, state };
+}
+
+/** More than the failed answers that restart a server. */
+const TIMEOUTS = 5;
+
+/** Waits until so many requests of the sidecar for the tools have timed out. */
+async function unansweredListings(sidecar: Sidecar): Promise<void> {
+  const isListing = ({ msg, method }: LogLine): boolean => msg === "internal request failed" && method === "tools/list";
+  await sidecar.waitFor(() => sidecar.logLines.filter(isListing)[TIMEOUTS - 1], `${TIMEOUTS} listings without an answer`);
+}
+
+function exits(sidecar: Sidecar): LogLine[] {
+  return sidecar.logLines.filter(({ msg }) => msg === "mcp server exited");
 }
 
 describe("a policy that depends on the server's tools", () => {
@@ -48,5 +62,43 @@ describe("a policy that depends on the server's tools", () => {
     await sidecar.waitForLog("mcp server exited", ({ kind }) => kind === "tools-not-listed");
     await listed.list([...WITNESSES, listedTool("search")]);
     expect(await client.toolText("search")).toBe("{}");
+  });
+
+  it("a server that leaves the listing of new tools unanswered is asked again, not restarted", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
+    await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret", ...timeoutFlags(200)], env: listed.env });
+    const client = await sidecar.client();
+    const { pid } = await readWhere(client);
+    await listed.fallSilent();
+    await client.notify("notifications/x-write", { line: LIST_CHANGED });
+    await unansweredListings(sidecar);
+    await listed.list([...WITNESSES, listedTool("search"), listedTool("late")]);
+    while ((await client.callTool("late")).error !== undefined);
+    expect((await readWhere(client)).pid).toBe(pid);
+    expect(exits(sidecar)).toEqual([]);
+  });
+
+  it("a server that lists its tools late, but answers pings, is not restarted", async () => {
+    await using listed = await ListedTools.create();
+    await listed.fallSilent();
+    const flags = ["--deny-tools", "secret", "--hung-timeouts", "1", "--hold-timeout-ms", "300", ...timeoutFlags(200, ["search", "where"])];
+    await using sidecar = await Sidecar.start({ flags, env: listed.env });
+    const client = await sidecar.client();
+    const { error } = await client.callTool("search");
+    expect(error?.data).toMatchObject({ code: "UPSTREAM_NOT_READY", sent: false });
+    await unansweredListings(sidecar);
+    await listed.list([...WITNESSES, listedTool("search")]);
+    while ((await client.callTool("search")).error !== undefined);
+    expect(exits(sidecar)).toEqual([]);
+  });
+
+  it("a server that answers neither the first listing nor a ping is restarted", async () => {
+    await using listed = await ListedTools.create();
+    await listed.fallSilent();
+    const flags = ["--deny-tools", "secret", "--hung-timeouts", "2", "--request-timeout-ms", "1000"];
+    await using sidecar = await Sidecar.start({ flags, env: listed.env });
+    process.kill(sidecar.childPid, "SIGSTOP");
+    const reason = "hung: no output while tools/list timed out, the last of 2 timeouts in a row, nor for 1 s after ping";
+    expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
   });
 });

@@ -1,4 +1,4 @@
-import type { SidecarError } from "../../errors.ts";
+import type { SidecarError, SidecarErrorCode } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
 import { shorten } from "../../json/text.ts";
 import { readMessage, type RequestMessage } from "../../protocol/message.ts";
@@ -10,8 +10,8 @@ export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
 /** In UTF-16 units. */
 const MAX_ERROR_LENGTH = 500;
 
-/** Called once with the JSON text of the result, or with the reason why there is none. */
-export type OnInternalResult = (resultText: string | undefined, reason?: string) => void;
+/** Called once with the JSON text of the result, or with the reason why there is none, and the code of the sidecar's error, if it is one. */
+export type OnInternalResult = (resultText: string | undefined, reason?: string, code?: SidecarErrorCode) => void;
 
 /** Returns an internal request. Its id is replaced when it is sent. @param meta undefined for none. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
@@ -65,7 +65,7 @@ export class InternalExchange implements Exchange {
   fail(error: SidecarError): void {
     // A failure during shutdown is expected.
     if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message, error);
-    this.#onResult?.(undefined, error.message);
+    this.#onResult?.(undefined, error.message, error.code);
   }
 
   dismiss(): void {

@@ -1,3 +1,4 @@
+import type { SidecarErrorCode } from "../../errors.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { JsonObject } from "../../protocol/message.ts";
 import type { Log } from "../../observability/log.ts";
@@ -23,15 +24,15 @@ export interface ServerToolsOptions {
   readonly nowMs: () => number;
 }
 
-/** The maximum number of consecutive failures to list changed tools. */
+/** The maximum number of consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
 
 /**
- * The tools of a lane's current generation. If there is a watcher, client requests wait until it has the tools. A server that does not list
- * them is then restarted, like one that does not finish its handshake.
+ * The tools of a lane's current generation. If there is a watcher, client requests wait until it has the tools. A server that answers without
+ * them is then restarted. One that does not answer in time is asked again: `HangWatch` decides if it is still alive.
  */
 export class ServerTools {
   readonly #options: ServerToolsOptions;
@@ -52,7 +53,7 @@ export class ServerTools {
       defects,
       log,
       nowMs,
-      onListed: (tools, areOutdated, problem) => this.#onListed(tools, areOutdated, problem),
+      onListed: (...listed) => this.#onListed(...listed),
     });
   }
 
@@ -128,9 +129,9 @@ export class ServerTools {
     this.#listing?.open();
   }
 
-  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem = "no result"): void {
+  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem = "no result", code?: SidecarErrorCode): void {
     if (this.#handshake === undefined) return;
-    if (tools === undefined) this.#onNotListed(this.#handshake, problem);
+    if (tools === undefined) this.#onNotListed(this.#handshake, problem, code === "REQUEST_TIMEOUT");
     else this.#onTools(tools, areOutdated);
   }
 
@@ -147,14 +148,14 @@ export class ServerTools {
     dispatch.queue.unblock("tools");
   }
 
-  #onNotListed({ generation }: UpstreamHandshake, problem: string): void {
-    const { dispatch, upstream, watcher, log } = this.#options;
+  #onNotListed({ generation }: UpstreamHandshake, problem: string, isTimeout: boolean): void {
+    const { upstream, watcher, log } = this.#options;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
-    if (dispatch.queue.isBlockedBy("tools") && !this.#isInitialized) return;
-    this.#failures++;
-    const isGivenUp = watcher !== undefined && (dispatch.queue.isBlockedBy("tools") || this.#failures >= MAX_FAILURES);
-    if (isGivenUp) return upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
-    if (watcher !== undefined || this.#hasToolsCapability)
+    if (this.areAwaited && !this.#isInitialized) return;
+    if (!isTimeout) this.#failures++;
+    const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);
+    if (watcher !== undefined && isGivenUp) return upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
+    if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability))
       log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
     if (watcher !== undefined) this.#listing?.onChanged();
   }

@@ -1,5 +1,6 @@
 import { MAX_VALUE_BYTES } from "../../json/value-size.ts";
 import type { OnInternalResult } from "../internal/internal-exchange.ts";
+import type { SidecarErrorCode } from "../../errors.ts";
 import type { JsonObject } from "../../protocol/message.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Defects } from "../../observability/defects.ts";
@@ -16,12 +17,15 @@ const MAX_RESTARTS = 3;
 /** Requests one page. */
 type AskForTools = (params: object, onResult: OnInternalResult) => void;
 
+/** Called with all tools; undefined with the problem, and the code of the sidecar's error, if it is one. */
+type OnTools = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
+
 /** Requests all pages, one after another. `onListed` is called once: with all tools, or with the reason why there are none. */
-export function listTools(ask: AskForTools, log: Log, onListed: (tools: ToolList["tools"], problem?: string) => void): void {
+export function listTools(ask: AskForTools, log: Log, onListed: OnTools): void {
   const pages = readToolPages(RULES);
   const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
     if (done !== true)
-      return ask(value, (resultText, reason) => (resultText === undefined ? onListed(undefined, reason) : goOn(pages.next(resultText))));
+      return ask(value, (text, ...failure) => (text === undefined ? onListed(undefined, ...failure) : goOn(pages.next(text))));
     const { tools, problem } = value;
     if (tools !== undefined && problem !== undefined)
       log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
@@ -40,7 +44,7 @@ export interface ToolListingOptions {
    * Called with all tools of the server, in its order; undefined with the problem if it did not list them. `areOutdated` is true if the
    * server has reported a change meanwhile. Another listing then follows.
    */
-  readonly onListed: (tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem?: string) => void;
+  readonly onListed: (tools: ToolList["tools"], areOutdated: boolean, problem?: string, code?: SidecarErrorCode) => void;
 }
 
 /** Lists all tools of each generation, page by page, and again after each change. */
@@ -107,8 +111,8 @@ export class ToolListing {
     const { ask, log } = this.#options;
     // The rest of a listing that will be restarted is not requested.
     const askForPage: AskForTools = (params, onResult) =>
-      ask(params, (text, reason) => onResult(this.#mustRestart ? undefined : text, reason));
-    listTools(askForPage, log, (tools, problem) => this.#end(tools, problem));
+      ask(params, (text, ...failure) => onResult(this.#mustRestart ? undefined : text, ...failure));
+    listTools(askForPage, log, (...listed) => this.#end(...listed));
   }
 
   /** True if the current listing must be restarted. */
@@ -116,7 +120,7 @@ export class ToolListing {
     return this.#isOutdated && this.#restarts < MAX_RESTARTS;
   }
 
-  #end(tools: readonly JsonObject[] | undefined, problem: string | undefined): void {
+  #end(tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode): void {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#mustRestart) {
@@ -126,7 +130,7 @@ export class ToolListing {
     const areOutdated = this.#isOutdated;
     this.#isOutdated = false;
     if (!areOutdated) this.#restarts = 0;
-    this.#options.onListed(tools, areOutdated, problem);
+    this.#options.onListed(tools, areOutdated, problem, code);
     if (areOutdated) this.onChanged();
   }
 }
