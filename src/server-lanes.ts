@@ -178,6 +178,7 @@ function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeout,
+    isShared: name === undefined,
     probeTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
     memory: outputMemory.forServer(client),

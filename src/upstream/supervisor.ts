@@ -23,7 +23,10 @@ import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 const MAX_READY_TIMEOUT_FACTOR = 8;
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** The time limit of a start. All processes of one command share it, because what slows one down, such as a download, slows down all. */
+/**
+ * The time limit of a start. All processes of one command share it, because what slows one down, such as a download, slows down all. Only the
+ * shared server raises it: a client may send an `initialize` that its private server never answers.
+ */
 export class ReadyTimeout {
   readonly #longestMs: number;
   #ms: number;
@@ -38,15 +41,16 @@ export class ReadyTimeout {
     return this.#ms;
   }
 
-  /** Doubles the limit after a start that was too slow. @param usedMs its limit. @returns false if the next start has no more time. */
-  growAfter(usedMs: number): boolean {
+  /** Doubles the limit after a start that was too slow. @param usedMs its limit. */
+  growAfter(usedMs: number): void {
     this.#ms = Math.max(this.#ms, Math.min(2 * usedMs, this.#longestMs));
-    return this.#ms > usedMs;
   }
 }
 
 export interface SupervisorOptions extends Omit<GenerationOptions, "number" | "readyTimeoutMs"> {
   readonly readyTimeout: ReadyTimeout;
+  /** True for the shared server, whose slow starts raise `readyTimeout`. */
+  readonly isShared: boolean;
   /** The limit of the first start; undefined for `readyTimeout`. */
   readonly probeTimeoutMs?: number | undefined;
   readonly restartPolicy: RestartPolicy;
@@ -178,7 +182,8 @@ export class Supervisor implements Upstream {
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
     const number = this.#generationCount;
-    const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeout.ms;
+    const { readyTimeout, isShared, probeTimeoutMs } = this.#options;
+    const readyTimeoutMs = (number === 1 ? probeTimeoutMs : undefined) ?? readyTimeout.ms;
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) this.#log.info({ generation: number, timeoutMs: readyTimeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
@@ -194,7 +199,8 @@ export class Supervisor implements Upstream {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
       const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
-      this.#getsMoreTime = isTooSlow && this.#options.readyTimeout.growAfter(readyTimeoutMs);
+      if (isTooSlow && isShared) readyTimeout.growAfter(readyTimeoutMs);
+      this.#getsMoreTime = isTooSlow && readyTimeout.ms > readyTimeoutMs;
       this.#endGeneration(generation, await generation.exited, 0, this.#options.handshake.method);
       throw error;
     }

@@ -2,6 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { readReadiness, waitForGeneration } from "../support/readiness.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -130,6 +131,22 @@ describe("supervision", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server failed: crash loop")).toEqual([]);
     const client = await sidecar.client();
     expect(await client.toolText("echo", { text: "at last" })).toBe("at last");
+  });
+
+  it("a client whose initialize is never answered gives no process more time", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({
+      flags: [...QUICK_RESTART, ...EVERY_START, "--ready-timeout-ms", "1000"],
+      env: { ...gate.env, FIXTURE_NEXT_MODE: "silent" },
+    });
+    await gate.open();
+    const connected = LaneClient.connect(sidecar).catch(() => undefined);
+    const reasonOf = async (number: number): Promise<unknown> =>
+      (await sidecar.waitForLog("mcp server exited", ({ lane, generation }) => lane === "private-1" && generation === number))["reason"];
+    expect(await reasonOf(3)).toBe(await reasonOf(1));
+    expect(sidecar.logLines.filter(({ msg, lane }) => msg === "mcp server gets more time to start" && lane !== undefined)).toEqual([]);
+    await sidecar.stop();
+    await connected;
   });
 
   it("a server that rejects initialize is restarted, with that reason", async () => {

@@ -30,6 +30,7 @@ export class Supervised implements AsyncDisposable {
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
       handshake: new SidecarHandshake({ name: "test", version: "1" }),
       readyTimeout: new ReadyTimeout(3000),
+      isShared: true,
       restartPolicy: new RestartPolicy({
         firstPauseMs: restartPauseMs,
         longestPauseMs: restartPauseMs,
