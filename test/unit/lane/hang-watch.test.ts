@@ -147,6 +147,36 @@ describe("an unresponsive server", () => {
     expect(pings(bench)).toEqual([]);
   });
 
+  it("a request that was held for the handshake counts if the server hangs after it", () => {
+    const bench = LaneBench.shared({ hungTimeouts: 1 });
+    const held = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(100);
+    bench.start();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([held.outcome, pings(bench).length]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
+  it("a request that waited for a slot counts if the server hangs after the message that freed it", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1, maxInFlight: 1 });
+    const session = bench.join();
+    bench.request(session, CALL);
+    const held = bench.request(session, CALL);
+    vi.advanceTimersByTime(100);
+    bench.reply("tools/call");
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([held.outcome, pings(bench).length]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
+  it("a request that is sent again counts for the second server", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
+    const retried = bench.request(bench.join(), { method: "tools/list" });
+    bench.lose();
+    vi.advanceTimersByTime(100);
+    bench.start();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([retried.outcome, pings(bench).length]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
   it("a timeout does not count if the request was never sent", () => {
     const bench = LaneBench.ready({ hungTimeouts: 1, holdTimeoutMs: 2 * REQUEST_TIMEOUT_MS });
     const session = bench.join();
