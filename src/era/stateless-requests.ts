@@ -8,7 +8,7 @@ import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import type { Rewrite } from "../sessions/rewritten-exchange.ts";
 import type { ServerEra } from "../upstream/port.ts";
-import type { TaskOwners } from "../lane/tasks/task-owners.ts";
+import { type TaskOwners, UNKNOWN_TASK } from "../lane/tasks/task-owners.ts";
 import { methodNotFound, removedMethod } from "./checks/request-check.ts";
 import { findResult } from "./results/found-result.ts";
 import { discoverResult } from "./legacy-server/discovery.ts";
@@ -132,7 +132,7 @@ export class StatelessRequests {
     const { handshake, params } = call.target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
-    if (!isLegacy && this.#namesTaskOfOther(call)) return exchange.fail(unknownTask());
+    if (!isLegacy && this.#namesTaskOfOther(call)) return exchange.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#isDraining) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
@@ -212,10 +212,6 @@ export class StatelessRequests {
       );
     }
   }
-}
-
-function unknownTask(): SidecarError {
-  return new SidecarError("INVALID_PARAMS", "This task does not exist. The request was not sent.");
 }
 
 /** Returns a server's `DiscoverResult` with the revisions that the sidecar serves. */

@@ -164,7 +164,33 @@ describe("a task of a shared server", () => {
     expect(created.result).toMatchObject({ task: { taskId: "task-1" } });
     const refused = await second.request(method, { taskId: "task-1" });
     expect(refused.error).toEqual({ code: -32602, message: "This task does not exist. The request was not sent." });
+    const ambiguous = await second.request(method, { taskId: "own", TASKID: "task-1" });
+    expect(ambiguous.error).toEqual({ code: -32602, message: '"taskId" is ambiguous in the params. The request was not sent.' });
     await first.request(method, { taskId: "task-1" });
     expect(await first.received(method)).toEqual([{ taskId: "task-1" }]);
+  });
+
+  it("the last 1000 tasks of a token are remembered", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
+    if (first === undefined || second === undefined) throw new Error("no token");
+    for (const session of [first, second]) await session.initialize();
+    const create = (taskId: string): Promise<unknown> =>
+      first.request("tools/call", {
+        name: "raw_line",
+        arguments: { line: `{"jsonrpc":"2.0","id":$ID,"result":{"task":{"taskId":"${taskId}","status":"working"}}}` },
+        task: {},
+      });
+    const get = async (taskId: string): Promise<unknown> => (await second.request("tasks/get", { taskId })).error;
+    for (const taskId of ["first", "second"]) await create(taskId);
+    for (let tens = 0; tens < 100; tens++) {
+      const ids = Array.from({ length: 10 }, (_, ones) => String(10 * tens + ones)).filter((id) => id !== "0");
+      await Promise.all(ids.map(create));
+    }
+    // Those are 1001 tasks.
+    expect(await get("first")).toBeUndefined();
+    for (const taskId of ["second", "1", "999"])
+      expect(await get(taskId)).toMatchObject({ message: expect.stringContaining("does not exist") });
   });
 });

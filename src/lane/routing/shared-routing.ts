@@ -1,5 +1,6 @@
 import { findOnlyCaller } from "../calls/only-caller.ts";
 import { findMembers, stringOf } from "../../json/find.ts";
+import { UNKNOWN_TASK } from "../tasks/task-owners.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer } from "../../protocol/rewrite.ts";
@@ -81,13 +82,13 @@ export class SharedRouting implements Routing {
     }
   }
 
-  /** Refuses the task of another principal as one that does not exist. */
+  /** Refuses the task of another principal as one that does not exist, and an id that the server could read in another way. */
   #checkTask({ memory }: Caller, { text, outline }: RequestMessage): RequestDecision | undefined {
     const params = outline.isObject(Slot.params) ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
-    const isAmbiguous = params?.duplicate !== undefined || params?.otherCase !== undefined;
+    if ((params?.duplicate ?? params?.otherCase) !== undefined)
+      return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
     const isForeign = this.access.dispatch.calls.tasks.owners.isOfOther(stringOf(text, params?.spans[0]), memory.holder);
-    if (isForeign || isAmbiguous) return refuse(JsonRpcErrorCode.InvalidParams, "This task does not exist. The request was not sent.");
-    return undefined;
+    return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 
   onClientNotification(notification: NotificationMessage): string | undefined {
