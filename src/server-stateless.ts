@@ -2,7 +2,7 @@ import { RequestState } from "./era/request-state.ts";
 import type { ChildEraMode } from "./era/child-era-mode.ts";
 import { type EraLane, ServerEras } from "./era/server-eras.ts";
 import { StatelessRequests } from "./era/stateless-requests.ts";
-import { AskingLanes } from "./era/asks/asking-lanes.ts";
+import { AskingLanes, serversPerClient } from "./era/asks/asking-lanes.ts";
 import { ParkedCalls } from "./era/asks/parked-calls.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import type { Isolation } from "./lane/isolation.ts";
@@ -110,7 +110,7 @@ function createAsks(settings: StatelessSettings & ReplicaSettings, laneOptions: 
   const { nowMs, log } = laneOptions;
   return {
     lanes: new AskingLanes({ start: (...lane) => startAskingLane(laneOptions, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
-    parked: new ParkedCalls({ maxParked, maxServers, timeoutMs, replica, defects, nowMs }),
+    parked: new ParkedCalls({ maxParked, maxServersPerClient: serversPerClient(maxServers), timeoutMs, replica, defects, nowMs }),
   };
 }
 

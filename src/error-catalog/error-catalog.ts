@@ -159,7 +159,7 @@ export const ERROR_CATALOG = {
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
+    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or the client has no session, and half of them. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   TOO_MANY_SESSIONS: {

@@ -98,8 +98,10 @@ export function initializeTooLarge(limitBytes: number): SidecarError {
   return new SidecarError("INVALID_REQUEST", message, { limitBytes });
 }
 
-export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
-  const message = `This client needs its own MCP server process, and all ${limit} are in use. ${NOT_SENT}`;
+/** @param share the number that this client may have, if it has them. */
+export function noPrivateServerLeft(limit: number, freeInMs: number, share?: number): SidecarError {
+  const taken = share === undefined ? `all ${limit}` : `the ${share} of ${limit} that it may have`;
+  const message = `This client needs its own MCP server process, and ${taken} are in use. ${NOT_SENT}`;
   return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
 import { readSeen, readWhere, timeoutFlags } from "../support/in-flight.ts";
 import { LANES, useLane } from "../support/lanes.ts";
+import type { ModernClient } from "../support/modern-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import type { McpClient } from "../support/mcp-client.ts";
@@ -19,7 +20,7 @@ const GRACES_MS = 2 * (1000 + 2000);
  * Lets two calls time out. The second one is sent after the ping that follows the first one, so it times out after the ping's time. Without an
  * answer to that ping, it would fail with the server. The server writes nothing else meanwhile.
  */
-async function timeOutBeyondPing(client: Pick<McpClient, "callTool">): Promise<void> {
+async function timeOutBeyondPing(client: Pick<McpClient, "callTool"> | Pick<ModernClient, "callTool">): Promise<void> {
   for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
 }
 

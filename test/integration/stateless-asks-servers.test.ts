@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readWhere } from "../support/in-flight.ts";
-import { META } from "../support/modern-client.ts";
+import { META, type ModernClient } from "../support/modern-client.ts";
 import { processEnd } from "../support/process-end.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -10,6 +10,9 @@ import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 
 const NAME = { questions: [elicitation("name")] };
+/** A client has a process for each of these. */
+const SETS = [FORM_ELICITATION, { elicitation: { url: {} } }, { sampling: {} }];
+
 describe("the processes for questions", () => {
   it("there is one for each set of capabilities of a client", async () => {
     await using sidecar = await Sidecar.start();
@@ -70,17 +73,40 @@ describe("the processes for questions", () => {
 
   it("a client without a place gets TOO_MANY_SERVERS until an idle process of another one makes room", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "2"] });
-    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
-    const reply = await first.callTool("ask_all", NAME);
-    await readWhere(first);
-    expect(answersOf(await first.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
+    await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "5"] });
+    const [, second] = tokenClients(sidecar, FORM_ELICITATION);
+    const clientsOf = (token: string): ModernClient[] => SETS.map((capabilities) => sidecar.modernClient({ capabilities, token }));
+    const [few, many] = [clientsOf(TOKENS[0]).slice(0, 2), clientsOf(TOKENS[2])];
+    const pids = await Promise.all(few.map(readWhere));
+    await Promise.all(many.map(readWhere));
     const refused = await second.callTool("where");
-    expect([refused.status, refused.error?.data]).toMatchObject([503, { code: "TOO_MANY_SERVERS", sent: false, retryAfterSeconds: 5 }]);
-    // One of the first client's processes is spare, and so ends after some seconds without use.
+    expect([refused.status, refused.error?.data]).toMatchObject([503, { code: "TOO_MANY_SERVERS", sent: false }]);
+    expect(refused.error?.data?.["retryAfterSeconds"]).toBeLessThanOrEqual(5);
+    // After some seconds without use, one ends of the client with the most processes. Those of the other client were used before them.
     while ((await second.callTool("where")).status === 503);
-    expect((await sidecar.waitForLog("lane ended"))["reason"]).toBe("room for another one");
-    expect((await first.callTool("where")).status).toBe(200);
+    expect(await sidecar.waitForLog("lane ended")).toMatchObject({
+      reason: "room for another one",
+      lane: expect.stringMatching(/-[345]$/) as unknown,
+    });
+    expect(await Promise.all(few.map(readWhere))).toEqual(pids);
+  });
+
+  it("a client gets at most half of the processes, so others get theirs", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "4"] });
+    const own = SETS.map((capabilities) => sidecar.modernClient({ capabilities, token: TOKENS[0] }));
+    const paths = ["one", "two"].map((name) => directory.file(name));
+    const slow = Promise.all(paths.map(async (path, index) => own[index]?.callTool("wait_for_file", { path })));
+    for (const path of paths) {
+      await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${path}`) ? true : undefined), "the call");
+    }
+    const refused = await own[2]?.callTool("where");
+    expect([refused?.status, refused?.error?.data]).toMatchObject([503, { code: "TOO_MANY_SERVERS", sent: false }]);
+    expect(refused?.error?.message).toContain("the 2 of 4 that it may have are in use");
+    const [, second, third] = tokenClients(sidecar, FORM_ELICITATION);
+    for (const other of [second, third]) expect((await other.callTool("where")).status).toBe(200);
+    for (const path of paths) await writeFile(path, "");
+    for (const reply of await slow) expect(reply?.status).toBe(200);
   });
 
   it("the processes of a token end when it is removed", async () => {

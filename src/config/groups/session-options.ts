@@ -70,7 +70,7 @@ export const SESSION_OPTIONS = {
     "MAX_PRIVATE_SERVERS",
     32,
     100_000,
-    "Maximum number of private server processes, each for one client. The same number limits the processes that may ask clients without a session. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
+    "Maximum number of private server processes, each for one client. The same number limits the processes that may ask clients without a session; one client has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
   ),
   sessionIdleTimeoutMs: limit(
     "Sessions",

@@ -15,7 +15,9 @@ import type { KnownParams } from "../checks/known-params.ts";
 import { type AskKinds, nameOf } from "./ask-kinds.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 
-/** The time without use after which a server may make room, if its client has another one for the same questions. */
+/** The share of all servers that one client may have. */
+const CLIENT_SHARE = 1 / 2;
+/** The time without use after which a server may make room, if its client has the most of them, and more than one. */
 const SPARE_MS = 5000;
 
 /** A lane whose server may ask its clients. */
@@ -27,6 +29,7 @@ export interface AskingLane extends SupervisedLane {
 export interface AskingLanesOptions {
   /** Starts a server that is offered these questions. @param onChanged called when it is free for other calls, or no longer is. */
   readonly start: (name: string, kinds: AskKinds, onChanged: () => void) => AskingLane;
+  /** For all clients. */
   readonly maxServers: number;
   /** The time without use after which a server ends. */
   readonly idleTimeoutMs: number;
@@ -44,10 +47,16 @@ interface Server {
   lastUsedAtMs: number;
 }
 
+/** Returns the number of servers that one client may have. */
+export function serversPerClient(maxServers: number): number {
+  return Math.ceil(maxServers * CLIENT_SHARE);
+}
+
 /**
  * The lanes of a server with sessions for clients that can answer its questions. A question does not name its call, so a process that may
  * ask serves one client for its life. It learns only once, in its handshake, which questions it may ask. So each client has a process for
- * each set of capabilities that it declares. While one waits for the answer of its client, other calls of this client use another one.
+ * each set of capabilities that it declares. While one waits for the answer of its client, other calls of this client use another one. No
+ * client may have more than half of all processes.
  */
 export class AskingLanes {
   readonly #options: AskingLanesOptions;
@@ -94,7 +103,7 @@ export class AskingLanes {
     // A discovery is answered from the handshake.
     const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
     const server = known ?? this.#choose(holder, kinds);
-    if (server === undefined) return onFailed(this.#isDraining ? shuttingDown(method, false) : this.#noServerLeft());
+    if (server === undefined) return onFailed(this.#isDraining ? shuttingDown(method, false) : this.#noServerLeft(holder));
     server.lastUsedAtMs = this.#options.nowMs();
     const { lane, routing } = server.asking;
     const handshake = lane.lastHandshake;
@@ -149,33 +158,44 @@ export class AskingLanes {
   #choose(holder: MemoryHolder, kinds: AskKinds): Server | undefined {
     const servers = this.#of(holder, kinds);
     const free = servers.find(({ asking }) => asking.routing.isFree);
-    const chosen = free ?? (this.#makePlace() ? this.#start(holder, kinds) : servers[0]);
+    const chosen = free ?? (this.#makePlace(holder) ? this.#start(holder, kinds) : servers[0]);
     if (chosen !== undefined) this.#servers = [chosen, ...this.#servers.filter((each) => each !== chosen)];
     return chosen;
   }
 
-  /** Ends an unused server if all places are taken. @returns false if all servers are in use. */
-  #makePlace(): boolean {
-    const { maxServers, nowMs } = this.#options;
+  /**
+   * Ends an unused server if all places are taken, or all that this client may have.
+   *
+   * @returns false if all servers are in use.
+   */
+  #makePlace(holder: MemoryHolder): boolean {
     if (this.#isDraining) return false;
-    if (this.#servers.length < maxServers) return true;
-    const atMs = nowMs();
-    const unused = this.#servers.findLast((server) => this.#unusedInMs(server, atMs) <= 0);
+    if (!this.#hasShare(holder) && this.#servers.length < this.#options.maxServers) return true;
+    const unused = this.#candidates(holder).findLast(({ inMs }) => inMs <= 0)?.server;
     if (unused !== undefined) this.#end(unused, "room for another one");
     return unused !== undefined;
   }
 
-  /** Returns the time until a server may end for another client, as far as it is foreseeable. */
-  #unusedInMs(server: Server, atMs: number): number {
-    if (isInUse(server)) return UNUSED_MS;
-    const isSpare = this.#of(server.holder, server.kinds).length > 1;
-    return server.lastUsedAtMs + (isSpare ? SPARE_MS : UNUSED_MS) - atMs;
+  /** Returns the servers that may end for another one of this client, each with the time until then, as far as it is foreseeable. */
+  #candidates(holder: MemoryHolder): { readonly server: Server; readonly inMs: number }[] {
+    const counts = new Map<MemoryHolder, number>();
+    for (const server of this.#servers) counts.set(server.holder, (counts.get(server.holder) ?? 0) + 1);
+    const most = Math.max(2, ...counts.values());
+    const atMs = this.#options.nowMs();
+    const unusedInMs = (server: Server): number =>
+      isInUse(server) ? UNUSED_MS : server.lastUsedAtMs + (counts.get(server.holder) === most ? SPARE_MS : UNUSED_MS) - atMs;
+    const servers = this.#hasShare(holder) ? this.#servers.filter((server) => server.holder === holder) : this.#servers;
+    return servers.map((server) => ({ server, inMs: unusedInMs(server) }));
   }
 
-  #noServerLeft(): SidecarError {
-    const { maxServers, nowMs } = this.#options;
-    const atMs = nowMs();
-    return noPrivateServerLeft(maxServers, Math.min(...this.#servers.map((server) => this.#unusedInMs(server, atMs))));
+  #hasShare(holder: MemoryHolder): boolean {
+    return this.#servers.filter((server) => server.holder === holder).length >= serversPerClient(this.#options.maxServers);
+  }
+
+  #noServerLeft(holder: MemoryHolder): SidecarError {
+    const { maxServers } = this.#options;
+    const freeInMs = Math.min(...this.#candidates(holder).map(({ inMs }) => inMs));
+    return noPrivateServerLeft(maxServers, freeInMs, this.#hasShare(holder) ? serversPerClient(maxServers) : undefined);
   }
 
   #start(holder: MemoryHolder, kinds: AskKinds): Server {

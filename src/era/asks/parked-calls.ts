@@ -16,8 +16,8 @@ const PROGRESS_MS = 20_000;
 export interface ParkedCallsOptions {
   /** For all clients. */
   readonly maxParked: number;
-  /** The number of server processes, each of which can wait for one answer at a time. One of them stays for other calls. */
-  readonly maxServers: number;
+  /** The server processes of one client, each of which can wait for one answer at a time. One of them stays for other calls. */
+  readonly maxServersPerClient: number;
   /** The time in which a client must send its next request. */
   readonly timeoutMs: number;
   /** Names this process in states. */
@@ -51,7 +51,7 @@ export class ParkedCalls implements Parking {
 
   constructor(options: ParkedCallsOptions) {
     this.#options = options;
-    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(options.maxParked * CLIENT_SHARE), options.maxServers - 1));
+    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(options.maxParked * CLIENT_SHARE), options.maxServersPerClient - 1));
     this.#sweep = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#onDue(nowMs));
   }
 

@@ -29,7 +29,7 @@ function start(account = AMPLE_MEMORY.account("client")): {
 } {
   const parked = new ParkedCalls({
     maxParked: 8,
-    maxServers: 8,
+    maxServersPerClient: 8,
     timeoutMs: PARK_TIMEOUT_MS,
     replica: "0a1b2c3d",
     defects: UNGUARDED,
