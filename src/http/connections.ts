@@ -26,7 +26,9 @@ const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 /** The open connections of a listener, within limits. */
 export class Connections {
   readonly #all = new Map<Socket, Connection>();
-  /** Those that have not shown a valid token, in the order of their last request. Empty if no token is configured. */
+  /** Those without an open response that may make room, the one that has been idle for longest first. None of them has shown a valid token. */
+  readonly #idle = new Set<Socket>();
+  /** Those that have not shown a valid token, the oldest first. Empty if no token is configured. */
   readonly #withoutToken = new Set<Socket>();
   readonly #limits: ConnectionLimits;
   readonly #hasToken: boolean;
@@ -41,24 +43,28 @@ export class Connections {
   }
 
   /**
-   * Adds a new connection. At a limit, it closes the one without a valid token that has sent no request for longest. If all have shown one,
-   * it closes the new one: a connection with a valid token never makes room.
+   * Adds a new connection. At a limit, it closes the one that has been idle for longest, never one that has shown a valid token. If none is
+   * idle, it closes the oldest of those without a token, whose requests are only rejections and public paths. Else it closes the new one.
    */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
     if (this.#all.size >= maxConnections || this.#withoutToken.size >= maxConnectionsWithoutToken) {
-      const [oldest = socket] = this.#withoutToken;
+      const [oldest = socket] = this.#idle.size > 0 ? this.#idle : this.#withoutToken;
       this.#drop(oldest);
       if (oldest === socket) return;
     }
     const responses = new Set<ServerResponse>();
     const connection = { responses, isWithoutToken: this.#hasToken, requestsOfRead: 0, bytesRead: 0, isStopped: false };
     this.#all.set(socket, connection);
+    this.#idle.add(socket);
     if (this.#hasToken) this.#withoutToken.add(socket);
     socket.once("close", () => {
       this.#delete(socket);
-      // Before Node 26, responses that wait for the one before them are not closed with their connection.
-      for (const response of responses) response.destroy().emit("close");
+      if (responses.size === 0) return;
+      // Node 22 does not close responses that wait for the one before them. The others are closed by Node first, each once.
+      setImmediate(() => {
+        for (const response of responses) response.destroy().emit("close");
+      });
     });
   }
 
@@ -80,11 +86,23 @@ export class Connections {
     return this.#all.get(socket)?.responses ?? NO_RESPONSES;
   }
 
-  /** Must be called for each request of a connection that has not shown a valid token before. @param hasToken true if it does so now. */
-  onUntrustedRequest(socket: Socket, connection: Connection, hasToken: boolean): void {
-    connection.isWithoutToken = !hasToken;
+  /** Must be called when a connection shows a valid token. */
+  trust(socket: Socket, connection: Connection): void {
+    connection.isWithoutToken = false;
     this.#withoutToken.delete(socket);
-    if (!hasToken) this.#withoutToken.add(socket);
+  }
+
+  /** Must be called for each request. */
+  onRequest(socket: Socket, { responses }: Connection, response: ServerResponse): void {
+    responses.add(response);
+    this.#idle.delete(socket);
+  }
+
+  /** Must be called when a response is closed. @returns false if it was called for it before. */
+  onResponseClosed(socket: Socket, { responses, isWithoutToken }: Connection, response: ServerResponse): boolean {
+    if (!responses.delete(response)) return false;
+    if (responses.size === 0 && (isWithoutToken || !this.#hasToken) && this.#all.has(socket)) this.#idle.add(socket);
+    return true;
   }
 
   #drop(socket: Socket): void {
@@ -97,6 +115,7 @@ export class Connections {
 
   #delete(socket: Socket): void {
     this.#all.delete(socket);
+    this.#idle.delete(socket);
     this.#withoutToken.delete(socket);
   }
 }

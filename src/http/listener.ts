@@ -10,7 +10,7 @@ import type { Log } from "../observability/log.ts";
 import type { RequestObserver } from "../observability/request-observer.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { SidecarError } from "../errors.ts";
-import { type ConnectionLimits, Connections, stopParser } from "./connections.ts";
+import { type Connection, type ConnectionLimits, Connections, stopParser } from "./connections.ts";
 import { sendDefect } from "./json-response.ts";
 import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
@@ -186,16 +186,14 @@ export class HttpListener {
     if (connection === undefined || connection.isStopped) return false;
     if (connection.isWithoutToken) {
       const { authorization } = request.headers;
-      const hasToken = authorization !== undefined && this.#identify?.(authorization) !== undefined;
-      this.#connections.onUntrustedRequest(socket, connection, hasToken);
+      if (authorization !== undefined && this.#identify?.(authorization) !== undefined) this.#connections.trust(socket, connection);
     }
-    const { responses } = connection;
-    this.#track(response, responses);
+    this.#track(response, socket, connection);
     // Requests with a body may be answered one by one, though they were read at once.
     const { bytesRead } = socket;
     connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
     connection.bytesRead = bytesRead;
-    if (responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
+    if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
     connection.isStopped = true;
     stopParser(socket);
     const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
@@ -203,17 +201,17 @@ export class HttpListener {
     return false;
   }
 
-  #track(response: ServerResponse, responses: Set<ServerResponse>): void {
+  #track(response: ServerResponse, socket: Socket, connection: Connection): void {
     this.#openResponses++;
-    responses.add(response);
-    response.on("close", () => this.#onResponseClosed(response, responses));
+    this.#connections.onRequest(socket, connection, response);
+    response.on("close", () => this.#onResponseClosed(response, socket, connection));
     if (!this.#isDraining) return;
     // After a response with `Connection: close`, Node drops all later requests.
-    for (const each of responses) each.shouldKeepAlive = each !== response;
+    for (const each of connection.responses) each.shouldKeepAlive = each !== response;
   }
 
-  #onResponseClosed(response: ServerResponse, responses: Set<ServerResponse>): void {
-    if (!responses.delete(response)) return;
+  #onResponseClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
+    if (!this.#connections.onResponseClosed(socket, connection, response)) return;
     this.#openResponses--;
     try {
       if (response.headersSent) this.#counters.countStatus(response.statusCode);

@@ -176,12 +176,34 @@ describe("the limits of connections", () => {
     await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS is reached");
   });
 
-  it("MAX_CONNECTIONS without a token: the new one is closed, and a closed one makes room", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "2"] });
+  it("MAX_CONNECTIONS without a configured token: the one idle for longest makes room", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "3"] });
+    const { sessionId } = await sidecar.client({ agent: false });
+    using streaming = await openUsed(sidecar, "/mcp", { Accept: "text/event-stream", "Mcp-Session-Id": sessionId });
     using first = await openUsed(sidecar);
-    const second = await openUsed(sidecar);
-    expect(await openUsed(sidecar)).toBeUndefined();
+    using second = await openUsed(sidecar);
     expect(first !== undefined && (await isServed(first))).toBe(true);
+    using third = await openUsed(sidecar);
+    expect(await second?.rest()).toEqual({ text: "", end: "closed" });
+    for (const connection of [third, first]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
+    // Many clients that send nothing lock nobody out.
+    const silent = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(sidecar.origin)));
+    using probe = await openUsed(sidecar);
+    expect([streaming, probe]).not.toContain(undefined);
+    expect((await readStatus(sidecar)).openStreams).toBe(1);
+    for (const connection of silent) connection[Symbol.dispose]();
+  });
+
+  it("MAX_CONNECTIONS: if all have open responses, the new one is closed", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "2"] });
+    const openStream = async (): Promise<RawConnection | undefined> => {
+      const { sessionId } = await sidecar.client({ agent: false });
+      return openUsed(sidecar, "/mcp", { Accept: "text/event-stream", "Mcp-Session-Id": sessionId });
+    };
+    using first = await openStream();
+    using second = await openStream();
+    expect([first, second]).not.toContain(undefined);
+    expect(await openUsed(sidecar)).toBeUndefined();
     second?.[Symbol.dispose]();
     for (;;) {
       using next = await openUsed(sidecar);

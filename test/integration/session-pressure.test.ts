@@ -59,12 +59,16 @@ describe("a flood of sessions", () => {
 });
 
 describe("a session in use", () => {
-  it("its request is sent even if the body takes long", async () => {
+  it.each([0, 3])("its request is sent even if the body takes long, after %i dropped GET streams", async (dropped) => {
     await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
-    const { sessionId } = await sidecar.client();
+    const client = await sidecar.client();
+    for (let count = 0; count < dropped; count++) {
+      (await client.openStream())[Symbol.dispose]();
+      while ((await readStatus(sidecar)).openStreams > 0);
+    }
     const bytes = postBytes(
       { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text: "here" } } },
-      sessionId,
+      client.sessionId,
     );
     using slow = await RawConnection.open(sidecar.origin);
     const other = await sidecar.client();
