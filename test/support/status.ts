@@ -54,7 +54,7 @@ export interface Status {
   readonly policy?: { readonly descriptor: object };
 }
 
-export async function readStatus(sidecar: Sidecar, headers: Readonly<Record<string, string>> = {}): Promise<Status> {
+export async function readStatus(sidecar: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Status> {
   const { status, body } = await send(`${sidecar.origin}/status`, { method: "GET", headers });
   if (status !== 200) throw new Error(`/status: ${status} ${body}`);
   return JSON.parse(body) as Status;
