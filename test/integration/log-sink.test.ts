@@ -1,19 +1,27 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { waitForHanging } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
-import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
+import { FIXTURE, isGroupAlive, type LogLine, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";
 
 /** More than the pipe and the sidecar's buffer for a stopped reader hold. */
 const FLOOD = { count: 1300, length: 16_000 };
+/** Reads 64 KiB at a time, as a process of its own: the sidecar ends when nothing is read for 1 s, and the test may pause for longer. */
+const SLOW_READER = `
+import os, sys, time
+with open(sys.argv[1], "wb", buffering=0) as log:
+    while data := os.read(0, 65536):
+        log.write(data)
+        time.sleep(0.005)
+`;
 const COMMAND = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
 
 describe("a log sink", () => {
@@ -51,23 +59,30 @@ describe("a log sink", () => {
   });
 
   it("a slow reader gets the whole log after SIGTERM", async () => {
-    await using sidecar = await Sidecar.start();
-    const { stdout } = sidecar.process;
-    if (stdout === null) throw new Error("a pipe expected");
-    const client = await sidecar.client();
-    stdout.pause();
+    await using directory = await TempDir.create();
+    const logFile = directory.file("log");
+    const reader = spawn("python3", ["-c", SLOW_READER, logFile], { stdio: ["pipe", "ignore", "inherit"] });
+    const hasRead = once(reader, "exit");
+    while (!existsSync(logFile)) await delay(10);
+    const sidecar = spawn(process.execPath, ["--max-semi-space-size=8", ...COMMAND], { stdio: ["ignore", reader.stdin, "inherit"] });
+    const exited = once(sidecar, "exit");
+    reader.stdin.destroy();
+    const readLines = (): LogLine[] =>
+      readFileSync(logFile, "utf8")
+        .split("\n")
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as LogLine);
+    while (!readLines().some(({ msg }) => msg === "mcp server ready")) await delay(10);
+    const address = readLines().find(({ msg }) => msg === "listening")?.["address"];
+    const client = await new McpClient(`http://${String(address)}/mcp`).open();
     expect(await client.toolText("stderr", { count: 750, length: FLOOD.length })).toBe("written");
-    sidecar.process.kill("SIGTERM");
-    // 64 KiB at a time: some three seconds in all.
-    stdout.on("data", () => {
-      stdout.pause();
-      setTimeout(() => stdout.resume(), 15);
-    });
-    stdout.resume();
-    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
-    await sidecar.waitForLog("mcp server ended");
-    expect(sidecar.logLines.map(({ msg }) => msg)).toContain("stopping");
-    expect(sidecar.logLines.filter(({ msg }) => msg === "e".repeat(FLOOD.length))).toHaveLength(750);
+    sidecar.kill("SIGTERM");
+    expect(await exited).toEqual([0, null]);
+    await hasRead;
+    const messages = readLines().map(({ msg }) => msg);
+    expect(messages).toContain("stopping");
+    expect(messages).toContain("mcp server ended");
+    expect(messages.filter((msg) => msg === "e".repeat(FLOOD.length))).toHaveLength(750);
   });
 
   it("a slow reader is told how many lines were dropped before SIGTERM", async () => {

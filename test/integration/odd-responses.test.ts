@@ -11,8 +11,17 @@ const RESULT = '{"content":[{"type":"text","text":"mine"}]}';
 const ERROR = '{"code":-32602,"message":"refused"}';
 const SKIPPED = "stdout line skipped: not json-rpc";
 const READ = "stdout line read: text before a message";
-/** Long enough for a busy machine; a test that reaches it fails. */
-const QUICK_START = ["--ready-timeout-ms", "3000", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000"];
+const ONE_START = ["--restart-backoff-ms", "60000", "--restart-max-ms", "60000"];
+/** Only a hang reaches it. */
+const LONG_START = ["--ready-timeout-ms", "60000", ...ONE_START];
+/** Is always reached. A shell has started and answered by then, also on a busy machine. */
+const SHORT_START = ["--ready-timeout-ms", "5000", ...ONE_START];
+
+/** The command of a server that answers each line with this format of `printf`, in which `%s` stands for a response to the first request. */
+function printing(format: string): string[] {
+  const response = '"id":0,"result":{}';
+  return ["sh", "-c", 'while read -r line; do printf "$0" "$1"; done', format, response];
+}
 
 /** Makes the server answer a call with this line, in which `$ID` stands for its id. @returns the body that the client gets. */
 async function answer(client: McpClient, line: string): Promise<unknown> {
@@ -255,19 +264,19 @@ describe("the handshake", () => {
     ["no-content", "the MCP server's response to initialize is invalid"],
     ["error-without-id", '"message":"cannot read it"'],
   ])("a response in the form %s fails the start at once", async (form, reason) => {
-    await using sidecar = await Sidecar.start({ env: { FIXTURE_FORM: form }, flags: QUICK_START, untilReady: false });
+    await using sidecar = await Sidecar.start({ env: { FIXTURE_FORM: form }, flags: LONG_START, untilReady: false });
     const exited = await sidecar.waitForLog("mcp server exited");
     expect(exited).toMatchObject({ kind: "handshake-refused" });
     expect(exited["reason"]).toContain(reason);
   });
 
   it.each([
-    ["text-between", "the server prints other text on the lines of its messages"],
-    ["several-lines", "the server spreads a message over several lines"],
-    ["framing", "the server puts Content-Length headers before its messages"],
-    ["no-version", 'the server omits "jsonrpc": "2.0" in its responses'],
-  ])("the likely cause of a timeout is named for the form %s", async (form, cause) => {
-    await using sidecar = await Sidecar.start({ env: { FIXTURE_FORM: form }, flags: QUICK_START, untilReady: false });
+    ["text around a message", String.raw`querying… {"jsonrpc":"2.0",%s} done\n`, "the server prints other text on the lines of its messages"],
+    ["a message on several lines", String.raw`{\n  "jsonrpc": "2.0",\n  %s\n}\n`, "the server spreads a message over several lines"],
+    ["headers", String.raw`Content-Length: 36\r\n\r\n{"jsonrpc":"2.0",%s}`, "the server puts Content-Length headers before its messages"],
+    ["no version", String.raw`{%s}\n`, 'the server omits "jsonrpc": "2.0" in its responses'],
+  ])("the likely cause of a timeout is named for a server that prints %s", async (_what, format, cause) => {
+    await using sidecar = await Sidecar.start({ command: printing(format), flags: SHORT_START, untilReady: false });
     expect((await sidecar.waitForLog("mcp server exited"))["likelyCause"]).toContain(cause);
     expect((await readReadiness(sidecar)).lastExit).toMatchObject({ likelyCause: expect.stringContaining(cause) as string });
   });
@@ -279,7 +288,7 @@ describe("the handshake", () => {
     ["python3 -u", ["python3", "-u", "-c", "import time\ntime.sleep(600)"], { PYTHONUNBUFFERED: "" }, undefined],
     ["another program", ["sleep", "600"], {}, undefined],
   ])("the advice about a buffered stdout is right for %s", async (_what, command, env: Record<string, string>, advice) => {
-    await using sidecar = await Sidecar.start({ command, env, flags: QUICK_START, untilReady: false });
+    await using sidecar = await Sidecar.start({ command, env, flags: SHORT_START, untilReady: false });
     const { likelyCause } = await sidecar.waitForLog("mcp server exited");
     expect(String(likelyCause)).toContain(String(advice));
   });

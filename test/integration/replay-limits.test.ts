@@ -7,6 +7,7 @@ import { resultText } from "../support/json-rpc.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 
 const MB = 1_000_000;
 
@@ -137,8 +138,7 @@ describe("a GET stream without kept events", () => {
     old.close();
     await waitForSockets(pid, before);
     const { lastEventId } = old;
-    // Only the age of the events depends on time here: all are discarded sooner or later.
-    await delay(4000);
+    while (Number((await readStatus(sidecar)).memory["replay"]) > 0) await delay(10);
     using unread = await client.openStream({ lastEventId });
     expect(unread.status).toBe(200);
     await say(control, JSON.stringify(listChanged(4)), JSON.stringify(listChanged(5)));
