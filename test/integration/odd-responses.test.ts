@@ -271,7 +271,11 @@ describe("the handshake", () => {
   });
 
   it.each([
-    ["text around a message", String.raw`querying… {"jsonrpc":"2.0",%s} done\n`, "the server prints other text on the lines of its messages"],
+    [
+      "text around a message",
+      String.raw`querying… {"jsonrpc":"2.0",%s} done\n`,
+      "the server prints other text on the lines of its messages",
+    ],
     ["a message on several lines", String.raw`{\n  "jsonrpc": "2.0",\n  %s\n}\n`, "the server spreads a message over several lines"],
     ["headers", String.raw`Content-Length: 36\r\n\r\n{"jsonrpc":"2.0",%s}`, "the server puts Content-Length headers before its messages"],
     ["no version", String.raw`{%s}\n`, 'the server omits "jsonrpc": "2.0" in its responses'],
