@@ -42,6 +42,8 @@ const CERTIFICATE_CODES = "SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT
 const VARIABLE = "\\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\\b";
 const CREDENTIAL = "\\b(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)\\b";
 const MISSING = "\\b(?:is |are )?(?:required|missing|undefined|not (?:set|defined|provided|found|configured)|must be (?:set|provided))\\b";
+/** A line about a setting that is missing, and has a default. */
+const DEFAULTED = /\bnot (?:set|defined|provided|found|configured)\b.*\b(?:using|default)/i;
 /** Text of the same sentence. */
 const NEAR = "[^.;\\n]{0,60}?";
 
@@ -193,7 +195,7 @@ export function likelyCause(facts: ExitFacts): string | undefined {
 }
 
 function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<string>): string | undefined {
-  const text = stderrTail.join("\n");
+  const text = stderrTail.filter((line) => !DEFAULTED.test(line)).join("\n");
   for (const rule of RULES) {
     if (rule.exitCodes?.includes(exitCode ?? 0) === false) continue;
     if (rule.programs?.some((program) => programs.has(program)) === false) continue;
@@ -208,7 +210,11 @@ const BUFFERED =
 
 /** True if Python may be in use, and keeps its output in a buffer unless the program flushes it. */
 function isBufferedPython(words: readonly string[], env: Readonly<Record<string, string>>): boolean {
-  return words.some((word) => PYTHON.test(basename(word))) && !words.includes("-u") && (env["PYTHONUNBUFFERED"] ?? "") === "";
+  return (
+    words.some((word) => PYTHON.test(basename(word))) &&
+    !words.some((word) => /^-[A-Za-z]*u[A-Za-z]*$/.test(word)) &&
+    (env["PYTHONUNBUFFERED"] ?? "") === ""
+  );
 }
 
 function missingVariable(name: string): string {

@@ -116,7 +116,8 @@ function openBracesAfter(line: string, before: number): number {
 function signOf(line: string, reason: string): NoiseSign | undefined {
   if (/^Content-Length:\s*\d/i.test(line)) return "framing";
   if (/^\s*"jsonrpc"\s*:/.test(line)) return "several-lines";
-  if (reason === OTHER_TEXT) return "text-before";
+  // Lines of a log may have members named id or result.
+  if (reason === OTHER_TEXT && /"jsonrpc"\s*:/.test(line)) return "text-before";
   // Lines of a log may have such members, but hardly the id of the handshake.
   return reason === NO_VERSION && /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line) ? "no-version" : undefined;
 }

@@ -190,6 +190,12 @@ describe("the likely cause of a failed start", () => {
     expect(causeOf(NPM_404, { command: NPX, kind })).toBeUndefined();
   });
 
+  it("a warning about a setting with a default hides no other cause", () => {
+    const warning = "warning: LOG_LEVEL is not set, using info";
+    expect(causeOf(warning)).toBeUndefined();
+    expect(causeOf(`${warning}\nError: API_KEY is missing`)).toContain("the variable API_KEY is missing");
+  });
+
   it("a program that prints text and ends without an error is not an MCP server", () => {
     expect(causeOf("", { kind: "clean-exit", exitCode: 0, isNoisy: true })).toContain("the command is not an MCP server");
     expect(causeOf("", { kind: "clean-exit", exitCode: 0 })).toBeUndefined();
