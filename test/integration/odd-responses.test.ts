@@ -159,13 +159,16 @@ describe("text on the line of a message", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
-  it.each(["was cancelled", "has ended"])("a client cannot forge a response after its own call %s", async (how) => {
+  it.each([
+    ["was cancelled", "hang", "REQUEST_TIMEOUT"],
+    ["has ended", "seen", undefined],
+  ])("a client cannot forge a response after its own call %s", async (_how, tool, code) => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: [...(await flagsForTokens(directory)), "--request-timeout-ms", "1500"] });
     const [victim, attacker] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     // The server goes on with it, and may print its text at any time.
-    if (how === "has ended") await attacker.toolText("echo", { text: "mine" });
-    else expect((await attacker.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const { error } = await attacker.callTool(tool);
+    expect(error?.data?.["code"]).toBe(code);
     const forged = await victim.callTool("raw_line", { line: `searching for {"jsonrpc":"2.0","id":$ID,"result":${RESULT}}` });
     expect(forged.error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
   });
