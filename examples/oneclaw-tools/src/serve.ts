@@ -13,6 +13,29 @@ const LAST_RESULTS_MS = 1000;
 
 class Connection extends StdioServerTransport {
   readonly closed = Promise.withResolvers<void>();
+  /** The requests that have no response yet, and are not cancelled. */
+  readonly #open = new Set<unknown>();
+  #onAnswered: (() => void) | undefined;
+
+  /** Resolves when each request that was read has its response. */
+  async answered(): Promise<void> {
+    if (this.#open.size > 0) await new Promise<void>((resolve) => (this.#onAnswered = resolve));
+  }
+
+  override async start(): Promise<void> {
+    const { onmessage } = this;
+    this.onmessage = (message, ...rest: []) => {
+      if ("method" in message && "id" in message) this.#open.add(message.id);
+      if ("method" in message && message.method === "notifications/cancelled") this.#end(message.params?.["requestId"]);
+      onmessage?.(message, ...rest);
+    };
+    await super.start();
+  }
+
+  #end(id: unknown): void {
+    this.#open.delete(id);
+    if (this.#open.size === 0) this.#onAnswered?.();
+  }
 
   /** The SDK calls it too: at the end of stdin, for a line over 10 MiB, and when stdout is closed. */
   override async close(): Promise<void> {
@@ -21,9 +44,14 @@ class Connection extends StdioServerTransport {
   }
 
   /** The SDK explains invalid requests by several lines. */
-  override send(message: JSONRPCMessage): Promise<void> {
-    if (!("error" in message)) return super.send(message);
-    return super.send({ ...message, error: { ...message.error, message: message.error.message.replaceAll(/\s+/g, " ").slice(0, 1000) } });
+  override async send(message: JSONRPCMessage): Promise<void> {
+    await super.send(this.#shown(message));
+    if (!("method" in message)) this.#end(message.id);
+  }
+
+  #shown(message: JSONRPCMessage): JSONRPCMessage {
+    if (!("error" in message)) return message;
+    return { ...message, error: { ...message.error, message: message.error.message.replaceAll(/\s+/g, " ").slice(0, 1000) } };
   }
 }
 
@@ -36,7 +64,12 @@ export async function serve(modules: readonly string[]): Promise<never> {
   const registry = await Registry.load(modules);
   const settings = readSettings(process.env, registry.all);
   const engine = new Engine(registry, settings, modules);
-  const connection = new Connection(Readable.from(requests(engine), { objectMode: false }));
+  const connection: Connection = new Connection(
+    Readable.from(
+      requests(() => connection.answered()),
+      { objectMode: false },
+    ),
+  );
   serveStdio((context) => createServer(engine, settings, context), {
     transport: connection,
     onerror: (error) => process.stderr.write(`connection: ${error.message.split("\n", 1)[0]}\n`),
@@ -48,15 +81,18 @@ export async function serve(modules: readonly string[]): Promise<never> {
   process.exit();
 }
 
-/** Reads stdin, but no further while the client does not read the results. Its end, which aborts the calls, waits for their results. */
-async function* requests(engine: Engine): AsyncGenerator<Buffer> {
+/**
+ * Reads stdin, but no further while the client does not read the results. Its end, which aborts the calls, waits for their results.
+ *
+ * @param answered resolves when all requests have their responses.
+ */
+async function* requests(answered: () => Promise<void>): AsyncGenerator<Buffer> {
   for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
     if (process.stdout.writableNeedDrain) await once(process.stdout, "drain");
     yield chunk;
   }
-  // Before and after, messages are under way.
+  // The last messages are under way.
   await setImmediate();
   // Each call has its time limit. Clients that do not wait send a signal: those of the SDK two seconds after they end stdin.
-  await engine.settled();
-  await setImmediate();
+  await answered();
 }
