@@ -11,7 +11,7 @@ import { ToolRegistry } from "../src/registry.ts";
 import { LIMITS, readSettings } from "../src/settings.ts";
 import { type Message, RawDevice, statusOf, tool } from "./raw-device.ts";
 
-const EVENTS = { onRegister: () => undefined, onAnswer: () => undefined, onEnd: () => undefined };
+const EVENTS = { onRegister: () => undefined, onUnasked: () => undefined, onEnd: () => undefined };
 
 let server: WebSocketServer;
 let url: string;

@@ -18,6 +18,8 @@ fourth   0123456789abcdef-fourth
 fifth    0123456789abcdef-fifth
 answers  0123456789abcdef-answers
 pongs    0123456789abcdef-pongs
+short    0123456789abcdef-short
+pings    0123456789abcdef-pings
 silent   0123456789abcdef-silent
 late     0123456789abcdef-late
 `;
@@ -61,7 +63,7 @@ afterAll(async () => {
 async function expectNoHarm(): Promise<void> {
   expect(await client.toolText("good__echo", { text: "hello" })).toBe("hello");
   const names = (await client.listTools()).map(({ name }) => name);
-  expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth|answers|pongs|late)__/.test(name))).toEqual([
+  expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth|answers|pongs|short|pings|late)__/.test(name))).toEqual([
     "good__echo",
     "list_devices",
   ]);
@@ -140,6 +142,8 @@ describe("a connection", () => {
   it.each<[string, (device: RawDevice) => void]>([
     ["answers", (device) => device.answer("no call", "x".repeat(60_000))],
     ["pongs", ({ socket }) => socket.pong("x".repeat(100))],
+    ["short", ({ socket }) => socket.send("{}")],
+    ["pings", ({ socket }) => socket.ping()],
   ])("with a flood of %s that answer no call is closed, and the next one is rejected", async (name, send) => {
     using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken(name));
     const call = client.callTool(`${name}__poke`);
@@ -176,9 +180,10 @@ describe("a connection", () => {
     await gateway.logged(/^silent: more than 131072 bytes before the registration$/);
   });
 
-  it("with late answers to cancelled calls stays open, however long they are", async () => {
+  it("with late answers to cancelled calls stays open, however long and many they are", async () => {
     using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken("late"));
-    for (let count = 0; count < 30; count++) {
+    const ids: unknown[] = [];
+    for (let count = 0; count < 130; count++) {
       const abort = new AbortController();
       const call = client.callTool("late__poke", {}, { signal: abort.signal });
       const { id } = await device.next("tool_call_request");
@@ -187,9 +192,10 @@ describe("a connection", () => {
       const inFlight = async (): Promise<unknown> =>
         (JSON.parse(await client.toolText("list_devices")) as Message[]).find((each) => each["device"] === "late")?.["calls_in_flight"];
       await expect.poll(inFlight, { interval: 5, timeout: 30_000 }).toBe(0);
-      device.answer(id, "x".repeat(MAX_OUTPUT_BYTES));
-      await device.flushed();
+      ids.push(id);
     }
+    for (const id of ids) device.answer(id, "x".repeat(MAX_OUTPUT_BYTES));
+    await device.flushed();
     device.answerAll(() => "in time");
     expect(await client.toolText("late__poke")).toBe("in time");
   });

@@ -7,8 +7,8 @@ import { parseMessage, type ToDevice, type ToolAnswer } from "./messages.ts";
 import { failure, type ToolContext, type ToolResult } from "../registry.ts";
 import type { Limits } from "../settings.ts";
 
-/** Calls that have ended without their answers. Those are asked for, although late. */
-const MAX_LATE = 100;
+/** Even a short message or ping takes this much of what a device may send, as it takes the time of the gateway. */
+const MIN_COST_BYTES = 1024;
 
 /** Close codes of RFC 6455, section 7.4, and one of the private range. */
 export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 1008, replaced: 4001 } as const;
@@ -16,8 +16,8 @@ export const CLOSE = { goingAway: 1001, unsupportedData: 1003, policyViolation: 
 interface ConnectionEvents {
   /** `register_tools`. */
   readonly onRegister: (connection: DeviceConnection, tools: readonly unknown[]) => void;
-  /** A message that was asked for, with its length. */
-  readonly onAnswer: (bytes: number) => void;
+  /** Bytes that nobody has asked for, besides those on the wire. A negative number: those on the wire were asked for. */
+  readonly onUnasked: (bytes: number) => void;
   /** Happens once, before its calls fail. */
   readonly onEnd: (connection: DeviceConnection) => void;
 }
@@ -33,7 +33,8 @@ export class DeviceConnection {
   readonly #limits: Limits;
   readonly #events: ConnectionEvents;
   readonly #calls = new Map<string, (result: ToolResult) => void>();
-  readonly #late = new Set<string>();
+  /** Each call allows one message, late or not, whether the client waits for it or has cancelled the call. */
+  #unanswered = 0;
   readonly #logDropped = limitedLog();
   readonly #registrationTimer: NodeJS.Timeout;
   #isAlive = true;
@@ -47,9 +48,12 @@ export class DeviceConnection {
     const onLate = (): void => this.end(CLOSE.policyViolation, "has not registered its tools in time");
     this.#registrationTimer = setTimeout(() => this.isRegistered || onLate(), limits.registrationTimeoutMs);
     socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
-    socket.on("pong", () => (this.#isAlive = true));
+    socket.on("pong", () => {
+      this.#isAlive = true;
+      events.onUnasked(MIN_COST_BYTES);
+    });
     // Its pong needs memory too.
-    socket.on("ping", () => this.#isReading());
+    socket.on("ping", () => this.#isReading() && events.onUnasked(MIN_COST_BYTES));
     // Such as a message that is too long. The event `close` follows.
     socket.on("error", (error) => log(`${device}: ${error.message}`));
     socket.on("close", () => this.end(CLOSE.goingAway, "disconnected"));
@@ -71,17 +75,14 @@ export class DeviceConnection {
         this.#calls.delete(id);
         resolve(result);
       };
-      const giveUp = (reason: string): void => {
-        settle(failure(reason));
-        this.#late.add(id);
-        for (const oldest of this.#late) if (this.#late.size > MAX_LATE) this.#late.delete(oldest);
-      };
+      const giveUp = (reason: string): void => settle(failure(reason));
       const onCancelled = (): void => giveUp("the call was cancelled");
       const { callTimeoutMs } = this.#limits;
       const onTimeout = (): void => giveUp(`Remote tool timeout (${callTimeoutMs / 1000}s): ${this.device} has not answered`);
       const timer = setTimeout(onTimeout, callTimeoutMs);
       signal.addEventListener("abort", onCancelled);
       this.#calls.set(id, settle);
+      this.#unanswered += 1;
       this.#socket.send(text, () => undefined);
     });
   }
@@ -140,17 +141,22 @@ export class DeviceConnection {
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isEnded) return;
     if (isBinary) return this.end(CLOSE.unsupportedData, "messages must be text");
+    const { length } = data as Buffer;
     const message = parseMessage(data as Buffer);
     if (message instanceof Error) return this.end(CLOSE.policyViolation, message.message.slice(0, 100));
-    if (message === undefined) return this.#drop("a message of an unknown type");
-    if (message.type !== "register_tools") return this.#onAnswer(message, (data as Buffer).length);
-    this.#events.onRegister(this, message.tools);
+    const isAnswer = message !== undefined && message.type !== "register_tools";
+    const isAsked = isAnswer && this.#unanswered > 0;
+    if (isAsked) this.#unanswered -= 1;
+    this.#events.onUnasked(isAsked ? -length : Math.max(0, MIN_COST_BYTES - length));
+    if (this.#isEnded) return;
+    if (message === undefined) this.#drop("a message of an unknown type");
+    else if (message.type === "register_tools") this.#events.onRegister(this, message.tools);
+    else this.#onAnswer(message);
   }
 
   /** Only answers to calls of this connection are accepted, and one for each. */
-  #onAnswer(answer: ToolAnswer, bytes: number): void {
+  #onAnswer(answer: ToolAnswer): void {
     const settle = this.#calls.get(answer.id);
-    if (settle !== undefined || this.#late.delete(answer.id)) this.#events.onAnswer(bytes);
     if (settle === undefined) return this.#drop("an answer to no call in flight");
     settle(resultOf(answer, this.#limits.maxOutputBytes));
     this.send({ type: "result_acknowledged", id: answer.id });

@@ -117,9 +117,14 @@ export class Gateway {
       // A device needs no more than one connection that has not registered yet.
       for (const other of this.#connections)
         if (other.device === device && !other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
+      const countUnasked = (bytes: number): boolean => {
+        const isWithin = this.#unaskedBytes.add(device, bytes);
+        if (!isWithin) connection.endUnread("too many bytes that answer no call");
+        return isWithin;
+      };
       const connection = new DeviceConnection(device, webSocket, this.#settings.limits, {
         onRegister: (registering, tools) => this.#register(registering, tools),
-        onAnswer: (bytes) => this.#unaskedBytes.add(device, -bytes),
+        onUnasked: countUnasked,
         onEnd: (ended) => {
           this.#connections.delete(ended);
           this.#registry.unregisterBySource({ kind: "remote", session: ended.session });
@@ -130,8 +135,7 @@ export class Gateway {
       // Before the bytes become messages. A message is complete only at its end, and pings are none.
       socket.prependListener("data", (chunk: Buffer) => {
         received += chunk.length;
-        if (!this.#unaskedBytes.add(device, chunk.length)) connection.endUnread("too many bytes that answer no call");
-        else if (!connection.isRegistered && received > MAX_UNREGISTERED_BYTES)
+        if (countUnasked(chunk.length) && !connection.isRegistered && received > MAX_UNREGISTERED_BYTES)
           connection.endUnread(`more than ${MAX_UNREGISTERED_BYTES} bytes before the registration`);
       });
       log(`${device}: connected`);
