@@ -115,6 +115,10 @@ describe("http_request", () => {
     expect(await request({ url: web.url("/endless") })).toMatchObject({ truncated: true, limit_bytes: 10_000 });
   });
 
+  it("a body in chunks of a byte ends with an error", async () => {
+    await expect(request({ url: web.url("/tiny") }, { ONECLAW_MAX_RESPONSE_BYTES: "100000" })).rejects.toThrow("more than 10000 parts");
+  });
+
   it("a compressed bomb is truncated at the limit", async () => {
     expect(await request({ url: web.url("/bomb") })).toMatchObject({ body: "a".repeat(10_000), truncated: true, limit_bytes: 10_000 });
   });

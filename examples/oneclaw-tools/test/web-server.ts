@@ -74,6 +74,7 @@ export class WebServer implements AsyncDisposable {
         write();
         response.on("drain", write);
       },
+      tiny: () => void response.write("a", () => request.socket.end("1\r\na\r\n".repeat(20_000))),
       // Neither ends its response.
       silent: () => {},
       stalled: () => void response.write("the beginning"),

@@ -8,6 +8,8 @@ const RESERVED = /^(?:__proto__|connection|content-length|expect|host|keep-alive
 const OWN_HEADERS = { "user-agent": "oneclaw-tools" };
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 20;
+/** A body of a byte in each chunk would hold the thread, and the requests of others in it. */
+const MAX_CHUNKS = 10_000;
 const ABOUT_BODY = /^content-(?:encoding|language|location|type)$/;
 
 interface Arguments {
@@ -141,6 +143,7 @@ async function readBody(response: Response, most: number): Promise<object> {
     chunks.push(chunk);
     length += chunk.length;
     if (length > most) break;
+    if (chunks.length > MAX_CHUNKS) throw new Error(`the response has more than ${MAX_CHUNKS} parts`);
   }
   const isTruncated = length > most;
   const bytes = Buffer.concat(chunks).subarray(0, most);
