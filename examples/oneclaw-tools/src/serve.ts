@@ -24,6 +24,7 @@ class Connection extends StdioServerTransport {
 
   override async start(): Promise<void> {
     const { onmessage } = this;
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a transport has no other way
     this.onmessage = (message, ...rest: []) => {
       if ("method" in message && "id" in message) this.#open.add(message.id);
       if ("method" in message && message.method === "notifications/cancelled") this.#end(message.params?.["requestId"]);
