@@ -141,8 +141,9 @@ describe("text on the line of a message", () => {
     const { body } = await client.post({ jsonrpc: "2.0", id: "a", method: "tools/call", params });
     expect(JSON.parse(body)).toEqual(ok);
     expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
-    const skipped = sidecar.logLines.filter(({ msg }) => msg === SKIPPED);
-    expect(skipped.map(({ reason }) => reason)).toEqual(Array.from({ length: 2 }, () => "other text is on the line of the message"));
+    const skipped = (): unknown[] => sidecar.logLines.filter(({ msg }) => msg === SKIPPED).map(({ reason }) => reason);
+    await sidecar.waitForLog(SKIPPED, () => skipped().length === 2);
+    expect(skipped()).toEqual(Array.from({ length: 2 }, () => "other text is on the line of the message"));
   });
 
   it("a client cannot forge the response to another principal's call", async () => {
