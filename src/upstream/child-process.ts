@@ -93,7 +93,8 @@ export class ChildProcess {
       setImmediate(() => stderr.resume());
     });
     stderr.once("error", () => stderr.destroy());
-    this.exited = this.#waitForExit(outputEnded);
+    const stderrEnded = new Promise<void>((resolve) => stderr.once("close", resolve));
+    this.exited = this.#waitForExit(Promise.all([outputEnded, stderrEnded]));
     this.ended = this.#waitForEnd();
   }
 
@@ -146,7 +147,7 @@ export class ChildProcess {
     }, OUTPUT_AFTER_EXIT_MS).unref();
   }
 
-  async #waitForExit(outputEnded: Promise<void>): Promise<ChildExit> {
+  async #waitForExit(outputEnded: Promise<unknown>): Promise<ChildExit> {
     const exit = await this.#waitForProcess();
     this.#hasExited = true;
     await this.#output.whenIdle();
