@@ -9,7 +9,7 @@ import type { FoundResult } from "./results/found-result.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** What is sealed. A sidecar of another version may have sealed something else with the same key. */
+/** The form of sealed states. A sidecar of another version may have sealed something else with the same key. */
 const CONTENT = "JSON source";
 
 /**
