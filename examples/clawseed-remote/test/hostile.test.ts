@@ -143,7 +143,6 @@ describe("a connection", () => {
     ["answers", (device) => device.answer("no call", "x".repeat(60_000))],
     ["pongs", ({ socket }) => socket.pong("x".repeat(100))],
     ["short", ({ socket }) => socket.send("{}")],
-    ["pings", ({ socket }) => socket.ping()],
   ])("with a flood of %s that answer no call is closed, and the next one is rejected", async (name, send) => {
     using device = await RawDevice.with(gateway.url, undefined, [tool("poke")], withToken(name));
     const call = client.callTool(`${name}__poke`);
