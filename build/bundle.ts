@@ -22,6 +22,15 @@ const withoutWebSocket: Plugin = {
   },
 };
 
+/** Express contains a parser of bodies, which the sidecar does not use, and this parser tables of all character sets: half of a megabyte. */
+const withoutCharacterSets: Plugin = {
+  name: "iconv-lite",
+  setup(each) {
+    each.onResolve({ filter: /^iconv-lite$/ }, ({ path }) => ({ path, namespace: "unused" }));
+    each.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {};" }));
+  },
+};
+
 /** Express logs by `debug` if DEBUG is set, which operators set for the MCP server. Its lines have the URLs of clients, and no secret is masked in them. */
 const withoutDebug: Plugin = {
   name: "debug",
@@ -56,7 +65,7 @@ export async function bundle(outdir: string | undefined): Promise<BuildResult<Bu
     sourcesContent: false,
     metafile: true,
     logLevel: "warning",
-    plugins: [withoutWebSocket, withoutDebug],
+    plugins: [withoutWebSocket, withoutCharacterSets, withoutDebug],
   });
 }
 
