@@ -22,8 +22,6 @@ const REQUESTS: Readonly<Record<string, (attacker: Attacker) => string>> = {
   "to /livez": () => "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
   "to /metrics with a token": ({ token }) => `GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`,
   "without Host": () => "GET /mcp HTTP/1.1\r\n\r\n",
-  "with a body of tiny chunks": () =>
-    `POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\n \r\n".repeat(TINY_CHUNKS)}`,
 };
 
 async function burst(attacker: Attacker, request: string): Promise<void> {
@@ -54,6 +52,13 @@ export const BURST_ATTACKS: readonly Attack[] = [
       await sleep(1000);
     }),
   ),
+  // Node takes as long for a chunk as for a small request. A plain server needs three times as long.
+  attack("a body of tiny chunks without a token on each of 20 connections, nothing is read", async ({ attacker }) => {
+    const head = "POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const request = head + "1\r\n \r\n".repeat(TINY_CHUNKS);
+    await Promise.all(Array.from({ length: 20 }, () => burst(attacker, request)));
+    await sleep(1000);
+  }),
   attack(`64 KiB of requests without a token on ${CONNECTIONS} connections at a time, for ${SECONDS} s`, async ({ attacker }) => {
     const request = "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     const endAtMs = performance.now() + SECONDS * 1000;
