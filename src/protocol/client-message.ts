@@ -41,8 +41,12 @@ const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: 
 /** The members of `_meta` that are rewritten, or that decide how the message is handled. */
 const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
 
+const OF_RESPONSE = [
+  ["result", Slot.result],
+  ["error", Slot.error],
+] as const;
 /** The members of the envelope that a message of one kind must not have. */
-const FOREIGN_MEMBERS = { request: ["result", "error"], notification: ["result", "error"], response: ["params"] } as const;
+const FOREIGN_MEMBERS = { request: OF_RESPONSE, notification: OF_RESPONSE, response: [["params", Slot.params]] } as const;
 
 /** A type of values, with its name for people. */
 interface ValueType {
@@ -109,6 +113,8 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
   ["resources/unsubscribe", URI_LIMIT],
   ["logging/setLevel", { member: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
 ]);
+/** A text of this length exceeds no limit. Most are shorter. */
+const MIN_EXCEEDING_LENGTH = Math.min(MAX_ID_BYTES, MAX_NAME_BYTES, MAX_URI_BYTES) / MAX_UNIT_BYTES;
 /** The limit of `notifications/initialized`, which is kept. */
 const MAX_INITIALIZED_BYTES = 64 * 1024;
 
@@ -174,7 +180,7 @@ function findProblem(message: Message): string | undefined {
 /** Returns the problem of a member that a message of this kind does not have. The members of `params` and `_meta` may have any name. */
 function findForeignMember({ kind, outline }: Message): string | undefined {
   let name = outline.unknownName;
-  for (const each of FOREIGN_MEMBERS[kind]) if (outline.has(Slot[each])) name ??= each;
+  for (const [each, slot] of FOREIGN_MEMBERS[kind]) if (outline.has(slot)) name ??= each;
   if (name !== undefined) return `${JSON.stringify(shorten(name))} is not a member of a JSON-RPC ${kind}`;
   const hasBoth = kind === "response" && outline.has(Slot.result) && outline.has(Slot.error);
   return hasBoth ? 'a JSON-RPC response has either "result" or "error"' : undefined;
@@ -220,7 +226,8 @@ function describeAmbiguity({ kind, outline }: Message): string | undefined {
 }
 
 function findExceeded(message: Message): Limit | undefined {
-  const { kind, outline } = message;
+  const { kind, text, outline } = message;
+  if (text.length <= MIN_EXCEEDING_LENGTH) return undefined;
   for (const limit of LIMITS) if (exceeds(outline, limit)) return limit;
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
   return ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined;
