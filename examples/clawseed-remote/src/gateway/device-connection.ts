@@ -52,8 +52,8 @@ export class DeviceConnection {
       this.#isAlive = true;
       events.onUnasked(MIN_COST_BYTES);
     });
-    // Its pong needs memory too.
-    socket.on("ping", () => this.#isReading() && events.onUnasked(MIN_COST_BYTES));
+    // The library itself ends a connection on which 60 pongs could not be written yet.
+    socket.on("ping", () => events.onUnasked(MIN_COST_BYTES));
     // Such as a message that is too long. The event `close` follows.
     socket.on("error", (error) => log(`${device}: ${error.message}`));
     socket.on("close", () => this.end(CLOSE.goingAway, "disconnected"));
