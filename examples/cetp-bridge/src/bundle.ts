@@ -2,7 +2,7 @@ import { parseJson } from "./json.ts";
 
 /** The answer of a provider (CETP §2.3). */
 export type Answer =
-  /** The value of the data is undefined if they are not JSON, or nested too deeply. */
+  /** The value of the data is undefined if they are not JSON, nested too deeply, or have too many values. */
   | { readonly status: "success"; readonly data: string; readonly value: unknown }
   | {
       readonly status: "error";
@@ -14,6 +14,8 @@ export type Answer =
 
 /** Deeper values end JSON.stringify() with an error. */
 export const MAX_DEPTH = 100;
+/** More take so long to parse that calls to other apps would wait. */
+const MAX_VALUES = 100_000;
 
 /**
  * Reads what `content call` prints: `Result: Bundle[{status=success, data={…}}]`. Values are not escaped. A value may thus look like
@@ -45,9 +47,13 @@ function readData(text: string): { readonly data: string; readonly value: unknow
   return value === undefined ? { data: text, value } : { data: json, value };
 }
 
-/** Returns where the entry ends: at the first comma and space outside of brackets and quotes. 0 if a bracket or a quote is open, or too deep. */
+/**
+ * Returns where the entry ends: at the first comma and space outside of brackets and quotes. 0 if a bracket or a quote is open, or at a limit
+ * of the value.
+ */
 function endOfJson(text: string): number {
   let depth = 0;
+  let values = 1;
   let isQuoted = false;
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
@@ -56,7 +62,9 @@ function endOfJson(text: string): number {
     else if (character === "{" || character === "[") depth += 1;
     else if (character === "}" || character === "]") depth -= 1;
     else if (depth === 0 && character === "," && text[at + 1] === " ") return at;
-    if (depth > MAX_DEPTH) return 0;
+    // Each further value follows a comma or a bracket.
+    if (!isQuoted && (character === "," || character === "{" || character === "[")) values += 1;
+    if (depth > MAX_DEPTH || values > MAX_VALUES) return 0;
   }
   return depth === 0 && !isQuoted ? text.length : 0;
 }

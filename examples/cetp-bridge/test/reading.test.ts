@@ -45,6 +45,14 @@ describe("readAnswer", () => {
     (output) => expect(readAnswer(output)).toBeUndefined(),
   );
 
+  it("data with so many values that their parsing would hold up other calls stay text", () => {
+    const keys = Array.from({ length: 100_000 }, (_, index) => `"${index}":0`);
+    for (const data of [`{${keys.join()}}`, `[${"[],".repeat(60_000)}[]]`])
+      expect(readAnswer(`Result: Bundle[{status=success, data=${data}}]`)).toEqual({ status: "success", data, value: undefined });
+    const few = `[${"[],".repeat(40_000)}"[,"]`;
+    expect(readAnswer(`Result: Bundle[{status=success, data=${few}}]`)).toHaveProperty("value", JSON.parse(few));
+  });
+
   it("all data in JSON come back as they were", () => {
     assert(
       property(json(), (data) => {
