@@ -127,7 +127,7 @@ export const ERROR_CATALOG = {
   OVERLOADED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. Or all connections that MAX_CONNECTIONS permits were in use. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
     action:
       "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   },

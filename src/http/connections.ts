@@ -19,8 +19,12 @@ export interface Connection {
   bytesRead: number;
   /** True if no further request is handled. */
   isStopped: boolean;
+  /** True if it exceeds MAX_CONNECTIONS, and so serves only probes. */
+  readonly isExcess: boolean;
 }
 
+/** The maximum number of connections above MAX_CONNECTIONS. Without them, clients that use all others would make probes fail. */
+const MAX_EXCESS = 16;
 const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 
 /** The open connections of a listener, within limits. */
@@ -30,6 +34,8 @@ export class Connections {
   readonly #idle = new Set<Socket>();
   /** Those that have not shown a valid token, the oldest first. Empty if no token is configured. */
   readonly #withoutToken = new Set<Socket>();
+  /** Those above MAX_CONNECTIONS, the oldest first. They are not among the others. */
+  readonly #excess = new Set<Socket>();
   readonly #limits: ConnectionLimits;
   readonly #hasToken: boolean;
   readonly #counters: Counters;
@@ -44,20 +50,22 @@ export class Connections {
 
   /**
    * Adds a new connection. At a limit, it closes the one that has been idle for longest, never one that has shown a valid token. If none is
-   * idle, it closes the oldest of those without a token, whose requests are only rejections and public paths. Else it closes the new one.
+   * idle, it closes the oldest of those without a token, whose requests are only rejections and public paths. Else the new one is in excess.
    */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
-    if (this.#all.size >= maxConnections || this.#withoutToken.size >= maxConnectionsWithoutToken) {
-      const [oldest = socket] = this.#idle.size > 0 ? this.#idle : this.#withoutToken;
-      this.#drop(oldest);
-      if (oldest === socket) return;
-    }
+    const isFull = this.#all.size - this.#excess.size >= maxConnections;
+    const isLimited = isFull || this.#withoutToken.size >= maxConnectionsWithoutToken;
+    const [oldest] = this.#idle.size > 0 ? this.#idle : this.#withoutToken;
+    const isExcess = isFull && oldest === undefined;
+    if (isLimited && oldest !== undefined) this.#drop(oldest, isFull);
     const responses = new Set<ServerResponse>();
-    const connection = { responses, isWithoutToken: this.#hasToken, requestsOfRead: 0, bytesRead: 0, isStopped: false };
+    const isWithoutToken = this.#hasToken && !isExcess;
+    const connection = { responses, isWithoutToken, requestsOfRead: 0, bytesRead: 0, isStopped: false, isExcess };
     this.#all.set(socket, connection);
-    this.#idle.add(socket);
-    if (this.#hasToken) this.#withoutToken.add(socket);
+    if (isExcess) this.#addExcess(socket);
+    else this.#idle.add(socket);
+    if (isWithoutToken) this.#withoutToken.add(socket);
     socket.once("close", () => {
       this.#delete(socket);
       if (responses.size === 0) return;
@@ -99,17 +107,29 @@ export class Connections {
   }
 
   /** Must be called when a response is closed. @returns false if it was called for it before. */
-  onResponseClosed(socket: Socket, { responses, isWithoutToken }: Connection, response: ServerResponse): boolean {
+  onResponseClosed(socket: Socket, { responses, isWithoutToken, isExcess }: Connection, response: ServerResponse): boolean {
     if (!responses.delete(response)) return false;
-    if (responses.size === 0 && (isWithoutToken || !this.#hasToken) && this.#all.has(socket)) this.#idle.add(socket);
+    const mayMakeRoom = isWithoutToken || !(this.#hasToken || isExcess);
+    if (mayMakeRoom && responses.size === 0 && this.#all.has(socket)) this.#idle.add(socket);
     return true;
   }
 
-  #drop(socket: Socket): void {
+  #addExcess(socket: Socket): void {
+    this.#excess.add(socket);
+    const [oldest = socket] = this.#excess;
+    if (this.#excess.size > MAX_EXCESS) this.#drop(oldest, true);
+    else this.#report(true);
+  }
+
+  #drop(socket: Socket, isFull: boolean): void {
     this.#delete(socket);
     socket.destroy();
     this.#counters.http.connectionsDropped++;
-    const name = this.#all.size + 1 >= this.#limits.maxConnections ? "MAX_CONNECTIONS" : "MAX_CONNECTIONS_WITHOUT_TOKEN";
+    this.#report(isFull);
+  }
+
+  #report(isFull: boolean): void {
+    const name = isFull ? "MAX_CONNECTIONS" : "MAX_CONNECTIONS_WITHOUT_TOKEN";
     if (this.#limiter.allows()) this.#log.warn({ reason: `${name} is reached` }, "connection closed: too many");
   }
 
@@ -117,6 +137,7 @@ export class Connections {
     this.#all.delete(socket);
     this.#idle.delete(socket);
     this.#withoutToken.delete(socket);
+    this.#excess.delete(socket);
   }
 }
 

@@ -16,12 +16,15 @@ import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
 import { reject } from "./reject.ts";
 import { rejectionOf } from "./request-log/rejections.ts";
+import { ROUTES } from "../routes.ts";
 import type { Identify } from "./route.ts";
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;
 /** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
 const MAX_REQUESTS_AHEAD = 16;
+/** The paths of probes. They also answer if too many clients are connected. */
+const PROBE_PATHS: readonly string[] = [ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path];
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -179,7 +182,7 @@ export class HttpListener {
     this.#server.closeAllConnections();
   }
 
-  /** Returns true if the request is to be handled. The one above the limit is rejected, and those behind it are dropped. */
+  /** Returns true if the request is to be handled. The one above a limit is rejected, and those behind it are dropped. */
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const connection = this.#connections.get(socket);
@@ -189,16 +192,26 @@ export class HttpListener {
       if (authorization !== undefined && this.#identify?.(authorization) !== undefined) this.#connections.trust(socket, connection);
     }
     this.#track(response, socket, connection);
+    const refusal = this.#refusal(request, connection);
+    if (refusal === undefined) return true;
+    connection.isStopped = true;
+    stopParser(socket);
+    reject(request, response, refusal, { Connection: "close" });
+    return false;
+  }
+
+  #refusal({ url = "", socket }: IncomingMessage, connection: Connection): SidecarError | undefined {
+    if (connection.isExcess && !PROBE_PATHS.includes(url)) {
+      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
+      return new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
+    }
     // Requests with a body may be answered one by one, though they were read at once.
     const { bytesRead } = socket;
     connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
     connection.bytesRead = bytesRead;
-    if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
-    connection.isStopped = true;
-    stopParser(socket);
+    if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return undefined;
     const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
-    reject(request, response, new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 }), { Connection: "close" });
-    return false;
+    return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
   }
 
   #track(response: ServerResponse, socket: Socket, connection: Connection): void {

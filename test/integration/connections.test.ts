@@ -17,6 +17,7 @@ const WITH_TOKEN = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 /** Requests of a connection that may be unanswered. */
 const LIMIT = 16;
 const TOO_MANY = errorReply(429, -32000, "SESSION_OVERLOADED", { data: { retryAfterSeconds: 1 } });
+const FULL = errorReply(503, -32000, "OVERLOADED", { data: { retryAfterSeconds: 1 } });
 const BURST_BYTES = 64 * 1024;
 const MAX_EXIT_CPU_MS = 5000;
 
@@ -201,14 +202,14 @@ describe("the limits of connections", () => {
     expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);
   });
 
-  it("MAX_CONNECTIONS: one without a valid token makes room, else the new one is closed", async () => {
+  it("MAX_CONNECTIONS: one without a valid token makes room, else the new one gets OVERLOADED", async () => {
     await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections", "3"] });
     using first = await openUsed(sidecar, "/status", AUTHORIZED);
     using unknown = await openUsed(sidecar);
     using second = await openUsed(sidecar, "/status", AUTHORIZED);
     using third = await openUsed(sidecar, "/status", AUTHORIZED);
     expect(await unknown?.rest()).toEqual({ text: "", end: "closed" });
-    expect(await openUsed(sidecar, "/status", AUTHORIZED)).toBeUndefined();
+    expect(readError(await get(sidecar.origin, "/status", AUTHORIZED))).toEqual(FULL);
     for (const connection of [first, second, third]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
     await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS is reached");
   });
@@ -231,7 +232,7 @@ describe("the limits of connections", () => {
     for (const connection of silent) connection[Symbol.dispose]();
   });
 
-  it("MAX_CONNECTIONS: if all have open responses, the new one is closed", async () => {
+  it("MAX_CONNECTIONS: if all have open responses, new ones serve only probes", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-connections", "2"] });
     const openStream = async (): Promise<RawConnection | undefined> => {
       const { sessionId } = await sidecar.client({ agent: false });
@@ -240,12 +241,12 @@ describe("the limits of connections", () => {
     using first = await openStream();
     using second = await openStream();
     expect([first, second]).not.toContain(undefined);
-    expect(await openUsed(sidecar)).toBeUndefined();
+    const silent = await Promise.all(Array.from({ length: 40 }, () => RawConnection.open(sidecar.origin)));
+    for (const path of ["/livez", "/readyz", "/healthz"]) expect((await get(sidecar.origin, path)).status).toBe(200);
+    for (const path of ["/status", "/livez/", "/mcp"]) expect(readError(await get(sidecar.origin, path))).toEqual(FULL);
+    for (const connection of silent) connection[Symbol.dispose]();
     second?.[Symbol.dispose]();
-    for (;;) {
-      using next = await openUsed(sidecar);
-      if (next !== undefined) break;
-    }
+    await expect.poll(async () => (await get(sidecar.origin, "/status")).status).toBe(200);
   });
 
   it("CONNECTION_IDLE_TIMEOUT_MS: a client is told the time, and its idle connection is closed", async () => {

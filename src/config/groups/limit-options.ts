@@ -33,7 +33,7 @@ export const LIMIT_OPTIONS = {
     "MAX_CONNECTIONS",
     4096,
     1_000_000,
-    "Maximum number of connections at each address. A new one above it closes the one that has been idle for longest, never one that has sent a valid token. If none is idle, the new one is closed.",
+    "Maximum number of connections at each address. A new one above it closes the one that has been idle for longest, never one that has sent a valid token. If none is idle, the new one serves only probes.",
   ),
   maxConnectionsWithoutToken: limit(
     "Limits",
