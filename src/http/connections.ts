@@ -12,60 +12,52 @@ export interface ConnectionLimits {
 export interface Connection {
   /** In the order of their requests, until their last byte is passed to the operating system. */
   readonly responses: Set<ServerResponse>;
-  /** True if a token is configured, and the connection has not shown a valid one. */
-  isWithoutToken: boolean;
+  /** True until it is admitted. */
+  isNew: boolean;
   /** The requests that were read last, at this count of bytes. */
   requestsOfRead: number;
   bytesRead: number;
   /** True if no further request is handled. */
   isStopped: boolean;
-  /** True if it exceeds MAX_CONNECTIONS, and so serves only probes. */
-  readonly isExcess: boolean;
 }
 
-/** The maximum number of connections above MAX_CONNECTIONS. Without them, clients that use all others would make probes fail. */
-const MAX_EXCESS = 16;
 const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 
-/** The open connections of a listener, within limits. */
+/**
+ * The open connections of a listener, within limits. Those that have sent nothing that only known clients may send are new, and have a limit of
+ * their own: so a flood of them closes none of the others, and the others leave places for probes.
+ */
 export class Connections {
   readonly #all = new Map<Socket, Connection>();
-  /** Those without an open response that may make room, the one that has been idle for longest first. None of them has shown a valid token. */
+  /** The oldest first. */
+  readonly #new = new Set<Socket>();
+  /** Those of them without an open response, the one that has been idle for longest first. */
+  readonly #idleNew = new Set<Socket>();
+  /** The others without an open response that may make room, in the same order. */
   readonly #idle = new Set<Socket>();
-  /** Those that have not shown a valid token, the oldest first. Empty if no token is configured. */
-  readonly #withoutToken = new Set<Socket>();
-  /** Those above MAX_CONNECTIONS, the oldest first. They are not among the others. */
-  readonly #excess = new Set<Socket>();
   readonly #limits: ConnectionLimits;
   readonly #hasToken: boolean;
   readonly #counters: Counters;
   readonly #log: Log;
   readonly #limiter: LogLimiter;
 
-  /** @param hasToken true if a token is configured. */
+  /** @param hasToken true if a token is configured. An admitted connection has shown it then, and is never closed to make room. */
   constructor(limits: ConnectionLimits, hasToken: boolean, counters: Counters, log: Log, nowMs: () => number) {
     [this.#limits, this.#hasToken, this.#counters, this.#log] = [limits, hasToken, counters, log];
     this.#limiter = new LogLimiter(nowMs, 1);
   }
 
-  /**
-   * Adds a new connection. At a limit, it closes the one that has been idle for longest, never one that has shown a valid token. If none is
-   * idle, it closes the oldest of those without a token, whose requests are only rejections and public paths. Else the new one is in excess.
-   */
+  /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
-    const isFull = this.#all.size - this.#excess.size >= maxConnections;
-    const isLimited = isFull || this.#withoutToken.size >= maxConnectionsWithoutToken;
-    const [oldest] = this.#idle.size > 0 ? this.#idle : this.#withoutToken;
-    const isExcess = isFull && oldest === undefined;
-    if (isLimited && oldest !== undefined) this.#drop(oldest, isFull);
+    // Without a token, there are only new connections until their first request has arrived. They may use the places of the others.
+    const excess = this.#hasToken ? this.#new.size : this.#all.size - maxConnections;
+    const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
+    if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
     const responses = new Set<ServerResponse>();
-    const isWithoutToken = this.#hasToken && !isExcess;
-    const connection = { responses, isWithoutToken, requestsOfRead: 0, bytesRead: 0, isStopped: false, isExcess };
-    this.#all.set(socket, connection);
-    if (isExcess) this.#addExcess(socket);
-    else this.#idle.add(socket);
-    if (isWithoutToken) this.#withoutToken.add(socket);
+    this.#all.set(socket, { responses, isNew: true, requestsOfRead: 0, bytesRead: 0, isStopped: false });
+    this.#new.add(socket);
+    this.#idleNew.add(socket);
     socket.once("close", () => {
       this.#delete(socket);
       if (responses.size === 0) return;
@@ -74,6 +66,21 @@ export class Connections {
         for (const response of responses) response.destroy().emit("close");
       });
     });
+  }
+
+  /** Admits a new connection. At the limit, it closes the one that has been idle for longest. @returns false if none can make room. */
+  admit(socket: Socket, connection: Connection): boolean {
+    if (this.#all.size - this.#new.size >= this.#limits.maxConnections) {
+      const [oldest] = this.#idle;
+      if (oldest === undefined) {
+        this.#report("MAX_CONNECTIONS");
+        return false;
+      }
+      this.#drop(oldest, "MAX_CONNECTIONS");
+    }
+    this.#new.delete(socket);
+    connection.isNew = false;
+    return true;
   }
 
   /** Returns undefined for a connection that is closed. */
@@ -94,50 +101,36 @@ export class Connections {
     return this.#all.get(socket)?.responses ?? NO_RESPONSES;
   }
 
-  /** Must be called when a connection shows a valid token. */
-  trust(socket: Socket, connection: Connection): void {
-    connection.isWithoutToken = false;
-    this.#withoutToken.delete(socket);
-  }
-
   /** Must be called for each request. */
-  onRequest(socket: Socket, { responses }: Connection, response: ServerResponse): void {
+  onRequest(socket: Socket, { responses, isNew }: Connection, response: ServerResponse): void {
     responses.add(response);
-    this.#idle.delete(socket);
+    (isNew ? this.#idleNew : this.#idle).delete(socket);
   }
 
   /** Must be called when a response is closed. @returns false if it was called for it before. */
-  onResponseClosed(socket: Socket, { responses, isWithoutToken, isExcess }: Connection, response: ServerResponse): boolean {
+  onResponseClosed(socket: Socket, { responses, isNew }: Connection, response: ServerResponse): boolean {
     if (!responses.delete(response)) return false;
-    const mayMakeRoom = isWithoutToken || !(this.#hasToken || isExcess);
-    if (mayMakeRoom && responses.size === 0 && this.#all.has(socket)) this.#idle.add(socket);
+    const mayMakeRoom = isNew || !this.#hasToken;
+    if (mayMakeRoom && responses.size === 0 && this.#all.has(socket)) (isNew ? this.#idleNew : this.#idle).add(socket);
     return true;
   }
 
-  #addExcess(socket: Socket): void {
-    this.#excess.add(socket);
-    const [oldest = socket] = this.#excess;
-    if (this.#excess.size > MAX_EXCESS) this.#drop(oldest, true);
-    else this.#report(true);
-  }
-
-  #drop(socket: Socket, isFull: boolean): void {
+  #drop(socket: Socket, limit: string): void {
     this.#delete(socket);
     socket.destroy();
     this.#counters.http.connectionsDropped++;
-    this.#report(isFull);
+    this.#report(limit);
   }
 
-  #report(isFull: boolean): void {
-    const name = isFull ? "MAX_CONNECTIONS" : "MAX_CONNECTIONS_WITHOUT_TOKEN";
-    if (this.#limiter.allows()) this.#log.warn({ reason: `${name} is reached` }, "connection closed: too many");
+  #report(limit: string): void {
+    if (this.#limiter.allows()) this.#log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
   #delete(socket: Socket): void {
     this.#all.delete(socket);
+    this.#new.delete(socket);
+    this.#idleNew.delete(socket);
     this.#idle.delete(socket);
-    this.#withoutToken.delete(socket);
-    this.#excess.delete(socket);
   }
 }
 

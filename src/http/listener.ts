@@ -23,8 +23,8 @@ import type { Identify } from "./route.ts";
 const MAX_IDLE_BUFFER_MS = 10_000;
 /** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
 const MAX_REQUESTS_AHEAD = 16;
-/** The paths of probes. They also answer if too many clients are connected. */
-const PROBE_PATHS: readonly string[] = [ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path];
+/** The paths of probes, which must be answered however many clients are connected. */
+const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path]);
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -187,10 +187,6 @@ export class HttpListener {
     const { socket } = request;
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.isStopped) return false;
-    if (connection.isWithoutToken) {
-      const { authorization } = request.headers;
-      if (authorization !== undefined && this.#identify?.(authorization) !== undefined) this.#connections.trust(socket, connection);
-    }
     this.#track(response, socket, connection);
     const refusal = this.#refusal(request, connection);
     if (refusal === undefined) return true;
@@ -200,8 +196,9 @@ export class HttpListener {
     return false;
   }
 
-  #refusal({ url = "", socket }: IncomingMessage, connection: Connection): SidecarError | undefined {
-    if (connection.isExcess && !PROBE_PATHS.includes(url)) {
+  #refusal(request: IncomingMessage, connection: Connection): SidecarError | undefined {
+    const { socket } = request;
+    if (connection.isNew && this.#isOfClient(request) && !this.#connections.admit(socket, connection)) {
       const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
       return new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
     }
@@ -212,6 +209,12 @@ export class HttpListener {
     if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return undefined;
     const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
     return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+  }
+
+  /** False for probes, and for what is sent without a valid token if one is configured. */
+  #isOfClient({ url = "", headers: { authorization } }: IncomingMessage): boolean {
+    if (PROBE_PATHS.has(url)) return false;
+    return this.#identify === undefined || (authorization !== undefined && this.#identify(authorization) !== undefined);
   }
 
   #track(response: ServerResponse, socket: Socket, connection: Connection): void {

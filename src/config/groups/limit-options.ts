@@ -33,14 +33,14 @@ export const LIMIT_OPTIONS = {
     "MAX_CONNECTIONS",
     4096,
     1_000_000,
-    "Maximum number of connections at each address. A new one above it closes the one that has been idle for longest, never one that has sent a valid token. If none is idle, the new one serves only probes.",
+    "Maximum number of connections of clients at each address. If a token is configured, a request on one more gets OVERLOADED; else the connection that has been idle for longest is closed, if there is one.",
   ),
   maxConnectionsWithoutToken: limit(
     "Limits",
     "MAX_CONNECTIONS_WITHOUT_TOKEN",
     512,
     1_000_000,
-    "Maximum number of connections at each address that have sent no valid token, if one is configured: those of probes, and of clients before their first request. A new one above it closes the one of them that has been idle for longest.",
+    "Maximum number of further connections at each address: those that have sent no valid token, or if none is configured, only probes. A new one above it closes the one of them that has been idle for longest.",
   ),
   maxInFlight: limit(
     "Limits",
