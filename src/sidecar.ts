@@ -103,7 +103,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   // A sidecar whose command cannot be started ends at once, and does not announce its address.
   if (!hasFailed) listeners.log(addresses, log);
   const { address, adminAddress } = addresses;
-  const tokenReload = reloadTokens(options, tokens, { server, page }, defects);
+  const tokenReload = reloadTokens(options, tokens, { server, page, listeners }, defects);
   return {
     address,
     pageAddress: page && (adminAddress ?? address),
@@ -177,7 +177,7 @@ function serverOptions(
 function reloadTokens(
   { config, secrets, log }: SidecarOptions,
   tokens: AuthTokens,
-  { server, page }: { readonly server: McpServer; readonly page: SidecarPage | undefined },
+  { server, page, listeners }: { readonly server: McpServer; readonly page: SidecarPage | undefined; readonly listeners: SidecarListeners },
   defects: Defects,
 ): AuthTokenReload | undefined {
   const { authTokens: texts, authTokenFile } = config;
@@ -190,6 +190,7 @@ function reloadTokens(
     onRevoked: (principal) => {
       const count = server.endAllOf(principal);
       page?.streams.endAllOf(principal);
+      for (const listener of [listeners.main, listeners.admin]) listener?.onRevoked(principal);
       if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
     },
     defects,

@@ -62,7 +62,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const serving = new Serving(options, log, recentLog, display);
   const exitCode = await serving.untilEnd(start?.failed);
   const isClosed = await log.close(serving.logEndMs);
-  options.exit(exitCode, !isClosed);
+  options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
 }
 
 /** Loads the display for a terminal. It is not part of the log and is shown at every LOG_LEVEL. */
@@ -95,6 +95,8 @@ class Serving {
   readonly #kill = new AbortController();
   /** The time by which the log must be written, by `performance.now()`. */
   logEndMs = 0;
+  /** Set at a second signal, or after a defect. */
+  forcedExitCode: number | undefined;
 
   constructor(options: ServeOptions, log: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
     this.#options = options;
@@ -158,6 +160,7 @@ class Serving {
   }
 
   #endAtOnce(exitCode: number): void {
+    this.forcedExitCode = exitCode;
     this.#kill.abort();
     void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
   }

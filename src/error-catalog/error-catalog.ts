@@ -140,7 +140,7 @@ export const ERROR_CATALOG = {
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them. Or 16 requests of a connection are not answered; this response is its last.",
+    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them. Or 16 requests of a connection are not answered, or arrived at once; this response is its last.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {
@@ -159,7 +159,7 @@ export const ERROR_CATALOG = {
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or the client has no session, and half of them. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
+    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or a client without a session has half of them already. A server is in use if its client has a request in flight or a stream, or had one within 60 s: within 5 s, if the client has sent no other request yet, or has the most processes that may ask clients without a session.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   TOO_MANY_SESSIONS: {

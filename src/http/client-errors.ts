@@ -50,9 +50,8 @@ export class ClientErrors {
   }
 
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
-    // The requests that are sent ahead of the last response stay unread.
-    if (this.#connections.get(socket)?.isStopped) return void socket.pause();
-    // Each further chunk of invalid data causes another error.
+    // Each further chunk of data causes another error, and is dropped.
+    if (this.#connections.get(socket)?.isStopped) return;
     if (this.#lingering.has(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET" || this.#answeredEarly.get(socket)?.complete === false) {
       socket.destroy();

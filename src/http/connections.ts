@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Counters } from "../observability/counters.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
+import type { Principal } from "../sessions/principal.ts";
 
 export interface ConnectionLimits {
   readonly maxConnections: number;
@@ -14,7 +15,9 @@ export interface Connection {
   readonly responses: Set<ServerResponse>;
   /** True until it is admitted. */
   isNew: boolean;
-  /** The requests that were read last, at this count of bytes. */
+  /** Whose token has admitted it; undefined if none has. */
+  principal: Principal | undefined;
+  /** The number of requests in the last read, and the bytes read by then. */
   requestsOfRead: number;
   bytesRead: number;
   /** True if no further request is handled. */
@@ -24,8 +27,8 @@ export interface Connection {
 const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 
 /**
- * The open connections of a listener, within limits. Those that have sent nothing that only known clients may send are new, and have a limit of
- * their own: so a flood of them closes none of the others, and the others leave places for probes.
+ * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
+ * their own, so a flood of them closes no other, and the others leave places for probes.
  */
 export class Connections {
   readonly #all = new Map<Socket, Connection>();
@@ -55,7 +58,7 @@ export class Connections {
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
     const responses = new Set<ServerResponse>();
-    this.#all.set(socket, { responses, isNew: true, requestsOfRead: 0, bytesRead: 0, isStopped: false });
+    this.#all.set(socket, { responses, isNew: true, principal: undefined, requestsOfRead: 0, bytesRead: 0, isStopped: false });
     this.#new.add(socket);
     this.#idleNew.add(socket);
     socket.once("close", () => {
@@ -68,8 +71,13 @@ export class Connections {
     });
   }
 
-  /** Admits a new connection. At the limit, it closes the one that has been idle for longest. @returns false if none can make room. */
-  admit(socket: Socket, connection: Connection): boolean {
+  /**
+   * Admits a new connection. At the limit, it closes the one that has been idle for longest.
+   *
+   * @param principal undefined if no token is configured.
+   * @returns false if none can make room.
+   */
+  admit(socket: Socket, connection: Connection, principal: Principal | undefined): boolean {
     if (this.#all.size - this.#new.size >= this.#limits.maxConnections) {
       const [oldest] = this.#idle;
       if (oldest === undefined) {
@@ -80,7 +88,19 @@ export class Connections {
     }
     this.#new.delete(socket);
     connection.isNew = false;
+    connection.principal = principal;
     return true;
+  }
+
+  /** Makes the connections of a principal new again. */
+  onRevoked(principal: Principal): void {
+    for (const [socket, connection] of this.#all) {
+      if (connection.principal !== principal) continue;
+      connection.isNew = true;
+      connection.principal = undefined;
+      this.#new.add(socket);
+      if (connection.responses.size === 0) this.#idleNew.add(socket);
+    }
   }
 
   /** Returns undefined for a connection that is closed. */
@@ -108,21 +128,24 @@ export class Connections {
   }
 
   /** Must be called when a response is closed. @returns false if it was called for it before. */
-  onResponseClosed(socket: Socket, { responses, isNew }: Connection, response: ServerResponse): boolean {
+  onResponseClosed(socket: Socket, connection: Connection, response: ServerResponse): boolean {
+    const { responses } = connection;
     if (!responses.delete(response)) return false;
-    const mayMakeRoom = isNew || !this.#hasToken;
-    if (mayMakeRoom && responses.size === 0 && this.#all.has(socket)) (isNew ? this.#idleNew : this.#idle).add(socket);
+    if (!this.#all.has(socket)) return true;
+    if (responses.size > 0) return true;
+    if (connection.isNew) this.#idleNew.add(socket);
+    else if (!this.#hasToken) this.#idle.add(socket);
     return true;
   }
 
   #drop(socket: Socket, limit: string): void {
     this.#delete(socket);
     socket.destroy();
-    this.#counters.http.connectionsDropped++;
     this.#report(limit);
   }
 
   #report(limit: string): void {
+    this.#counters.http.connectionsDropped++;
     if (this.#limiter.allows()) this.#log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
@@ -132,18 +155,4 @@ export class Connections {
     this.#idleNew.delete(socket);
     this.#idle.delete(socket);
   }
-}
-
-interface NodeParser {
-  onIncoming?: () => number;
-}
-
-/**
- * Makes Node's parser stop within the data that it has received. Otherwise, it would pass on all requests of up to 64 KiB: neither a pause
- * nor the end of the socket has an effect before. The API is not documented. Without it, each further request costs its parsing.
- */
-export function stopParser(socket: Socket): void {
-  const { parser } = socket as { readonly parser?: NodeParser | null };
-  // Any result but 0, 1 and 2 is an error of the request to the parser.
-  if (typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
 }

@@ -10,7 +10,8 @@ import type { Log } from "../observability/log.ts";
 import type { RequestObserver } from "../observability/request-observer.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { SidecarError } from "../errors.ts";
-import { type Connection, type ConnectionLimits, Connections, stopParser } from "./connections.ts";
+import { type Connection, type ConnectionLimits, Connections } from "./connections.ts";
+import { stopParser } from "./node-parser.ts";
 import { sendDefect } from "./json-response.ts";
 import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
@@ -18,6 +19,7 @@ import { reject } from "./reject.ts";
 import { rejectionOf } from "./request-log/rejections.ts";
 import { ROUTES } from "../routes.ts";
 import type { Identify } from "./route.ts";
+import type { Principal } from "../sessions/principal.ts";
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;
@@ -138,6 +140,11 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
+  /** Must be called when the token of a principal was removed. */
+  onRevoked(principal: Principal): void {
+    this.#connections.onRevoked(principal);
+  }
+
   /** Makes each response the last of its connection. New connections are still accepted. */
   closeAfterResponses(): void {
     this.#isDraining = true;
@@ -198,7 +205,7 @@ export class HttpListener {
 
   #refusal(request: IncomingMessage, connection: Connection): SidecarError | undefined {
     const { socket } = request;
-    if (connection.isNew && this.#isOfClient(request) && !this.#connections.admit(socket, connection)) {
+    if (connection.isNew && !this.#admitClient(request, connection)) {
       const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
       return new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
     }
@@ -211,10 +218,12 @@ export class HttpListener {
     return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
   }
 
-  /** False for probes, and for what is sent without a valid token if one is configured. */
-  #isOfClient({ url = "", headers: { authorization } }: IncomingMessage): boolean {
-    if (PROBE_PATHS.has(url)) return false;
-    return this.#identify === undefined || (authorization !== undefined && this.#identify(authorization) !== undefined);
+  /** @returns false if the request is neither a probe nor without a valid token that is configured, and has no place. */
+  #admitClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
+    if (PROBE_PATHS.has(url)) return true;
+    if (this.#identify === undefined) return this.#connections.admit(socket, connection, undefined);
+    const principal = authorization === undefined ? undefined : this.#identify(authorization);
+    return principal === undefined || this.#connections.admit(socket, connection, principal);
   }
 
   #track(response: ServerResponse, socket: Socket, connection: Connection): void {

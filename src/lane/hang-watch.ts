@@ -148,7 +148,7 @@ export class HangWatch {
     if (probe === undefined || nowMs < probe.deadlineMs) return;
     const { call, cause, timeMs, isTaken } = probe;
     const { outputs, inputs } = upstream.traffic();
-    if (outputs !== probe.outputs || isWaitingForClient() || call.sentAtMs === undefined) {
+    if (outputs !== probe.outputs || isWaitingForClient()) {
       this.heard();
       // This also ends the probe.
       this.#calls.giveUp(call, "no longer needed", "unread");

@@ -187,6 +187,8 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
+    // Such as `notifications/initialized`, which the server may answer with an error.
+    this.#calls.onNotification();
     this.#dispatch.internal.onReady(handshake);
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.

@@ -17,7 +17,7 @@ export interface Logger extends Log {
   show(text: string): void;
   /**
    * Writes the buffered lines, right before the process exits. Ends when nothing is read for 2.5 s, and at `endMs` (of `performance.now()`),
-   * but not within a second.
+   * but not within a second. A further call can only make the time shorter.
    *
    * @returns false if stdout is not read, or too slowly. A write is stuck then, and even `process.exit` would wait for it.
    */
@@ -39,7 +39,7 @@ export async function createLogger(
   // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
-  let closed: Promise<boolean> | undefined;
+  let closing: Closing | undefined;
   destination.on("drop", () => droppedLines++);
   // The pipe or terminal is closed, or the disk is full. The error cannot be logged.
   let isUnwritable = false;
@@ -68,7 +68,7 @@ export async function createLogger(
   const logAt =
     (lineLevel: keyof Log): Log[keyof Log] =>
     (fields, message) => {
-      if (closed === undefined) logger[lineLevel](fields, message);
+      if (closing === undefined) logger[lineLevel](fields, message);
     };
   return {
     debug: logAt("debug"),
@@ -76,37 +76,44 @@ export async function createLogger(
     warn: logAt("warn"),
     error: logAt("error"),
     show: (text) => {
-      if (closed === undefined) destination.write(text);
+      if (closing === undefined) destination.write(text);
     },
     // The count of dropped lines is logged at `drain`.
-    close: (endMs = 0) => (closed ??= close(destination, { isUnwritable, isDrainAwaited: droppedLines > 0, endMs })),
+    close: (endMs = 0) => {
+      closing ??= startClose(destination, isUnwritable, droppedLines > 0);
+      closing.endWithin(Math.max(MIN_CLOSE_MS, endMs - performance.now()));
+      return closing.closed;
+    },
   };
 }
 
-/** Writes the buffered lines. @returns as `Logger.close`. */
-function close(
-  destination: ReturnType<typeof pino.destination>,
-  { isUnwritable, isDrainAwaited, endMs }: { readonly isUnwritable: boolean; readonly isDrainAwaited: boolean; readonly endMs: number },
-): Promise<boolean> {
-  return new Promise((resolve) => {
-    const giveUp = (): void => {
-      // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
-      destination.destroy();
-      resolve(true);
-    };
-    if (isUnwritable) return giveUp();
+interface Closing {
+  readonly closed: Promise<boolean>;
+  endWithin(timeMs: number): void;
+}
+
+/** Writes the buffered lines. */
+function startClose(destination: ReturnType<typeof pino.destination>, isUnwritable: boolean, isDrainAwaited: boolean): Closing {
+  const { promise: closed, resolve } = Promise.withResolvers<boolean>();
+  const giveUp = (): void => {
+    // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
+    destination.destroy();
+    resolve(true);
+  };
+  // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
+  const isFile = fstatSync(1).isFile();
+  // In a busy program the timer may expire together with the end of a write, which must be handled first.
+  const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
+  if (isUnwritable) giveUp();
+  else {
     destination.once("close", () => resolve(true));
     destination.once("error", giveUp);
-    // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
-    const isFile = fstatSync(1).isFile();
-    // In a busy program the timer may expire together with the end of a write, which must be handled first.
-    const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
     const stall = setTimeout(onLimit, CLOSE_STALL_MS);
-    setTimeout(onLimit, Math.max(MIN_CLOSE_MS, endMs - performance.now()));
     destination.on("write", () => stall.refresh());
     if (isDrainAwaited) destination.once("drain", () => destination.end());
     else destination.end();
-  });
+  }
+  return { closed, endWithin: (timeMs) => void setTimeout(onLimit, timeMs) };
 }
 
 /** Creates the function that returns a line as it is written. */

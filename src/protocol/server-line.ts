@@ -67,7 +67,7 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
     const inner = yield* readInSteps(line.slice(start, end), "server");
     if (inner.kind !== "invalid" || inner.isJson) return yield* settle(inner.text, inner);
   }
-  return yield* findResponse(line, start, end);
+  return yield* findResponse(line, start);
 }
 
 function* settleBatch(batch: Batch): Generator<undefined, Batch> {
@@ -87,7 +87,7 @@ function messageEnd(line: string, start: number): number {
  * Finds a response at the end of a line. Each part of the line is scanned at most once: what a scan has read as JSON is skipped before the
  * next one.
  */
-function* findResponse(line: string, visible: number, end: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
+function* findResponse(line: string, visible: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
   let isAfterText = false;
   let from = visible;
   for (let count = 0; count < MAX_STARTS; count++) {
@@ -95,7 +95,7 @@ function* findResponse(line: string, visible: number, end: number): Generator<un
     const start = RESPONSE_START.exec(line)?.index ?? -1;
     if (start === -1) break;
     isAfterText ||= start > visible;
-    const scanner = new JsonScanner(line.slice(start, end), MESSAGE, false);
+    const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE, false);
     yield* scanInSteps(scanner);
     if (scanner.isValid) {
       const found = classify(scanner, "server");

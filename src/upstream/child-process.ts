@@ -102,11 +102,6 @@ export class ChildProcess {
     return { outputs: this.#outputs, inputs: this.input.writes };
   }
 
-  /** True if the process has printed anything to stdout. */
-  get hasOutput(): boolean {
-    return this.#output.hasOutput;
-  }
-
   /** Stops writing. */
   pause(): void {
     this.input.pause();

@@ -146,7 +146,7 @@ export class Generation {
       command: [this.#command.command, ...this.#command.args],
       env: this.#command.env,
       isNoisy: this.#noise.isNoisy,
-      isSilent: !this.#child.hasOutput,
+      isSilent: this.#child.traffic.outputs === 0,
       sign: this.#noise.sign,
       wasReady: this.#wasReady,
     });
@@ -203,6 +203,7 @@ export class Generation {
         try {
           const read = script.read(shown, number);
           if (typeof read === "string") {
+            this.#clearUnaddressed();
             if (!refusesRevision(shown)) {
               clearTimeout(timer);
               timer = setTimeout(() => onTimeout?.(), Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
@@ -235,7 +236,7 @@ export class Generation {
       return handshake;
     } finally {
       clearTimeout(timer);
-      clearTimeout(this.#unaddressed);
+      this.#clearUnaddressed();
       this.#onHandshakeResponse = undefined;
       // This promise rejects at every exit, and nothing awaits it after the handshake.
       exited.catch(() => undefined);
@@ -255,6 +256,11 @@ export class Generation {
       this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse?.(message), UNADDRESSED_MS);
     else if (this.#isHandshakeResponse(message)) this.#onHandshakeResponse?.(message);
     else this.#listener.onMessage(message);
+  }
+
+  #clearUnaddressed(): void {
+    clearTimeout(this.#unaddressed);
+    this.#unaddressed = undefined;
   }
 
   #isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {

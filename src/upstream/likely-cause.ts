@@ -170,6 +170,8 @@ const SIGN_CAUSES: Readonly<Record<NoiseSign, string>> = {
     "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it",
   "several-lines": "the server spreads a message over several lines; make it write each message on one line",
   "text-before": "the server prints other text on the lines of its messages; make it print that to stderr",
+  "not-json":
+    "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself",
   "no-version": 'the server omits "jsonrpc": "2.0" in its responses; correct the server',
 };
 
@@ -206,7 +208,7 @@ function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<
 }
 
 const BUFFERED =
-  "the server printed nothing to stdout; if it writes its responses with print() in Python, they may be stuck in a buffer: start it with python3 -u, or set PYTHONUNBUFFERED=1";
+  "the server printed nothing to stdout; if it writes its responses with print() in Python, they may be stuck in a buffer: start it with python3 -u, or set PYTHONUNBUFFERED=1; if it only starts slowly, give it more time";
 
 /** True if Python may be in use, and keeps its output in a buffer unless the program flushes it. */
 function isBufferedPython(words: readonly string[], env: Readonly<Record<string, string>>): boolean {

@@ -1,6 +1,14 @@
 import type { Readable } from "node:stream";
 import type { Reservation } from "../memory/memory-budget.ts";
-import { type InvalidMessage, LONG_TEXT_LENGTH, type Message, type OverlongLine, readInSteps, readText } from "../protocol/message.ts";
+import {
+  type InvalidMessage,
+  LONG_TEXT_LENGTH,
+  type Message,
+  type OverlongLine,
+  readInSteps,
+  readText,
+  withoutSteps,
+} from "../protocol/message.ts";
 import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../protocol/server-line.ts";
 import { runInSteps } from "../timing/step-queue.ts";
 import { LineDecoder } from "./line-decoder.ts";
@@ -46,7 +54,6 @@ export class OutputReader implements LineHolder {
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
-  #hasOutput = false;
 
   constructor(stdout: Readable, maxLineBytes: number, memory: ServerMemory, listener: OutputListener) {
     this.#stdout = stdout;
@@ -58,7 +65,6 @@ export class OutputReader implements LineHolder {
     this.#memory = memory;
     this.#held = memory.add(this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
-      this.#hasOutput = true;
       this.#guard(() => {
         this.#decoder.push(chunk);
         this.#count();
@@ -78,11 +84,6 @@ export class OutputReader implements LineHolder {
   release(): void {
     this.#memory.delete(this);
     this.#held.release();
-  }
-
-  /** True if the server has printed anything. */
-  get hasOutput(): boolean {
-    return this.#hasOutput;
   }
 
   get lineBytes(): number {
@@ -233,11 +234,7 @@ export class OutputReader implements LineHolder {
 
 function readLine(line: string): ServerReading {
   const reading = readText(line, "server");
-  if (isPlain(reading)) return reading;
-  const steps = settle(line, reading);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
-  return step.value;
+  return isPlain(reading) ? reading : withoutSteps(settle(line, reading));
 }
 
 function* readLineInSteps(line: string): Generator<undefined, ServerReading> {

@@ -1,15 +1,19 @@
+import { writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { cpuMsOfProcess } from "../support/cpu-time.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "token-of-the-connections-test";
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
@@ -18,6 +22,8 @@ const WITH_TOKEN = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 const LIMIT = 16;
 const TOO_MANY = errorReply(429, -32000, "SESSION_OVERLOADED", { data: { retryAfterSeconds: 1 } });
 const FULL = errorReply(503, -32000, "OVERLOADED", { data: { retryAfterSeconds: 1 } });
+/** As in src/http/reject.ts. */
+const LINGER_MS = 2000;
 const BURST_BYTES = 64 * 1024;
 const MAX_EXIT_CPU_MS = 5000;
 
@@ -84,7 +90,7 @@ async function isServed(connection: RawConnection, path = "/livez", headers = {}
 describe("requests that a client sends ahead of responses", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ env: WITH_TOKEN, flags: ["--admin-addr", "127.0.0.1:0"] }));
   const adminOrigin = `http://${String(sidecar.logLines.find(({ msg }) => msg === "listening for operators")?.["address"])}`;
-  const open = disposeAfterAll(await Sidecar.start());
+  const open = disposeAfterAll(await Sidecar.start({ flags: ["--keep-alive-ms", "600000"] }));
 
   it("sixteen requests at once are answered in order, and the connection stays usable", async () => {
     const { sessionId } = await open.client();
@@ -104,6 +110,53 @@ describe("requests that a client sends ahead of responses", async () => {
     expect(readError(reply)).toStrictEqual(TOO_MANY);
     expect(reply.headers["connection"]).toBe("close");
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+
+  it("the seventeenth, with a body that does not arrive, lets those before it end", async () => {
+    const client = await open.client();
+    using connection = await RawConnection.open(open.origin);
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hang" } };
+    await connection.write(postBytes(call, client.sessionId));
+    await waitForHanging(client, 1);
+    await connection.write(getBytes("/livez").repeat(LIMIT - 1) + headBytes("POST /mcp", { "Content-Length": "100" }));
+    // By then, the client would be too late if the response was sent.
+    await delay(LINGER_MS + 500);
+    await client.toolText("release");
+    expect((await connection.reply()).body).toContain("released");
+    for (let count = 1; count < LIMIT; count++) expect((await connection.reply()).status).toBe(200);
+    expect(readError(await connection.reply())).toStrictEqual(TOO_MANY);
+  });
+
+  it("a client that leaves after the seventeenth is noticed", async () => {
+    const client = await open.client();
+    using connection = await RawConnection.open(open.origin);
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hang" } };
+    await connection.write(postBytes(call, client.sessionId) + getBytes("/livez").repeat(LIMIT + 10));
+    await waitForHanging(client, 1);
+    connection[Symbol.dispose]();
+    expect(await open.waitForLog("request given up")).toMatchObject({ reason: "client disconnected" });
+  });
+
+  it("a body in tiny chunks that nobody reads does not spoil the next requests", async () => {
+    const { sessionId } = await open.client();
+    using connection = await RawConnection.open(open.origin);
+    const unread = headBytes("POST /livez", { "Transfer-Encoding": "chunked" }) + "1\r\n1\r\n".repeat(5000);
+    const ping = postBytes({ jsonrpc: "2.0", id: 1, method: "ping" }, sessionId);
+    for (let round = 0; round < 2; round++) {
+      // The first body ends together with the next request, the second one later.
+      await connection.write(unread + "0\r\n\r\n" + ping + unread);
+      expect((await connection.reply()).status).toBe(405);
+      expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":1,"result":{}}');
+      expect((await connection.reply()).status).toBe(405);
+      await connection.write("0\r\n\r\n" + ping);
+      expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":1,"result":{}}');
+    }
+    // Node gives its parser to the next connection.
+    await connection.write(unread);
+    connection[Symbol.dispose]();
+    using next = await RawConnection.open(open.origin);
+    await next.write(ping);
+    expect((await next.reply()).body).toBe('{"jsonrpc":"2.0","id":1,"result":{}}');
   });
 
   it.each([
@@ -213,6 +266,22 @@ describe("the limits of connections", () => {
     await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS is reached");
   });
 
+  it("MAX_CONNECTIONS with a token: a connection whose token was removed makes room", async () => {
+    await using directory = await TempDir.create();
+    const flags = ["--max-connections", "1", ...(await flagsForTokens(directory))];
+    await using sidecar = await Sidecar.start({ flags });
+    const [removed, kept] = TOKENS.map((token) => ({ Authorization: `Bearer ${token}` }));
+    using connection = await openUsed(sidecar, "/status", removed);
+    expect((await get(sidecar.origin, "/status", kept)).status).toBe(503);
+    await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+    await sidecar.waitForLog("auth tokens reloaded");
+    expect(connection !== undefined && (await isServed(connection))).toBe(true);
+    using other = await openUsed(sidecar, "/status", kept);
+    expect(other).toBeDefined();
+    await connection?.write(getBytes("/status", removed));
+    expect((await connection?.reply())?.status).toBe(401);
+  });
+
   it("MAX_CONNECTIONS without a configured token: the one idle for longest makes room", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-connections", "3", "--max-connections-without-token", "5"] });
     const { sessionId } = await sidecar.client({ agent: false });
@@ -245,6 +314,7 @@ describe("the limits of connections", () => {
     for (const path of ["/status", "/livez/", "/mcp"]) expect(readError(await get(sidecar.origin, path))).toEqual(FULL);
     second?.[Symbol.dispose]();
     await expect.poll(async () => (await get(sidecar.origin, "/status")).status).toBe(200);
+    expect((await readStatus(sidecar)).counters.http.connectionsDropped).toBeGreaterThanOrEqual(3);
   });
 
   it("CONNECTION_IDLE_TIMEOUT_MS: a client is told the time, and its idle connection is closed", async () => {

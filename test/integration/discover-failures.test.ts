@@ -71,6 +71,11 @@ describe("a failure of discover", () => {
     );
   });
 
+  it("the likely cause of a timeout is named", async () => {
+    const command = ["sh", "-c", `while read -r line; do echo "{'jsonrpc': '2.0'}"; done`];
+    expect(await failure(command, ["--timeout-ms", "4000"])).toContain("; likely cause: the server's messages are not JSON; ");
+  });
+
   it.each([
     ["repeats a cursor", "same-cursor", "tools/list: page 2 repeats an earlier cursor; the list would never end"],
     ["sends endless pages", "endless", "tools/list: more than 1000 pages"],

@@ -20,7 +20,7 @@ import os, sys, time
 with open(sys.argv[1], "wb", buffering=0) as log:
     while data := os.read(0, 65536):
         log.write(data)
-        time.sleep(0.005)
+        time.sleep(float(sys.argv[2]))
 `;
 const COMMAND = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
 
@@ -58,10 +58,9 @@ describe("a log sink", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("a slow reader gets the whole log after SIGTERM", async () => {
-    await using directory = await TempDir.create();
-    const logFile = directory.file("log");
-    const reader = spawn("python3", ["-c", SLOW_READER, logFile], { stdio: ["pipe", "ignore", "inherit"] });
+  /** Starts a sidecar whose log has a slow reader, and lets it log 12 MB. */
+  async function startSlowlyRead(logFile: string, pauseSeconds: number) {
+    const reader = spawn("python3", ["-c", SLOW_READER, logFile, String(pauseSeconds)], { stdio: ["pipe", "ignore", "inherit"] });
     const hasRead = once(reader, "exit");
     while (!existsSync(logFile)) await delay(10);
     const sidecar = spawn(process.execPath, ["--max-semi-space-size=8", ...COMMAND], { stdio: ["ignore", reader.stdin, "inherit"] });
@@ -76,6 +75,12 @@ describe("a log sink", () => {
     const address = readLines().find(({ msg }) => msg === "listening")?.["address"];
     const client = await new McpClient(`http://${String(address)}/mcp`).open();
     expect(await client.toolText("stderr", { count: 750, length: FLOOD.length })).toBe("written");
+    return { sidecar, exited, hasRead, readLines };
+  }
+
+  it("a slow reader gets the whole log after SIGTERM", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, exited, hasRead, readLines } = await startSlowlyRead(directory.file("log"), 0.005);
     sidecar.kill("SIGTERM");
     expect(await exited).toEqual([0, null]);
     await hasRead;
@@ -83,6 +88,19 @@ describe("a log sink", () => {
     expect(messages).toContain("stopping");
     expect(messages).toContain("mcp server ended");
     expect(messages.filter((msg) => msg === "e".repeat(FLOOD.length))).toHaveLength(750);
+  });
+
+  it("a slow reader does not keep a second signal from ending the sidecar", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, exited, hasRead, readLines } = await startSlowlyRead(directory.file("log"), 0.1);
+    const childPid = readLines().find(({ msg }) => msg === "mcp server started")?.["childPid"];
+    sidecar.kill("SIGTERM");
+    await groupEnd(Number(childPid));
+    sidecar.kill("SIGTERM");
+    // Or killed, if a write waits for the reader.
+    expect(await exited).not.toEqual([0, null]);
+    await hasRead;
+    expect(readLines().filter(({ msg }) => msg === "e".repeat(FLOOD.length)).length).toBeLessThan(750);
   });
 
   it("a slow reader is told how many lines were dropped before SIGTERM", async () => {

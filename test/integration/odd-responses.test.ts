@@ -118,13 +118,14 @@ describe("text on the line of a message", () => {
 
   it.each([
     ["of a program", "querying… "],
+    ["in brackets and colors", "\u001B[32m[INFO] ", "\u001B[0m"],
     ["that is JSON", '{"level":"info","id":1} {"id":2,"result":3}'],
     ["with an unfinished message", '{"jsonrpc":"2.0","id":1,"result":{"a":"b" '],
     ["that is long", "{ ".repeat(100_000)],
-  ])("a response after text %s is read for the only client", async (_what, before) => {
+  ])("a response after text %s is read for the only client", async (_what, before, after = "") => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
-    expect(await answer(client, `${before}{"jsonrpc":"2.0","id":$ID,"result":${RESULT}}`)).toEqual(ok);
+    expect(await answer(client, `${before}{"jsonrpc":"2.0","id":$ID,"result":${RESULT}}${after}`)).toEqual(ok);
     expect(await sidecar.waitForLog(READ)).toMatchObject({ level: "warn", bytes: expect.any(Number) as number });
     expect(sidecar.transcript()).not.toContain("mine");
   });
@@ -215,6 +216,13 @@ describe("an error without an id that answers no request", () => {
     expect(await client.toolText("echo", { text: "after a cancellation" })).toBe("after a cancellation");
   });
 
+  it("one that follows the handshake ends no call that has waited for it", async () => {
+    await using sidecar = await Sidecar.start({ mode: "answers-notifications" });
+    const client = await sidecar.client();
+    await client.callTool("exit");
+    expect(await client.toolText("echo", { text: "after a restart" })).toBe("after a restart");
+  });
+
   it("one that follows a notification ends no call", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
@@ -282,6 +290,8 @@ describe("the handshake", () => {
     ],
     ["a message on several lines", String.raw`{\n  "jsonrpc": "2.0",\n  %s\n}\n`, "the server spreads a message over several lines"],
     ["headers", String.raw`Content-Length: 36\r\n\r\n{"jsonrpc":"2.0",%s}`, "the server puts Content-Length headers before its messages"],
+    ["text after a message", String.raw`{"jsonrpc":"2.0",%s} done\n`, "the server's messages are not JSON"],
+    ["a Python object", String.raw`{'jsonrpc': '2.0', 'id': 0, 'result': {}}\n`, "the server's messages are not JSON"],
     ["no version", String.raw`{%s}\n`, 'the server omits "jsonrpc": "2.0" in its responses'],
   ])("the likely cause of a timeout is named for a server that prints %s", async (_what, format, cause) => {
     await using sidecar = await Sidecar.start({ command: printing(format), flags: SHORT_START, untilReady: false });

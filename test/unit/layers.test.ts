@@ -8,7 +8,7 @@ import { TempDir } from "../support/temp-dir.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const TSC = join(ROOT, "node_modules", "typescript", "bin", "tsc");
-const BUILD_TIMEOUT_MS = 120_000;
+const BUILD_TIMEOUT_MS = 280_000;
 
 const layers = readLayers();
 const forbidden = layers.flatMap((layer) =>

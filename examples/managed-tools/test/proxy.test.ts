@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, describe, expect, it } from "vitest";
@@ -139,6 +140,17 @@ describe("the proxy", () => {
     answer();
     await Promise.all(waiting);
     expect(await new OpenAiRunner(bench, false).say("go")).toMatchObject({ text: "hello" });
+  });
+
+  it("of thousands of requests at once on a connection, most are dropped", async () => {
+    await using bench = await Bench.start({ script: () => ({ text: "hello" }) });
+    const { hostname, port } = new URL(bench.mediator.url);
+    const socket = connect(Number(port), hostname).on("error", () => undefined);
+    socket.write("GET /analyst/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
+    await once(socket.resume(), "close");
+    expect((await fetch(`${bench.mediator.url}/analyst/v1/models`)).status).toBe(200);
+    expect(bench.traces.length).toBeGreaterThan(0);
+    expect(bench.traces.length).toBeLessThan(100);
   });
 
   it("an agent with large requests in flight gets 429, and others are answered", async () => {

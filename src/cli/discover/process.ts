@@ -97,7 +97,8 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
   } catch (error) {
     // The error then has the server's last output.
     await stop();
-    throw error instanceof DiscoverError || error instanceof HandshakeError ? explain(error, server, counters) : error;
+    if (!(error instanceof DiscoverError || error instanceof HandshakeError)) throw error;
+    throw await explain(error, signal.aborted, server, counters);
   } finally {
     await stop();
   }
@@ -163,8 +164,16 @@ function lossText(server: Generation, exit: ChildExit, { command }: ChildCommand
   return `${maskCommand(command)} ${cause === undefined ? reason : `${reason}; likely cause: ${cause}`}`;
 }
 
-/** Adds the server's other output to an error. To be called when the server has exited. */
-function explain({ message }: Error, { stderrTail }: Generation, { dropped }: Counters): DiscoverError {
+/** Adds the likely cause and the server's other output to an error. To be called when the server has exited. */
+async function explain(
+  error: DiscoverError | HandshakeError,
+  isAborted: boolean,
+  server: Generation,
+  { dropped }: Counters,
+): Promise<DiscoverError> {
+  const isLate = error instanceof DiscoverError ? isAborted : error.kind === "handshake-timeout";
+  const cause = isLate ? server.likelyCause("handshake-timeout", await server.lost) : undefined;
+  const likely = cause === undefined ? "" : `; likely cause: ${cause}`;
   const noise = dropped.noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${dropped.noiseLines})`;
-  return new DiscoverError(`${message}${noise}`, stderrTail);
+  return new DiscoverError(`${error.message}${likely}${noise}`, server.stderrTail);
 }

@@ -33,14 +33,14 @@ export const LIMIT_OPTIONS = {
     "MAX_CONNECTIONS",
     4096,
     1_000_000,
-    "Maximum number of connections of clients at each address. If a token is configured, a request on one more gets OVERLOADED; else the connection that has been idle for longest is closed, if there is one.",
+    "Maximum number of connections with a client's request, for each listen address: one with a valid token, or if none is configured, any but a probe. Above it, a request gets OVERLOADED; if no token is configured, the connection that has been idle for longest is closed first, if there is one.",
   ),
   maxConnectionsWithoutToken: limit(
     "Limits",
     "MAX_CONNECTIONS_WITHOUT_TOKEN",
     512,
     1_000_000,
-    "Maximum number of further connections at each address: those that have sent no valid token, or if none is configured, only probes. A new one above it closes the one of them that has been idle for longest.",
+    "Maximum number of all other connections, for each listen address. One more closes the one of them that has been idle for longest, else the oldest. If no token is configured, they may also use what MAX_CONNECTIONS leaves.",
   ),
   maxInFlight: limit(
     "Limits",

@@ -88,7 +88,7 @@ export const SUPERVISION_OPTIONS = {
     "HUNG_TIMEOUTS",
     3,
     1000,
-    "Number of consecutive timeouts of requests or pings, without any output from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
+    "Number of consecutive timeouts of requests or pings, without any message from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
   ),
   retry: option({
     group: "Supervision",

@@ -34,9 +34,11 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     const { request, response } = post;
     request.resume();
     const refusal = lookup.refusal(post);
-    if (refusal?.code === "SESSION_REQUIRED" && !isOfBrowser(request))
+    if (refusal?.code === "SESSION_REQUIRED") {
+      if (isOfBrowser(request)) return sendError(response, notForBrowsers());
       return sendError(response, noStreamYet(), undefined, ALLOW_WITHOUT_SESSION);
-    if (refusal !== undefined) return sendError(response, refusal.code === "SESSION_REQUIRED" ? notForBrowsers() : refusal);
+    }
+    if (refusal !== undefined) return sendError(response, refusal);
     if (isDraining()) return sendError(response, shuttingDown("GET", false));
     lookup.find(post, undefined, (session) => {
       if (session instanceof SidecarError) sendError(response, session);

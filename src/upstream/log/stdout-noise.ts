@@ -15,7 +15,7 @@ const LIMIT = { periodMs: 10_000, maxCost: 10 };
 const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 
 /** The ways in which a server writes messages that the sidecar cannot read. */
-export type NoiseSign = "framing" | "several-lines" | "text-before" | "no-version";
+export type NoiseSign = "framing" | "several-lines" | "text-before" | "not-json" | "no-version";
 const SIGN_LENGTH = 1000;
 
 export interface StdoutNoiseOptions {
@@ -117,7 +117,7 @@ function signOf(line: string, reason: string): NoiseSign | undefined {
   if (/^Content-Length:\s*\d/i.test(line)) return "framing";
   if (/^\s*"jsonrpc"\s*:/.test(line)) return "several-lines";
   // Lines of a log may have members named id or result.
-  if (reason === OTHER_TEXT && /"jsonrpc"\s*:/.test(line)) return "text-before";
+  if (/["']jsonrpc["']\s*:/.test(line) && reason !== NO_VERSION) return reason === OTHER_TEXT ? "text-before" : "not-json";
   // Lines of a log may have such members, but hardly the id of the handshake.
   return reason === NO_VERSION && /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line) ? "no-version" : undefined;
 }

@@ -2,7 +2,8 @@ import { type HttpBindings, serve, type ServerType } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { isJsonObject, type JsonObject } from "../manifest.ts";
 import { ANTHROPIC } from "./anthropic.ts";
 import { HiddenRounds } from "./continuity.ts";
@@ -21,6 +22,8 @@ const FORMATS: readonly Format[] = [OPENAI, ANTHROPIC];
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Of an agent, until their responses have been sent. One agent must not take the memory and the servers of the others. */
 const MAX_REQUESTS = 32;
+/** Of a connection, at once. */
+const MAX_BURST = 16;
 /** A status can be sent until the stream begins, so it begins when the turn takes longer than most errors. */
 const KEEP_ALIVE_MS = 5000;
 const LOOPBACK = "127.0.0.1";
@@ -55,6 +58,7 @@ export async function startMediator(options: MediatorOptions): Promise<Mediator>
   const executor = new Executor();
   const { host = LOOPBACK, port } = options;
   const server: ServerType = serve({ fetch: createApp(options, executor).fetch, hostname: host, port });
+  limitBursts(server);
   await once(server, "listening");
   const address = server.address() as AddressInfo;
   async function close(): Promise<void> {
@@ -64,6 +68,23 @@ export async function startMediator(options: MediatorOptions): Promise<Mediator>
     await Promise.all([closed, executor.close()]);
   }
   return { url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`, close, [Symbol.asyncDispose]: close };
+}
+
+/**
+ * Makes Node drop the requests of a connection that have arrived at once, above a limit. Otherwise, it would handle thousands of them before
+ * anything else. The API to stop the parser is not documented; without it, they cost that time.
+ */
+function limitBursts(server: ServerType): void {
+  const reads = new WeakMap<Socket, { readonly bytes: number; count: number }>();
+  server.prependListener("request", ({ socket }: IncomingMessage) => {
+    const last = reads.get(socket);
+    if (last?.bytes !== socket.bytesRead) {
+      reads.set(socket, { bytes: socket.bytesRead, count: 1 });
+      return;
+    }
+    const { parser } = socket as { readonly parser?: { onIncoming?: () => number } | null };
+    if (++last.count === MAX_BURST && typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
+  });
 }
 
 function addGuards(app: Hono, { host = LOOPBACK, allowedHosts = [], warn }: MediatorOptions): void {
