@@ -74,20 +74,28 @@ export function findElements(text: string, start = 0, maxCount = Number.POSITIVE
 
 function matchName(text: string, keyStart: number, keyEnd: number, names: readonly string[]): number {
   const length = keyEnd - keyStart - 2;
+  let mayHaveEscapes = false;
   for (let position = 0; position < names.length; position++) {
     const name = names[position] ?? "";
     if (name.length === length && text.startsWith(name, keyStart + 1)) return position;
+    mayHaveEscapes ||= name.length < length && mayBeEscaped(name, length);
   }
-  // The name may have escapes ("\u0069d").
+  // Such as "\u0069d".
+  if (!mayHaveEscapes) return -1;
   return text.slice(keyStart, keyEnd).includes("\\") ? names.indexOf(decodeString(text, keyStart, keyEnd)) : -1;
+}
+
+/** True if a key of this length may be the name with escapes, which take up to six characters for one. */
+function mayBeEscaped(name: string, keyLength: number): boolean {
+  return keyLength <= 6 * name.length;
 }
 
 function findOtherCase(text: string, keyStart: number, keyEnd: number, names: readonly string[]): string | undefined {
   const length = keyEnd - keyStart - 2;
   let key: string | undefined;
   for (const name of names) {
-    // Most other keys are excluded by their length, which is cheap. Escapes only make a key longer.
-    if (length < name.length) continue;
+    // Most other keys are excluded by their length, which is cheap.
+    if (length < name.length || !mayBeEscaped(name, length)) continue;
     key ??= decodeString(text, keyStart, keyEnd);
     if (isOtherCase(key, name)) return key;
   }

@@ -8,6 +8,7 @@ import {
   findOtherCase,
   findRepeated,
   type InvalidMessage,
+  LONG_TEXT_LENGTH,
   type Message,
   type NotificationMessage,
   readText,
@@ -190,7 +191,7 @@ function findForeignMember({ kind, outline }: Message): string | undefined {
 function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
   const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
   const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
-  if (wrong !== undefined || params === undefined) return wrong;
+  if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
   const names = params.map(({ name }) => name);
   const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
   for (const [index, { name, type, isRequired = false }] of params.entries()) {
@@ -204,12 +205,18 @@ function findWrongMeta(text: string, outline: Outline): string | undefined {
   if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
   const token = outline.textAt(Slot.metaProgressToken);
   if (token !== undefined && !ID.isTypeOf(token)) return `"progressToken" must be ${ID.name}`;
+  if (isLong(outline, Slot.meta)) return undefined;
   // Nearly no message has it, so its text is searched before its name is.
   if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
   const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
   if (task === undefined) return undefined;
   const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
   return STRING.isTypeOf(textOf(text, taskId) ?? "") ? undefined : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
+}
+
+/** True for a value whose members are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
+function isLong(outline: Outline, slot: number): boolean {
+  return outline.end(slot) - outline.start(slot) > LONG_TEXT_LENGTH;
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
