@@ -50,6 +50,8 @@ export class HangWatch {
   #timeouts = 0;
   /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
   #lastIgnored = 0;
+  /** The time at which the first of these that a client gave up was sent; undefined if there is none. */
+  #abandonedSinceMs: number | undefined;
   #hasSpokenSinceTick = false;
   #isPinged = false;
   #nextTickMs = Number.POSITIVE_INFINITY;
@@ -63,6 +65,7 @@ export class HangWatch {
   /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
+    this.#abandonedSinceMs = undefined;
     this.#lastIgnored = this.#options.dispatch.sentCount;
     this.#hasSpokenSinceTick = true;
   }
@@ -91,6 +94,17 @@ export class HangWatch {
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
+  /**
+   * Called when a client has given up a request. Clients that always do so before REQUEST_TIMEOUT_MS would hide a server that hangs: if it has
+   * been silent for this time, their requests count as one timeout.
+   */
+  onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
+    const { limits, nowMs } = this.#options;
+    if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
+    this.#abandonedSinceMs ??= sentAtMs;
+    if (nowMs() - this.#abandonedSinceMs >= limits.requestTimeoutMs) this.#count(method);
+  }
+
   /** @returns the time of the next call, or Infinity. */
   tick(nowMs: number): number {
     this.#judge(nowMs);
@@ -113,6 +127,7 @@ export class HangWatch {
     const { dispatch, limits, isWaitingForClient } = this.#options;
     if (!this.#isReady || this.#probe !== undefined || isWaitingForClient()) return;
     this.#lastIgnored = dispatch.sentCount;
+    this.#abandonedSinceMs = undefined;
     this.#timeouts++;
     if (this.#timeouts >= limits.hungTimeouts) this.#sendProbe(method);
   }
@@ -147,8 +162,8 @@ export class HangWatch {
     const probe = this.#probe;
     if (probe === undefined || nowMs < probe.deadlineMs) return;
     const { call, cause, timeMs, isTaken } = probe;
-    const { outputs, inputs } = upstream.traffic();
-    if (outputs !== probe.outputs || isWaitingForClient()) {
+    const { outputs, inputs, isReading } = upstream.traffic();
+    if (outputs !== probe.outputs || isReading || isWaitingForClient()) {
       this.heard();
       // This also ends the probe.
       this.#calls.giveUp(call, "no longer needed", "unread");

@@ -81,6 +81,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient, nowMs });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call);
+    this.#calls.onAbandoned = (call) => this.#hangWatch.onAbandoned(call);
   }
 
   get load(): Dispatch["load"] {

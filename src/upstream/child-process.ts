@@ -99,7 +99,7 @@ export class ChildProcess {
   }
 
   get traffic(): UpstreamTraffic {
-    return { outputs: this.#outputs, inputs: this.input.writes };
+    return { outputs: this.#outputs, isReading: this.#output.isReading, inputs: this.input.writes };
   }
 
   /** Stops writing. */

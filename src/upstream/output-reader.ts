@@ -86,6 +86,10 @@ export class OutputReader implements LineHolder {
     this.#held.release();
   }
 
+  get isReading(): boolean {
+    return this.#isReading;
+  }
+
   get lineBytes(): number {
     return this.#decoder.lineBytes;
   }

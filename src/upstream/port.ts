@@ -14,6 +14,8 @@ export interface Upstream {
 export interface UpstreamTraffic {
   /** The number of pieces in which its stdout has arrived: messages, or any other output. */
   readonly outputs: number;
+  /** True while a part of it is read in steps. Meanwhile, more waits in its pipe. */
+  readonly isReading: boolean;
   /** The number of writes that its stdin has taken. */
   readonly inputs: number;
 }

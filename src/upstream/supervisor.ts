@@ -124,7 +124,7 @@ export class Supervisor implements Upstream {
   }
 
   traffic(): UpstreamTraffic {
-    return this.#generation?.traffic ?? { outputs: 0, inputs: 0 };
+    return this.#generation?.traffic ?? { outputs: 0, isReading: false, inputs: 0 };
   }
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */

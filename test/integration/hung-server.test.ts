@@ -50,6 +50,17 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     expect((await readWhere(client)).pid).toBe(next["childPid"]);
   });
 
+  it("calls whose clients give up before their time reveal it too", async () => {
+    const limits = ["--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, ...limits] });
+    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+    process.kill(childPid, "SIGSTOP");
+    const over = new AbortController();
+    const exited = waitForLog("mcp server exited").finally(() => over.abort());
+    while (!over.signal.aborted) await client.callTool("echo", {}, 2, { signal: AbortSignal.timeout(500) }).catch(() => undefined);
+    expect(await exited).toMatchObject({ kind: "hung", childPid });
+  });
+
   it("a server that does not answer pings is restarted without any calls", async () => {
     const flags = [...QUICK_RESTART, "--ping-interval-ms", "300", "--request-timeout-ms", String(REQUEST_TIMEOUT_MS)];
     await using sidecar = await Sidecar.start({ flags });

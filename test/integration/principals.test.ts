@@ -152,23 +152,28 @@ describe("a log message of a shared server", () => {
 });
 
 describe("a task of a shared server", () => {
-  it.each(["tasks/get", "tasks/result", "tasks/cancel"])("%s of the task of another token does not reach the server", async (method) => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory);
-    const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
-    if (first === undefined || second === undefined) throw new Error("no token");
-    for (const session of [first, second]) await session.initialize();
-    const task = `{"taskId":"task-1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
-    const line = `{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`;
-    const created = await first.request("tools/call", { name: "raw_line", arguments: { line }, task: { ttl: 60_000 } });
-    expect(created.result).toMatchObject({ task: { taskId: "task-1" } });
-    const refused = await second.request(method, { taskId: "task-1" });
-    expect(refused.error).toEqual({ code: -32602, message: "This task does not exist. The request was not sent." });
-    const ambiguous = await second.request(method, { taskId: "own", TASKID: "task-1" });
-    expect(ambiguous.error).toEqual({ code: -32602, message: '"taskId" is ambiguous in the params. The request was not sent.' });
-    await first.request(method, { taskId: "task-1" });
-    expect(await first.received(method)).toEqual([{ taskId: "task-1" }]);
-  });
+  it.each(["tasks/get", "tasks/result", "tasks/cancel", "tasks/update"])(
+    "%s of the task of another token does not reach the server",
+    async (method) => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
+      if (first === undefined || second === undefined) throw new Error("no token");
+      for (const session of [first, second]) await session.initialize();
+      const task = `{"taskId":"task-1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
+      const line = `{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`;
+      const created = await first.request("tools/call", { name: "raw_line", arguments: { line }, task: { ttl: 60_000 } });
+      expect(created.result).toMatchObject({ task: { taskId: "task-1" } });
+      const refused = await second.request(method, { taskId: "task-1" });
+      expect(refused.error).toEqual({ code: -32602, message: "This task does not exist. The request was not sent." });
+      const ambiguous = await second.request(method, { taskId: "own", TASKID: "task-1" });
+      expect(ambiguous.error).toEqual({ code: -32602, message: '"taskId" is ambiguous in the params. The request was not sent.' });
+      const odd = await second.request(method, { taskId: ["task-1"] });
+      expect(odd.error).toEqual({ code: -32602, message: '"taskId" must be a string. The request was not sent.' });
+      await first.request(method, { taskId: "task-1" });
+      expect(await first.received(method)).toEqual([{ taskId: "task-1" }]);
+    },
+  );
 
   it("the last 1000 tasks of a token are remembered", async () => {
     await using directory = await TempDir.create();

@@ -38,6 +38,8 @@ export class CallTable {
   readonly #pending = new PendingRequests<Call>();
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
+  /** Called when a call of a client is given up that the server has. */
+  onAbandoned: ((call: Call) => void) | undefined;
   /** Called after the end of each client's call. */
   onEnd: (() => void) | undefined;
 
@@ -126,6 +128,7 @@ export class CallTable {
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
+      if (call.origin === "client") this.onAbandoned?.(call);
     } else this.#withdraw(call);
     const error = ending instanceof SidecarError ? ending : undefined;
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);

@@ -73,12 +73,8 @@ export class SharedRouting implements Routing {
       case "tasks/list":
         // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
         return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
-      case "tasks/get":
-      case "tasks/result":
-      case "tasks/cancel":
-        return this.#checkTask(caller, request);
       default:
-        return undefined;
+        return method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
     }
   }
 
@@ -87,7 +83,11 @@ export class SharedRouting implements Routing {
     const params = outline.isObject(Slot.params) ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
     if ((params?.duplicate ?? params?.otherCase) !== undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
-    const isForeign = this.access.dispatch.calls.tasks.owners.isOfOther(stringOf(text, params?.spans[0]), memory.holder);
+    const [span] = params?.spans ?? [];
+    const taskId = stringOf(text, span);
+    if (span !== undefined && taskId === undefined)
+      return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');
+    const isForeign = this.access.dispatch.calls.tasks.owners.isOfOther(taskId, memory.holder);
     return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 

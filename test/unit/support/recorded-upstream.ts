@@ -56,7 +56,7 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   inputs = 0;
 
   traffic(): UpstreamTraffic {
-    return { outputs: this.outputs, inputs: this.inputs };
+    return { outputs: this.outputs, isReading: false, inputs: this.inputs };
   }
 
   status(): UpstreamStatus {
