@@ -53,7 +53,7 @@ export class Connections {
   /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
-    // Without a token, there are only new connections until their first request has arrived. They may use the places of the others.
+    // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
     const excess = this.#hasToken ? this.#new.size : this.#all.size - maxConnections;
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");

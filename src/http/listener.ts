@@ -218,7 +218,11 @@ export class HttpListener {
     return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
   }
 
-  /** @returns false if the request is neither a probe nor without a valid token that is configured, and has no place. */
+  /**
+   * Admits a new connection if its request is a client's: no probe, and with a valid token if one is configured.
+   *
+   * @returns false if there is no place for it.
+   */
   #admitClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
     if (this.#identify === undefined) return this.#connections.admit(socket, connection, undefined);

@@ -39,7 +39,8 @@ interface Probe {
  * nothing for that time, and writes nothing, is restarted too: its ping would wait for ever.
  *
  * Timeouts that count are those of clients' requests, those of the first `tools/list` of a server whose tools must be known, and those of
- * pings while the server is idle, if PING_INTERVAL_MS is set. A request counts if it was sent after the server's last message and the last
+ * pings while the server is idle, if PING_INTERVAL_MS is set. Requests that clients give up count as one timeout, if the server has been silent
+ * for REQUEST_TIMEOUT_MS. A request counts if it was sent after the server's last message and the last
  * timeout that counted. Requests that time out together thus count once.
  */
 export class HangWatch {

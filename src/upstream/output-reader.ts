@@ -86,6 +86,7 @@ export class OutputReader implements LineHolder {
     this.#held.release();
   }
 
+  /** True while a long line is read in steps. */
   get isReading(): boolean {
     return this.#isReading;
   }
