@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type ObjectPropertyKind, parseSync, Visitor } from "oxc-parser";
+import { type Argument, type ObjectPropertyKind, parseSync, Visitor } from "oxc-parser";
 import { DISCOVER_HELP } from "../src/cli/discover/options.ts";
 import { ExitCode } from "../src/cli/exit-code.ts";
 import { helpText } from "../src/cli/help.ts";
@@ -14,8 +14,11 @@ import { type RouteEntry, ROUTES } from "../src/routes.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 
 const LOG_METHODS = new Set(["debug", "info", "warn", "error"]);
-/** With a dash, or one of the few that the sidecar uses without one. */
-const HEADER = /^(?:[A-Za-z]+(?:-[A-Za-z]+)+|accept|allow|authorization|host|origin|traceparent|tracestate|baggage)$/i;
+/** Names that only a header has, wherever the source has them. */
+const HEADER =
+  /^(?:(?:access-control|cache|content|cross-origin|last|mcp|referrer|retry|sec|www|x)-[a-z-]+|keep-alive|traceparent|tracestate|baggage)$/i;
+/** Names that only count as members of `headers`. */
+const SHORT_HEADER = /^(?:accept|allow|authorization|connection|host|origin)$/i;
 
 interface Found {
   readonly logLines: Set<string>;
@@ -37,7 +40,7 @@ export function stableNames(): string {
     }),
     "exit codes": Object.entries(ExitCode).map(([name, code]) => `${code} ${name}`),
     paths: Object.values<RouteEntry>(ROUTES).map(({ path, methods }) => `${path} ${methods.join(", ")}`),
-    "headers that are read or sent": headers,
+    "headers that the source names": headers,
     errors: Object.entries<ErrorEntry>(ERROR_CATALOG).map(([name, { httpStatus, jsonRpcCode, modernCode }]) =>
       [name, httpStatus, jsonRpcCode, ...(modernCode === undefined ? [] : [modernCode])].join(" "),
     ),
@@ -56,24 +59,36 @@ function searchSources(): Found {
   const found: Found = { logLines: new Set(), headers: new Set() };
   for (const path of globSync("src/**/*.ts", { cwd: ROOT })) {
     const { program } = parseSync(path, readFileSync(join(ROOT, path), "utf8"));
+    /** The texts of constants, which a message may be. */
+    const texts = new Map<string, string>();
+    const textOf = (node: Argument | undefined): string | undefined => {
+      if (node?.type === "Identifier") return texts.get(node.name);
+      return node?.type === "Literal" && typeof node.value === "string" ? node.value : undefined;
+    };
     new Visitor({
+      VariableDeclarator: ({ id, init }) => {
+        const text = init === null ? undefined : textOf(init);
+        if (id.type === "Identifier" && text !== undefined) texts.set(id.name, text);
+      },
       CallExpression: ({ callee, arguments: [fields, message] }) => {
         if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier" || !LOG_METHODS.has(callee.property.name)) return;
-        if (message?.type !== "Literal" || typeof message.value !== "string") return;
+        const text = textOf(message);
+        if (text === undefined) return;
         if (fields?.type === "Literal" || (fields?.type === "Identifier" && fields.name === "method")) return;
         const names = fields?.type === "ObjectExpression" ? fields.properties.map(nameOf) : ["…"];
-        found.logLines.add([callee.property.name, JSON.stringify(message.value), ...names].join(" "));
+        found.logLines.add([callee.property.name, JSON.stringify(text), ...names].join(" "));
       },
       MemberExpression: ({ object, property }) => {
         const isOfHeaders =
           object.type === "MemberExpression" && object.property.type === "Identifier" && object.property.name === "headers";
         const name = property.type === "Identifier" ? property.name : property.type === "Literal" ? String(property.value) : "";
-        if (isOfHeaders && HEADER.test(name)) found.headers.add(name.toLowerCase());
+        if (isOfHeaders && SHORT_HEADER.test(name)) found.headers.add(name.toLowerCase());
       },
       Property: ({ key }) => {
-        const name = key.type === "Literal" ? String(key.value) : key.type === "Identifier" ? key.name : "";
-        const isHeader = path.startsWith("src/http/") && HEADER.test(name) && /^[A-Z]/.test(name);
-        if (isHeader) found.headers.add(name.toLowerCase());
+        if (key.type === "Identifier" && /^[A-Z]/.test(key.name) && SHORT_HEADER.test(key.name)) found.headers.add(key.name.toLowerCase());
+      },
+      Literal: ({ value }) => {
+        if (typeof value === "string" && HEADER.test(value)) found.headers.add(value.toLowerCase());
       },
     }).visit(program);
   }
