@@ -32,7 +32,8 @@ export default defineConfig({
     },
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
-      { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"] } },
+      { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
+      { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
       { extends: true, test: { name: "examples", include: ["examples/**/*.test.ts"] } },
       // After all others: its short timeouts would fail servers that start beside hundreds of processes. Two runs at a time fill the cores.

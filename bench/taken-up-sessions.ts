@@ -1,5 +1,6 @@
 // Measures what a session of another replica costs here: to check its id, and to take it up; see README.md. It has no HTTP.
 
+import { startProcess } from "../src/upstream/process-group.ts";
 import { parseArgs } from "node:util";
 import { Lanes } from "../src/lane/lanes.ts";
 import { SessionOpener } from "../src/lane/handshake/session-opener.ts";
@@ -50,6 +51,7 @@ function laneOptions(memory: MemoryBudget, sessions: SessionStore, counters: Cou
   const [command = "", ...args] = CHILD_COMMAND;
   return {
     command: { command, args, env: {}, cwd: undefined },
+    startProcess,
     clientInfo: { name: "bench", version: "1" },
     readyTimeout: new ReadyTimeout(LONG_MS),
     restarts: { firstPauseMs: 1, longestPauseMs: 1, crashLoop: { exits: 100, periodMs: LONG_MS }, restartLimit: undefined },

@@ -18,12 +18,13 @@ import { type Log, withFields } from "./observability/log.ts";
 import type { MemoryHolder } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
-import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
+import { STOP_GRACES } from "./upstream/child-process.ts";
 import type { UpstreamObserver } from "./upstream/port.ts";
 import { AnyEraHandshake } from "./upstream/handshake/any-era-handshake.ts";
 import { ClientHandshake } from "./upstream/handshake/client-handshake.ts";
 import { type ClientInfo, DiscoverHandshake, type HandshakeScript, SidecarHandshake } from "./upstream/handshake/handshake.ts";
 import type { OutputMemory } from "./upstream/output-memory.ts";
+import type { ChildCommand, StartProcess } from "./upstream/process-group.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { type ReadyTimeout, Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
@@ -48,6 +49,7 @@ interface ServerPolicy {
 
 export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "endSession"> {
   readonly command: ChildCommand;
+  readonly startProcess: StartProcess;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
   readonly readyTimeout: ReadyTimeout;
@@ -172,9 +174,10 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
   const { handshake, createRouting, log, name, start, observer, probeTimeoutMs, client } = kind;
-  const { command, readyTimeout, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
+  const { command, startProcess, readyTimeout, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
+    startProcess,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeout,

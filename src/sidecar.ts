@@ -20,6 +20,7 @@ import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 import { SidecarListeners } from "./sidecar-listeners.ts";
 import { createObservers } from "./sidecar-observers.ts";
 import { createPage, type SidecarPage } from "./sidecar-page.ts";
+import { startProcess, type StartProcess } from "./upstream/process-group.ts";
 import { ReadyTimeout } from "./upstream/supervisor.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
@@ -42,6 +43,8 @@ export interface SidecarOptions {
   readonly recentLog: RecentLog | undefined;
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
+  /** Starts the MCP server; undefined for a real process. */
+  readonly startProcess?: StartProcess | undefined;
 }
 
 export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "toolNames"> {
@@ -141,7 +144,7 @@ function appSettings({ config, secrets: { replacer }, version }: SidecarOptions)
 
 /** Returns the options of the MCP server. Each group's type names the fields that it reads. */
 function serverOptions(
-  { config, environment, secrets, version, log, kill }: SidecarOptions,
+  { config, environment, secrets, version, log, kill, startProcess: start = startProcess }: SidecarOptions,
   memory: MemoryBudget,
   counters: Counters,
   policy: ToolPolicy | undefined,
@@ -149,6 +152,7 @@ function serverOptions(
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   return {
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
+    startProcess: start,
     clientInfo: { name: "claw-mcp-stdio", version },
     readyTimeout: new ReadyTimeout(config.readyTimeoutMs),
     restarts: {

@@ -1,5 +1,5 @@
 // Runs the integration and interop tests on the versions of Node that `engines` allows besides the one of development:
-// `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/integration/crash.test.ts`.
+// `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/http/crash.test.ts`.
 import { execFileSync, spawnSync } from "node:child_process";
 import { delimiter, dirname } from "node:path";
 

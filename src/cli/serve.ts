@@ -19,11 +19,12 @@ import { RecentLog } from "../http/page/recent-log.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
-import { type Sidecar, startSidecar } from "../sidecar.ts";
+import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start/start-display.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given"> {
+export interface ServeOptions
+  extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Pick<SidecarOptions, "startProcess"> {
   readonly config: Config;
   readonly environment: Environment;
   /** The descriptor in DESCRIPTOR; undefined if not set. */
@@ -32,7 +33,9 @@ export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "fla
   readonly version: string;
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
-  readonly stdout: Omit<Terminal, "write">;
+  readonly stdout: Omit<Terminal, "write"> & { readonly fd: number };
+  /** Called with each line of the log as JSON. */
+  readonly onLogLine?: (line: string) => void;
   /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
   readonly personalStderr: Pick<Terminal, "write"> | undefined;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
@@ -51,9 +54,13 @@ const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
 
 /** Serves until a signal or a fatal error, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
-  const { config, personalStderr, secrets, stdout } = options;
+  const { config, personalStderr, secrets, stdout, onLogLine } = options;
   const recentLog = config.page ? new RecentLog() : undefined;
-  const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog && ((line) => recentLog.add(line)));
+  const onLine = (line: string): void => {
+    recentLog?.add(line);
+    onLogLine?.(line);
+  };
+  const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog === undefined ? onLogLine : onLine);
   const display = await startDisplay(options, logger);
   const shown = display === undefined ? logger : { ...logger, ...display.log };
   const keepsTrying = config.keepTrying ?? personalStderr === undefined;
@@ -107,7 +114,7 @@ class Serving {
 
   /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
   async untilEnd(failedStart: Promise<FailedStart> = new Promise(() => undefined)): Promise<number> {
-    const { config, environment, descriptor, secrets, version } = this.#options;
+    const { config, environment, descriptor, secrets, version, startProcess } = this.#options;
     const [log, recentLog, display, kill] = [this.#log, this.#recentLog, this.#display, this.#kill];
     logWarnings(this.#options, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
@@ -115,7 +122,7 @@ class Serving {
     let sidecar: Sidecar | undefined;
     const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
-      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, recentLog, kill: kill.signal });
+      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, recentLog, kill: kill.signal, startProcess });
     } catch (error) {
       kill.abort();
       return this.#onListenFailure(error);

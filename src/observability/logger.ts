@@ -32,12 +32,12 @@ export interface Logger extends Log {
  */
 export async function createLogger(
   level: LogLevel,
-  stdout: { readonly isTTY?: boolean },
+  stdout: { readonly isTTY?: boolean; readonly fd: number },
   redact: Redact,
   onLine?: (line: string) => void,
 ): Promise<Logger> {
   // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
-  const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
+  const destination = pino.destination({ fd: stdout.fd, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
   let closing: Closing | undefined;
   destination.on("drop", () => droppedLines++);
@@ -80,7 +80,7 @@ export async function createLogger(
     },
     // The count of dropped lines is logged at `drain`.
     close: (endMs = 0) => {
-      closing ??= startClose(destination, isUnwritable, droppedLines > 0);
+      closing ??= startClose(destination, stdout.fd, isUnwritable, droppedLines > 0);
       closing.endWithin(Math.max(MIN_CLOSE_MS, endMs - performance.now()));
       return closing.closed;
     },
@@ -93,7 +93,7 @@ interface Closing {
 }
 
 /** Writes the buffered lines. */
-function startClose(destination: ReturnType<typeof pino.destination>, isUnwritable: boolean, isDrainAwaited: boolean): Closing {
+function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean): Closing {
   const { promise: closed, resolve } = Promise.withResolvers<boolean>();
   const giveUp = (): void => {
     // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
@@ -101,7 +101,7 @@ function startClose(destination: ReturnType<typeof pino.destination>, isUnwritab
     resolve(true);
   };
   // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
-  const isFile = fstatSync(1).isFile();
+  const isFile = fstatSync(fd).isFile();
   // In a busy program the timer may expire together with the end of a write, which must be handled first.
   const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
   if (isUnwritable) giveUp();

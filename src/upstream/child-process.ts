@@ -1,9 +1,8 @@
-import { execa } from "execa";
 import type { Outgoing } from "../protocol/outgoing.ts";
-import { countMemoryKills, withHigherScore } from "./out-of-memory.ts";
+import { countMemoryKills } from "./out-of-memory.ts";
 import type { ServerMemory } from "./output-memory.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
-import { signalGroup, waitForGroupEnd } from "./process-group.ts";
+import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "./process-group.ts";
 import type { UpstreamTraffic } from "./port.ts";
 import { StdinWriter } from "./stdin-writer.ts";
 
@@ -11,14 +10,6 @@ import { StdinWriter } from "./stdin-writer.ts";
 const OUTPUT_AFTER_EXIT_MS = 500;
 /** A process cannot ignore SIGKILL; only one in uninterruptible sleep outlasts this. */
 const KILL_GRACE_MS = 2000;
-
-export interface ChildCommand {
-  readonly command: string;
-  readonly args: readonly string[];
-  /** The complete environment; nothing is inherited. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd: string | undefined;
-}
 
 export interface ChildLimits {
   readonly maxLineBytes: number;
@@ -37,16 +28,12 @@ export interface ChildListener extends OutputListener {
   onBroken(pipe: "stdin" | "stdout"): void;
 }
 
-export interface ChildExit {
-  readonly exitCode: number | undefined;
-  readonly signal: string | undefined;
-  /** Set if the process could not be started, for example ENOENT. */
-  readonly spawnErrorCode: string | undefined;
+export interface ChildExit extends ProcessExit {
   /** True if the kernel has killed processes for lack of memory since the start. They need not be of this server. */
   readonly hadMemoryKills: boolean;
 }
 
-/** The process of one generation, in its own process group. Only this file uses execa. */
+/** The process of one generation. */
 export class ChildProcess {
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
@@ -54,7 +41,7 @@ export class ChildProcess {
   readonly exited: Promise<ChildExit>;
   /** Resolves when, after `exited`, no process of its group is left. Never rejects. */
   readonly ended: Promise<ChildExit>;
-  readonly #subprocess;
+  readonly #process: ProcessGroup;
   readonly #limits: ChildLimits;
   readonly input: StdinWriter;
   readonly #output: OutputReader;
@@ -62,11 +49,11 @@ export class ChildProcess {
   readonly #memoryKillsBefore = countMemoryKills();
   #hasExited = false;
 
-  constructor(command: ChildCommand, limits: ChildLimits, memory: ServerMemory, listener: ChildListener) {
+  constructor(start: StartProcess, command: ChildCommand, limits: ChildLimits, memory: ServerMemory, listener: ChildListener) {
     this.#limits = limits;
-    this.#subprocess = withHigherScore(() => spawnDetached(command));
-    const { stdin, stdout, stderr } = this.#subprocess;
-    this.pid = this.#subprocess.pid;
+    this.#process = start(command);
+    const { stdin, stdout, stderr } = this.#process;
+    this.pid = this.#process.pid;
     this.input = new StdinWriter(stdin, (error) => listener.onDefect(error));
     stdin.on("error", () => this.#onBroken(listener, "stdin"));
 
@@ -120,7 +107,7 @@ export class ChildProcess {
   async stop(mayFinish = true): Promise<ChildExit> {
     this.input.end();
     if (mayFinish && (await settlesWithin(this.ended, this.#limits.stdinGraceMs))) return this.ended;
-    if (this.pid !== undefined) signalGroup(this.pid, "SIGTERM");
+    this.#process.signal("SIGTERM");
     if (await settlesWithin(this.ended, this.#limits.termGraceMs)) return this.ended;
     this.kill();
     return this.ended;
@@ -128,7 +115,7 @@ export class ChildProcess {
 
   /** Sends SIGKILL to the group. */
   kill(): void {
-    if (this.pid !== undefined) signalGroup(this.pid, "SIGKILL");
+    this.#process.signal("SIGKILL");
   }
 
   #onBroken(listener: ChildListener, pipe: "stdin" | "stdout"): void {
@@ -143,61 +130,32 @@ export class ChildProcess {
   }
 
   async #waitForExit(outputEnded: Promise<unknown>): Promise<ChildExit> {
-    const exit = await this.#waitForProcess();
+    const exit = await this.#process.exited;
+    const hadMemoryKills = this.pid !== undefined && (countMemoryKills() ?? 0) > (this.#memoryKillsBefore ?? Number.POSITIVE_INFINITY);
     this.#hasExited = true;
     await this.#output.whenIdle();
     await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
     await this.#output.whenIdle();
-    return exit;
-  }
-
-  async #waitForProcess(): Promise<ChildExit> {
-    if (this.pid === undefined) {
-      const { code } = await this.#subprocess;
-      return { exitCode: undefined, signal: undefined, spawnErrorCode: code ?? "UNKNOWN", hadMemoryKills: false };
-    }
-    return new Promise((resolve) => {
-      this.#subprocess.nodeChildProcess.once("exit", (exitCode, signal) => {
-        const hadMemoryKills = (countMemoryKills() ?? 0) > (this.#memoryKillsBefore ?? Number.POSITIVE_INFINITY);
-        resolve({ exitCode: exitCode ?? undefined, signal: signal ?? undefined, spawnErrorCode: undefined, hadMemoryKills });
-      });
-    });
+    return { ...exit, hadMemoryKills };
   }
 
   async #waitForEnd(): Promise<ChildExit> {
     const exit = await this.exited;
     this.#output.release();
-    if (this.pid !== undefined) await this.#endGroup(this.pid);
-    this.#subprocess.stdin.destroy();
-    this.#subprocess.stdout.destroy();
-    this.#subprocess.stderr.destroy();
+    await this.#endGroup();
+    this.#process.stdin.destroy();
+    this.#process.stdout.destroy();
+    this.#process.stderr.destroy();
     return exit;
   }
 
   /** Terminates the processes that the exited one left behind in its group. */
-  async #endGroup(pid: number): Promise<void> {
-    if (!signalGroup(pid, "SIGTERM")) return;
-    if (await waitForGroupEnd(pid, this.#limits.termGraceMs)) return;
-    signalGroup(pid, "SIGKILL");
-    await waitForGroupEnd(pid, KILL_GRACE_MS);
+  async #endGroup(): Promise<void> {
+    if (!this.#process.signal("SIGTERM")) return;
+    if (await this.#process.waitForEnd(this.#limits.termGraceMs)) return;
+    this.#process.signal("SIGKILL");
+    await this.#process.waitForEnd(KILL_GRACE_MS);
   }
-}
-
-function spawnDetached({ command, args, env, cwd }: ChildCommand) {
-  return execa(command, [...args], {
-    env,
-    extendEnv: false,
-    ...(cwd === undefined ? {} : { cwd }),
-    stdin: "pipe",
-    stdout: "pipe",
-    stderr: "pipe",
-    buffer: false,
-    reject: false,
-    // The child leads its own process group, which is signalled as a whole. The supervisor cleans up; Execa would not.
-    detached: true,
-    cleanup: false,
-    stripFinalNewline: false,
-  });
 }
 
 /** Resolves to true if the promise resolves within the timeout. */

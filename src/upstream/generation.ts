@@ -8,18 +8,20 @@ import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
 import { refusesRevision } from "../protocol/revision-refusal.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
-import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
+import { ChildProcess, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { HANDSHAKE_ID, HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import { likelyCause } from "./likely-cause.ts";
 import type { ServerMemory } from "./output-memory.ts";
+import type { ChildCommand, StartProcess } from "./process-group.ts";
 import type { StartLog } from "./log/start-log.ts";
 import { StderrLimits, StderrLog } from "./log/stderr-log.ts";
 import { StdoutNoise } from "./log/stdout-noise.ts";
 
 export interface GenerationOptions {
   readonly command: ChildCommand;
+  readonly startProcess: StartProcess;
   readonly limits: ChildLimits;
   readonly handshake: HandshakeScript;
   /** The longest time from the start of the process to the first response of its handshake. */
@@ -75,7 +77,7 @@ export class Generation {
     this.number = options.number;
     this.#listener = listener;
     const defects = new Defects(options.log, options.counters);
-    this.#child = new ChildProcess(options.command, options.limits, options.memory, {
+    this.#child = new ChildProcess(options.startProcess, options.command, options.limits, options.memory, {
       onMessage: (message) => this.#onMessage(message),
       onNoise: ({ text, reason, answeredId }) => {
         if (!this.#isHeard) return;

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import type { HttpCall, HttpReply } from "./http-client.ts";
 import type { McpClient } from "./mcp-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 import { readStatus } from "./status.ts";
 import { TempDir } from "./temp-dir.ts";
 
@@ -10,15 +10,15 @@ export const LET_THROUGH = { content: [{ type: "text", text: "the file is there"
 
 /** Calls of the fixture's tool `wait_for_file`, each of which is answered when the test allows it. */
 export class GatedCalls implements AsyncDisposable {
-  readonly #sidecar: Sidecar;
+  readonly #sidecar: RunningSidecar;
   readonly #directory: TempDir;
 
-  private constructor(sidecar: Sidecar, directory: TempDir) {
+  private constructor(sidecar: RunningSidecar, directory: TempDir) {
     this.#sidecar = sidecar;
     this.#directory = directory;
   }
 
-  static async create(sidecar: Sidecar): Promise<GatedCalls> {
+  static async create(sidecar: RunningSidecar): Promise<GatedCalls> {
     return new GatedCalls(sidecar, await TempDir.create());
   }
 

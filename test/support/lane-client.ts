@@ -1,7 +1,7 @@
 import { readWhere } from "./in-flight.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { ASKABLE, McpClient } from "./mcp-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 /**
  * A client of the fixture that distinguishes the streams. Its plain calls accept JSON alone, so that their responses never carry other
@@ -12,7 +12,7 @@ export class LaneClient extends McpClient {
   childPid = 0;
 
   /** Connects a client that accepts server requests, and so gets a private server. */
-  static async connect(sidecar: Sidecar, capabilities: object = ASKABLE, protocolVersion?: string): Promise<LaneClient> {
+  static async connect(sidecar: RunningSidecar, capabilities: object = ASKABLE, protocolVersion?: string): Promise<LaneClient> {
     const client = await LaneClient.connectUninitialized(sidecar, capabilities, protocolVersion);
     await client.notify("notifications/initialized");
     client.childPid = (await readWhere(client)).pid;
@@ -20,12 +20,16 @@ export class LaneClient extends McpClient {
   }
 
   /** Connects a client that declares no capabilities, and shares its server with all others. */
-  static connectShared(sidecar: Sidecar, protocolVersion?: string): Promise<LaneClient> {
+  static connectShared(sidecar: RunningSidecar, protocolVersion?: string): Promise<LaneClient> {
     return LaneClient.connectUninitialized(sidecar, {}, protocolVersion);
   }
 
   /** Connects without notifications/initialized, and without asking for the process id. */
-  static async connectUninitialized(sidecar: Sidecar, capabilities: object = ASKABLE, protocolVersion?: string): Promise<LaneClient> {
+  static async connectUninitialized(
+    sidecar: RunningSidecar,
+    capabilities: object = ASKABLE,
+    protocolVersion?: string,
+  ): Promise<LaneClient> {
     const client = new LaneClient(sidecar.url, { accept: "application/json", capabilities, protocolVersion });
     await client.initialize();
     return client;

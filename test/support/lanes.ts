@@ -1,14 +1,14 @@
 import { readWhere } from "./in-flight.ts";
 import { LaneClient } from "./lane-client.ts";
-import type { LogLine, Sidecar } from "./sidecar.ts";
+import type { LogLine, RunningSidecar } from "./running-sidecar.ts";
 
 /** The kinds of lanes, for behaviours that hold for both: with the shared server and with a private one. */
 export const LANES = ["shared", "private"] as const;
 
 /** The same as a table for tests that only need a client of each kind. */
 export const LANE_CLIENTS = [
-  { lane: "shared", connect: (sidecar: Sidecar) => LaneClient.connectShared(sidecar) },
-  { lane: "private", connect: (sidecar: Sidecar) => LaneClient.connect(sidecar) },
+  { lane: "shared", connect: (sidecar: RunningSidecar) => LaneClient.connectShared(sidecar) },
+  { lane: "private", connect: (sidecar: RunningSidecar) => LaneClient.connect(sidecar) },
 ] as const;
 
 export type LaneKind = (typeof LANES)[number];
@@ -24,7 +24,7 @@ export interface LaneUser {
 }
 
 /** Connects to a lane of this kind. Call it once for a sidecar. */
-export async function useLane(sidecar: Sidecar, kind: LaneKind): Promise<LaneUser> {
+export async function useLane(sidecar: RunningSidecar, kind: LaneKind): Promise<LaneUser> {
   const client = await (kind === "shared" ? LaneClient.connectShared(sidecar) : LaneClient.connect(sidecar));
   const { pid } = await readWhere(client);
   const isOfLane = (line: LogLine): boolean => line["lane"] === (kind === "shared" ? undefined : "private-1");

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Headers } from "./http-client.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { META, type ModernClient } from "./modern-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 import { readStatus } from "./status.ts";
 
 /** A filter of `subscriptions/listen` for everything that the fixture offers. */
@@ -58,7 +58,7 @@ export function noticeOf(message: JsonRpcMessage): readonly unknown[] {
 }
 
 /** Waits until no subscription is open, and clients use no memory. */
-export async function waitUntilFree(sidecar: Sidecar, headers: Headers = {}): Promise<void> {
+export async function waitUntilFree(sidecar: RunningSidecar, headers: Headers = {}): Promise<void> {
   for (;;) {
     const { stateless, memory } = await readStatus(sidecar, headers);
     if (stateless?.subscriptions === 0 && memory.usedBytes === memory["serverOutput"]) return;

@@ -1,15 +1,12 @@
-import { finished } from "node:stream/promises";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 /** Waits for the sidecar's exit and the end of its log, which may come later. */
-export async function exitAndLogEnd(sidecar: Sidecar): Promise<number | null> {
-  const { code } = await sidecar.exited;
-  if (sidecar.process.stdout !== null) await finished(sidecar.process.stdout, { writable: false });
-  return code;
+export function exitAndLogEnd(sidecar: RunningSidecar): Promise<number | null> {
+  return sidecar.ended;
 }
 
 /** Signals the sidecar, and waits for both. */
-export function stopAndReadLog(sidecar: Sidecar, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
-  sidecar.process.kill(signal);
+export function stopAndReadLog(sidecar: RunningSidecar, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+  sidecar.kill(signal);
   return exitAndLogEnd(sidecar);
 }

@@ -1,16 +1,24 @@
-import { readdirSync, readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Returns the number of sockets that a process holds. */
-export function countSockets(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).filter((fd) => linkTarget(`/proc/${pid}/fd/${fd}`).startsWith("socket:")).length;
+const LISTEN = "0A";
+
+/** Returns the number of connections that the listener at `127.0.0.1:PORT` holds, from /proc/net/tcp (proc_net(5)). */
+export function countSockets(address: string): number {
+  const port = Number(address.split(":").at(-1)).toString(16).toUpperCase().padStart(4, "0");
+  const lines = readFileSync("/proc/net/tcp", "latin1").trim().split("\n").slice(1);
+  return lines.filter((line) => {
+    const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
+    // A connection that is closed, and only remembered, has no file.
+    return local.endsWith(`:${port}`) && state !== LISTEN && inode !== "0";
+  }).length;
 }
 
-/** Polls until a process holds at most this many sockets, since there is no event for it. The test's own time limit applies. */
-export async function waitForSockets(pid: number, count: number): Promise<void> {
-  while (countSockets(pid) > count) await delay(10);
+/** Polls until the listener holds at most this many connections, since there is no event for it. The test's own time limit applies. */
+export async function waitForSockets(address: string, count: number): Promise<void> {
+  while (countSockets(address) > count) await delay(10);
 }
 
 /** Opens a client that sends this and then reads nothing: the response fills the buffers of the operating system, and stays there. */
@@ -21,13 +29,4 @@ export async function openUnread(origin: string, bytes: string): Promise<Socket 
   await once(socket, "connect");
   socket.write(bytes);
   return Object.assign(socket, { [Symbol.dispose]: () => void socket.destroy() });
-}
-
-function linkTarget(path: string): string {
-  try {
-    return readlinkSync(path);
-  } catch {
-    // Closed in the meantime.
-    return "";
-  }
 }

@@ -1,6 +1,6 @@
 import type { PageUpdate } from "../../src/http/page/page-update.ts";
 import { EventStream } from "./event-stream.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 /** The event stream of the page, and all that it has shown. Use with `using`. */
 export class PageClient implements Disposable {
@@ -11,7 +11,7 @@ export class PageClient implements Disposable {
     this.#stream = stream;
   }
 
-  static async open({ origin }: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<PageClient> {
+  static async open({ origin }: Pick<RunningSidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<PageClient> {
     return new PageClient(
       await EventStream.open(`${origin}/page/events`, { headers: { Accept: "text/event-stream", "Claw-Mcp-Stdio-Page": "1", ...headers } }),
     );

@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { DiscoveryClient } from "./discovery-client.ts";
 import { type ListedTool, ListedTools, listedTool } from "./listed-tools.ts";
-import { FIXTURE, Sidecar, type StartOptions } from "./sidecar.ts";
+import { HttpBench } from "./http-bench.ts";
+import type { StartOptions } from "./running-sidecar.ts";
+import { FIXTURE } from "./sidecar.ts";
 import { TempDir } from "./temp-dir.ts";
 
 /** Tools of the fixture that tests need themselves. */
@@ -21,7 +23,7 @@ export class PinnedTools implements AsyncDisposable {
   static async review(...tools: readonly ListedTool[]): Promise<PinnedTools> {
     // That client reads one page.
     const pinned = new PinnedTools(await ListedTools.create([...tools, ...OWN_TOOLS]), await TempDir.create());
-    await using sidecar = await Sidecar.start({ env: pinned.env });
+    await using sidecar = await HttpBench.start({ env: pinned.env });
     const client = new DiscoveryClient({
       origin: sidecar.origin,
       service: "fixture",
@@ -47,8 +49,8 @@ export class PinnedTools implements AsyncDisposable {
     return this.#listed.list(tools, OWN_TOOLS);
   }
 
-  start({ flags = [], env = {}, ...options }: StartOptions = {}): Promise<Sidecar> {
-    return Sidecar.start({
+  start({ flags = [], env = {}, ...options }: StartOptions = {}): Promise<HttpBench> {
+    return HttpBench.start({
       ...options,
       flags: ["--descriptor", this.path, "--restart-backoff-ms", "1", ...flags],
       env: { ...env, ...this.env },

@@ -1,5 +1,5 @@
 import { send } from "./http-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 export interface Readiness {
   readonly httpStatus: number;
@@ -22,12 +22,12 @@ export interface Readiness {
 }
 
 /** Returns the body of `/readyz`. */
-export async function readReadiness(sidecar: Sidecar): Promise<Readiness> {
+export async function readReadiness(sidecar: RunningSidecar): Promise<Readiness> {
   const { status, body } = await send(`${sidecar.origin}/readyz`, { method: "GET" });
   return { httpStatus: status, ...(JSON.parse(body) as Omit<Readiness, "httpStatus">) };
 }
 
 /** Waits until this generation of the server has finished its handshake. */
-export async function waitForGeneration(sidecar: Sidecar, generation: number): Promise<void> {
+export async function waitForGeneration(sidecar: RunningSidecar, generation: number): Promise<void> {
   await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === generation);
 }

@@ -1,5 +1,5 @@
 import { send } from "./http-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 type Labels = Readonly<Record<string, string | undefined>>;
 
@@ -15,7 +15,7 @@ export class Series {
       .map(parse);
   }
 
-  static async read({ origin }: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Series> {
+  static async read({ origin }: Pick<RunningSidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Series> {
     const { status, body } = await send(`${origin}/metrics`, { method: "GET", headers });
     if (status !== 200) throw new Error(`/metrics: ${status} ${body}`);
     return new Series(body);

@@ -1,3 +1,4 @@
+import { startInProcess } from "./in-process-server.ts";
 import { createApps } from "../../src/http/app.ts";
 import { HttpListener } from "../../src/http/listener.ts";
 import { Counters } from "../../src/observability/counters.ts";
@@ -113,6 +114,7 @@ export class ServerPair implements AsyncDisposable {
 function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions {
   return {
     command: { command: process.execPath, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
+    startProcess: startInProcess,
     clientInfo: { name: "test", version: "1" },
     readyTimeout: new ReadyTimeout(LONG_MS),
     restarts: { firstPauseMs: 1, longestPauseMs: 1, crashLoop: { exits: 100, periodMs: LONG_MS }, restartLimit: undefined },

@@ -4,8 +4,10 @@ import { fileURLToPath } from "node:url";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { type ClientOptions, McpClient } from "./mcp-client.ts";
-import { ModernClient, type ModernClientOptions } from "./modern-client.ts";
+import { inProcessServer } from "./in-process-server.ts";
+import { RunningSidecar, type StartOptions as RunningOptions, WAIT_TIMEOUT_MS } from "./running-sidecar.ts";
+
+export type { LogLine } from "./running-sidecar.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = `${ROOT}dist/main.js`;
@@ -14,28 +16,13 @@ const POISON = new URL("poison.js", import.meta.url).href;
 export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
 export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 
-/** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 120_000;
 const REAP_TIMEOUT_MS = 60_000;
 /** A response must not be JSON or a stream depending on the machine's speed. Tests of the form override this. */
-const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
+export const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
 
-export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
-
-export interface StartOptions {
-  /** The fixture's mode and arguments; ignored if a command is given. */
-  readonly mode?: string;
-  readonly fixtureArgs?: readonly string[];
-  readonly command?: readonly string[];
-  readonly flags?: readonly string[];
-  /** `127.0.0.1:0`, a free port, by default. */
-  readonly address?: string;
-  /** Added to the environment of the test. */
-  readonly env?: Readonly<Record<string, string>>;
+export interface StartOptions extends RunningOptions {
   /** Modules that the sidecar loads first. */
   readonly imports?: readonly string[];
-  /** false: return as soon as it listens. */
-  readonly untilReady?: boolean;
 }
 
 /** Vitest does not dispose of the resources of a test that timed out, and ends its workers by a signal. */
@@ -50,27 +37,23 @@ process.once("SIGTERM", () => {
 });
 
 /** A real sidecar process with a real MCP server behind it. Use with `await using`: it is stopped, and must leave no process. */
-export class Sidecar implements AsyncDisposable {
+export class Sidecar extends RunningSidecar {
   readonly process: ChildProcess;
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
-  readonly logLines: LogLine[] = [];
   stderr = "";
-  /** Resolves with the exit code when it has exited and its whole output has been read. */
-  readonly #closed: Promise<number | null>;
-  #address = "";
-  readonly #onLog = new Set<() => void>();
+  readonly ended: Promise<number | null>;
 
   constructor(child: ChildProcess) {
+    super();
     this.process = child;
     running.add(child);
     child.once("exit", () => running.delete(child));
-    this.#closed = new Promise((resolve) => child.once("close", (code) => resolve(code)));
+    this.ended = new Promise((resolve) => child.once("close", (code) => resolve(code)));
     this.exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
     if (child.stdout === null || child.stderr === null) throw new Error("pipes expected");
     createInterface({ input: child.stdout }).on("line", (line) => {
       if (!line.endsWith("}")) return this.#onPartialLine(line);
-      this.logLines.push(JSON.parse(line) as LogLine);
-      for (const notify of this.#onLog) notify();
+      this.addLogLine(line);
     });
     child.stderr.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
   }
@@ -105,79 +88,16 @@ export class Sidecar implements AsyncDisposable {
         },
       ),
     );
-    try {
-      const listening = await sidecar.waitForLog("listening");
-      sidecar.#address = String(listening["address"]);
-      if (untilReady) await sidecar.waitForLog("mcp server ready");
-    } catch (error) {
-      await sidecar[Symbol.asyncDispose]();
-      throw error;
-    }
+    await sidecar.waitForStart(untilReady);
     return sidecar;
   }
 
-  get address(): string {
-    return this.#address;
+  override transcript(): string {
+    return `${super.transcript()}\n${this.stderr}`;
   }
 
-  get origin(): string {
-    return `http://${this.address}`;
-  }
-
-  get url(): string {
-    return `${this.origin}/mcp`;
-  }
-
-  /** The process of the MCP server that was started last. */
-  get childPid(): number {
-    // Starts that fail alike are not logged as started.
-    return Number(this.logLines.findLast(({ msg }) => msg === "mcp server started" || msg === "mcp server ready")?.["childPid"]);
-  }
-
-  /** Waits for the process of a server other than the given one, since the log may be read later than a response. */
-  async waitForChild(otherPid: number): Promise<number> {
-    const { childPid } = await this.waitForLog("mcp server started", (line) => line["childPid"] !== otherPid);
-    return Number(childPid);
-  }
-
-  /** Opens a client with a session. */
-  client(options: ClientOptions = {}): Promise<McpClient> {
-    return new McpClient(this.url, options).open();
-  }
-
-  /** Returns a client of MCP 2026-07-28, which has no session. */
-  modernClient(options: ModernClientOptions = {}): ModernClient {
-    return new ModernClient(this.url, options);
-  }
-
-  /** Returns the first log line, past or future, with this message that the predicate accepts. */
-  async waitForLog(message: string, accepts: (line: LogLine) => boolean = () => true): Promise<LogLine> {
-    const find = (): LogLine | undefined => this.logLines.find((line) => line.msg === message && accepts(line));
-    return this.waitFor(find, `the log line "${message}"`);
-  }
-
-  /** Calls `find` again at each new log line until it returns a value. */
-  async waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
-    return new Promise((resolve, reject) => {
-      const settle = (finish: () => void): void => {
-        clearTimeout(timer);
-        this.#onLog.delete(look);
-        finish();
-      };
-      const look = (): void => {
-        const found = find();
-        if (found !== undefined) settle(() => resolve(found));
-      };
-      const fail = (why: string): void => settle(() => reject(new Error(`${why} before ${what}:\n${this.transcript()}`)));
-      const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
-      this.#onLog.add(look);
-      void this.#closed.then((code) => setImmediate(() => (find() === undefined ? fail(`exit ${code}`) : look())));
-      look();
-    });
-  }
-
-  transcript(): string {
-    return `${this.logLines.map((line) => JSON.stringify(line)).join("\n")}\n${this.stderr}`;
+  override kill(signal: NodeJS.Signals = "SIGTERM"): void {
+    this.process.kill(signal);
   }
 
   /** Sends SIGTERM. @returns the exit code. */
@@ -199,25 +119,33 @@ export class Sidecar implements AsyncDisposable {
       await this.stop();
       clearTimeout(killer);
     }
-    const groups = this.logLines.filter(({ msg }) => msg === "mcp server started" || msg === "mcp server ready");
-    const isLeaked = (line: LogLine): boolean => isGroupAlive(Number(line["childPid"]));
-    // A killed process remains until PID 1 has reaped it, for which there is no event.
-    const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
-    while (groups.some(isLeaked) && performance.now() < deadlineMs) await delay(10);
-    const leaked = groups.filter(isLeaked);
-    for (const line of leaked) process.kill(-Number(line["childPid"]), "SIGKILL");
-    if (leaked.length > 0) throw new Error(`leaked processes: ${JSON.stringify(leaked)}`);
+    await expectNoProcess(this.serverPids);
   }
+}
+
+/** Waits until no process of these groups is left. A killed process remains until PID 1 has reaped it, for which there is no event. */
+export async function expectNoProcess(leaderPids: readonly number[]): Promise<void> {
+  const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
+  while (leaderPids.some(isGroupAlive) && performance.now() < deadlineMs) await delay(10);
+  const leaked = leaderPids.filter(isGroupAlive);
+  for (const pid of leaked) signalGroup(pid);
+  if (leaked.length > 0) throw new Error(`leaked processes: ${leaked.join(", ")}`);
+}
+
+function signalGroup(leaderPid: number): void {
+  const server = inProcessServer(leaderPid);
+  if (server === undefined) process.kill(-leaderPid, "SIGKILL");
+  else server.signal("SIGKILL");
 }
 
 /** Returns true if the process runs. A process that waits to be reaped does not. */
 export function isAlive(pid: number): boolean {
-  return processes().some((each) => each.pid === pid);
+  return inProcessServer(pid) !== undefined || processes().some((each) => each.pid === pid);
 }
 
 /** Returns true if a process of the group runs. */
 export function isGroupAlive(leaderPid: number): boolean {
-  return processes().some((each) => each.group === leaderPid);
+  return inProcessServer(leaderPid) !== undefined || processes().some((each) => each.group === leaderPid);
 }
 
 /** Returns the running processes of a group. */

@@ -1,5 +1,5 @@
 import { send } from "./http-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 
 interface Load {
   readonly requestsInFlight: number;
@@ -54,13 +54,13 @@ export interface Status {
   readonly policy?: { readonly descriptor: object };
 }
 
-export async function readStatus(sidecar: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Status> {
+export async function readStatus(sidecar: Pick<RunningSidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Status> {
   const { status, body } = await send(`${sidecar.origin}/status`, { method: "GET", headers });
   if (status !== 200) throw new Error(`/status: ${status} ${body}`);
   return JSON.parse(body) as Status;
 }
 
 /** Returns an event id of a sidecar's process. @param position such as `s1-0`. */
-export async function eventIdAt(sidecar: Sidecar, position: string): Promise<string> {
+export async function eventIdAt(sidecar: RunningSidecar, position: string): Promise<string> {
   return `${position}-${(await readStatus(sidecar)).replica}`;
 }

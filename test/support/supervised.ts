@@ -2,6 +2,7 @@ import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { SidecarHandshake } from "../../src/upstream/handshake/handshake.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
+import { startProcess } from "../../src/upstream/process-group.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";
 import { ReadyTimeout, Supervisor } from "../../src/upstream/supervisor.ts";
@@ -27,6 +28,7 @@ export class Supervised implements AsyncDisposable {
   constructor(command: string, args: readonly string[], restartPauseMs: number, listener: Partial<UpstreamListener> = {}) {
     this.supervisor = new Supervisor({
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
+      startProcess,
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
       handshake: new SidecarHandshake({ name: "test", version: "1" }),
       readyTimeout: new ReadyTimeout(3000),

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import type { ModernClient } from "./modern-client.ts";
-import type { Sidecar } from "./sidecar.ts";
+import type { RunningSidecar } from "./running-sidecar.ts";
 import type { TempDir } from "./temp-dir.ts";
 
 /** The tokens of three clients. */
@@ -13,7 +13,7 @@ export async function flagsForTokens(directory: TempDir): Promise<readonly strin
 }
 
 /** Returns a client without a session for each token. */
-export function tokenClients(sidecar: Sidecar, capabilities: object): readonly [ModernClient, ModernClient, ModernClient] {
+export function tokenClients(sidecar: RunningSidecar, capabilities: object): readonly [ModernClient, ModernClient, ModernClient] {
   const [first, second, third] = TOKENS;
   const clientOf = (token: string): ModernClient => sidecar.modernClient({ capabilities, token });
   return [clientOf(first), clientOf(second), clientOf(third)];

@@ -8,7 +8,8 @@ import { answerPing, refuseRequest } from "../../lane/routing/refused-requests.t
 import { MAX_LIST_BYTES } from "../../lane/tools/tool-pages.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Secrets } from "../../observability/redact.ts";
-import { type ChildCommand, type ChildExit, STOP_GRACES } from "../../upstream/child-process.ts";
+import { type ChildExit, STOP_GRACES } from "../../upstream/child-process.ts";
+import { type ChildCommand, startProcess } from "../../upstream/process-group.ts";
 import { AnyEraHandshake } from "../../upstream/handshake/any-era-handshake.ts";
 import { type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake/handshake.ts";
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
@@ -143,6 +144,7 @@ function generationOptions(
 ): GenerationOptions {
   return {
     command,
+    startProcess,
     limits: { maxLineBytes: MAX_LIST_BYTES, ...STOP_GRACES },
     handshake,
     readyTimeoutMs: timeoutMs,

@@ -1,0 +1,248 @@
+import { appendFile, mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { EventStream } from "../support/event-stream.ts";
+import { HeldCall } from "../support/held-call.ts";
+import { send } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { McpClient } from "../support/mcp-client.ts";
+import { processEnd } from "../support/process-end.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { runMain } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const FIRST = "first-token-0123456789";
+const SECOND = "second-token-0123456789";
+const RELOADED = "auth tokens reloaded";
+const NOT_TAKEN = "auth token file rejected: the tokens are unchanged";
+const SAMPLING = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
+
+function bearer(token: string): Record<string, string> {
+  return { Authorization: `Bearer ${token}` };
+}
+
+/** Starts a sidecar whose token file has one token. */
+async function start(directory: TempDir, options: StartOptions = {}): Promise<RunningSidecar> {
+  const file = directory.file("tokens");
+  await writeFile(file, `${FIRST}\n`);
+  return HttpBench.start({ ...options, flags: ["--auth-token-file", file, ...(options.flags ?? [])] });
+}
+
+/** Returns how many times the tokens have been reloaded. */
+function reloads(sidecar: RunningSidecar): number {
+  return sidecar.logLines.filter(({ msg }) => msg === RELOADED).length;
+}
+
+async function waitForReload(sidecar: RunningSidecar, before: number): Promise<void> {
+  await sidecar.waitFor(() => (reloads(sidecar) > before ? true : undefined), "the reload");
+}
+
+async function isLetIn(sidecar: RunningSidecar, token: string): Promise<boolean> {
+  const { status } = await send(`${sidecar.origin}/status`, { method: "GET", headers: bearer(token) });
+  return status === 200;
+}
+
+describe.concurrent("AUTH_TOKEN", () => {
+  it.each([
+    ["a short AUTH_TOKEN is accepted with a warning", "short", ["it has fewer than 16 characters"]],
+    ["an AUTH_TOKEN of 16 characters is accepted without a warning", "0123456789abcdef", []],
+  ])("%s", async (_what, token, reasons) => {
+    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
+    expect([await isLetIn(sidecar, token), await isLetIn(sidecar, `${token}x`)]).toEqual([true, false]);
+    await stopAndReadLog(sidecar);
+    const warnings = sidecar.logLines.filter(({ msg }) => msg === "auth token is short: it can be guessed");
+    expect(warnings.map(({ level, reason }) => [level, reason])).toEqual(reasons.map((reason) => ["warn", reason]));
+  });
+});
+
+describe.concurrent("AUTH_TOKEN_FILE", () => {
+  it("each token of the file is accepted, and nothing else is", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens");
+    await writeFile(file, `# two of them\n${FIRST}\n\n${SECOND}\n`);
+    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file } });
+    const tokens = [FIRST, SECOND, `${FIRST}\n${SECOND}`, "# two of them", file, ""];
+    expect(await Promise.all(tokens.map((token) => isLetIn(sidecar, encodeURI(token))))).toEqual([true, true, false, false, false, false]);
+  });
+
+  it("a missing token file is reported with other problems, and no server starts", async () => {
+    await using directory = await TempDir.create();
+    const marker = directory.file("started");
+    const flags = ["--auth-token-file", directory.file("missing"), "--port", "x"];
+    const { code, stdout, stderr } = await runMain([...flags, "--", "touch", marker]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("it cannot be read (ENOENT); expected a file with one token a line");
+    expect(stderr).toContain('--port is "x"');
+    expect(existsSync(marker)).toBe(false);
+  });
+
+  describe("a changed token file", () => {
+    it("an overwritten file is reloaded", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);
+      await writeFile(directory.file("tokens"), `${SECOND}\n`);
+      expect(await sidecar.waitForLog(RELOADED)).toMatchObject({ level: "info", count: 1 });
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+    });
+
+    it("a file that is replaced by a rename is reloaded each time", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      for (const [index, token] of [SECOND, FIRST].entries()) {
+        await writeFile(directory.file("new"), token);
+        await rename(directory.file("new"), directory.file("tokens"));
+        await waitForReload(sidecar, index);
+        expect(await isLetIn(sidecar, token)).toBe(true);
+      }
+    });
+
+    it("a file behind a replaced symbolic link is reloaded, as in a Kubernetes secret", async () => {
+      await using directory = await TempDir.create();
+      for (const [name, token] of Object.entries({ "..old": FIRST, "..new": SECOND })) {
+        await mkdir(directory.file(name));
+        await writeFile(directory.file(`${name}/tokens`), token);
+      }
+      await symlink("..old", directory.file("..data"));
+      await symlink("..data/tokens", directory.file("tokens"));
+      await using sidecar = await HttpBench.start({ flags: ["--auth-token-file", directory.file("tokens")] });
+      await symlink("..new", directory.file("..data_tmp"));
+      await rename(directory.file("..data_tmp"), directory.file("..data"));
+      await rm(directory.file("..old"), { recursive: true });
+      await sidecar.waitForLog(RELOADED);
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+      expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toEqual([]);
+    });
+  });
+
+  it("an emptied, malformed or deleted file leaves the tokens unchanged, with one warning each", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const file = directory.file("tokens");
+    await truncate(file);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it contains no token");
+    await appendFile(file, `${SECOND} ${SECOND}\n`);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => String(reason).startsWith("line 1 is not a token"));
+    await rm(file);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it cannot be read (ENOENT)");
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);
+    await writeFile(file, SECOND);
+    await sidecar.waitForLog(RELOADED);
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+    await stopAndReadLog(sidecar);
+    expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toHaveLength(3);
+    expect(sidecar.transcript()).not.toContain(FIRST);
+    expect(sidecar.transcript()).not.toContain(SECOND);
+  });
+
+  it("a partly written file changes nothing until it is complete", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const file = directory.file("tokens");
+    await writeFile(file, "s");
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "line 1 has fewer than 16 characters");
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, "s")]).toEqual([true, false]);
+    await writeFile(file, SECOND);
+    await sidecar.waitForLog(RELOADED);
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+  });
+
+  describe("the removal of a token", () => {
+    it("a removed token's sessions end: calls are answered and streams are closed", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      await appendFile(directory.file("tokens"), `${SECOND}\n`);
+      await sidecar.waitForLog(RELOADED);
+      const [client, other] = [await sidecar.client({ headers: bearer(FIRST) }), await sidecar.client({ headers: bearer(SECOND) })];
+      const headers = { ...bearer(FIRST), "Mcp-Session-Id": client.sessionId, Accept: "text/event-stream" };
+      using standalone = await EventStream.open(sidecar.url, { headers });
+      const call = client.callTool("hang", {}, "mine");
+      await waitForHanging(other, 1);
+      const held = await HeldCall.start(client, other);
+      await held.progress(1);
+      using stream = await held.stream;
+      await stream.next();
+      expect((await client.request("ping")).status).toBe(200);
+
+      await writeFile(directory.file("tokens"), SECOND);
+      expect(await call).toMatchObject({ status: 200, id: "mine", error: { data: { code: "REQUEST_CANCELLED", sent: true } } });
+      expect(await stream.nextText()).toContain("REQUEST_CANCELLED");
+      expect(await stream.nextText()).toBeUndefined();
+      expect(await standalone.nextText()).toBeUndefined();
+      expect(await sidecar.waitForLog("sessions ended")).toMatchObject({ count: 1, reason: "their auth token is no longer valid" });
+      expect((await client.request("ping")).status).toBe(401);
+      const renewed = new McpClient(sidecar.url, { headers: bearer(SECOND) });
+      renewed.sessionId = client.sessionId;
+      expect(await renewed.request("ping")).toMatchObject({ status: 404, error: { data: { code: "SESSION_NOT_FOUND" } } });
+      renewed.sessionId = "";
+      expect(await (await renewed.open()).toolText("echo", { text: "anew" })).toBe("anew");
+      expect(await other.toolText("echo", { text: "never away" })).toBe("never away");
+    });
+
+    it("the private server of a removed token's session is terminated", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
+      const opened = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
+      client.sessionId = String(opened.headers["mcp-session-id"]);
+      const { pid } = JSON.parse(await client.toolText("where")) as { pid: number };
+      await writeFile(directory.file("tokens"), SECOND);
+      await processEnd(pid);
+      expect(await isLetIn(sidecar, SECOND)).toBe(true);
+    });
+
+    it("HTTP+SSE streams of a removed token end once their calls are answered", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on"] });
+      await appendFile(directory.file("tokens"), `${SECOND}\n`);
+      await sidecar.waitForLog(RELOADED);
+      using initialized = await LegacySseClient.connect(sidecar.origin, {}, bearer(FIRST));
+      using silent = await LegacySseClient.open(sidecar.origin, bearer(FIRST));
+      using other = await LegacySseClient.connect(sidecar.origin, {}, bearer(SECOND));
+      const call = initialized.callTool("hang");
+      await writeFile(directory.file("tokens"), SECOND);
+      expect(await call).toMatchObject({ error: { data: { code: "REQUEST_CANCELLED" } } });
+      expect(await Promise.all([initialized.ended, silent.ended])).toEqual(["complete", "complete"]);
+      expect(await other.toolText("echo", { text: "still here" })).toBe("still here");
+      const { status } = await send(initialized.url, { headers: { ...bearer(SECOND), "Content-Type": "application/json" }, body: "{}" });
+      expect(status).not.toBe(202);
+    });
+
+    it("a request that is completed after its token's removal does not open a session", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      using connection = await RawConnection.open(sidecar.origin);
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
+      const fields = ["Host: localhost", "Content-Type: application/json", `Content-Length: ${body.length}`];
+      await connection.write(["POST /mcp HTTP/1.1", ...fields, `Authorization: Bearer ${FIRST}`, "", body.slice(0, 10)].join("\r\n"));
+      expect(await isLetIn(sidecar, FIRST)).toBe(true);
+      await writeFile(directory.file("tokens"), SECOND);
+      await sidecar.waitForLog(RELOADED);
+      await connection.write(body.slice(10));
+      const { status, headers } = await connection.reply();
+      expect(status).toBe(401);
+      expect(headers).not.toHaveProperty("mcp-session-id");
+      expect((await readStatus(sidecar, bearer(SECOND))).lanes.private.servers).toBe(0);
+    });
+
+    it("an initialize request held during its token's removal does not leave a session", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory, { mode: "gated", env: { FIXTURE_GATE: directory.file("gate") }, untilReady: false });
+      await sidecar.waitForLog("mcp server started");
+      const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
+      const opening = client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: { ...SAMPLING, capabilities: {} } });
+      while ((await readStatus(sidecar, bearer(FIRST))).lanes.shared.waiting === 0);
+      await writeFile(directory.file("tokens"), SECOND);
+      await sidecar.waitForLog(RELOADED);
+      await writeFile(directory.file("gate"), "");
+      const opened = await opening;
+      const session = { ...bearer(SECOND), "Mcp-Session-Id": String(opened.headers["mcp-session-id"]) };
+      expect(await new McpClient(sidecar.url, { headers: session }).request("ping")).toMatchObject({ status: 404 });
+    });
+  });
+});

@@ -1,0 +1,97 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { readSeen } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { LANE_CLIENTS } from "../support/lanes.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import { readStatus } from "../support/status.ts";
+
+function echo(id: number): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: String(id) } } };
+}
+
+/** The expected rejection, with this retry delay. */
+function rateLimited(id: number, retryAfterSeconds: number): object {
+  return errorReply(429, -32000, "RATE_LIMITED", { id, data: { sent: false, retrySafe: true, retryAfterSeconds } });
+}
+
+describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) => {
+  it("a call above the rate is rejected with a retry time; other sessions are unaffected", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--session-calls-per-minute", "3"] });
+    const client = await connect(sidecar);
+    // The connection to a private server has already made one call.
+    const made = client.childPid === 0 ? 0 : 1;
+    for (let id = made; id < 3; id++) expect((await client.post(echo(id))).status).toBe(200);
+    const refused = await client.post(echo(4));
+    expect(readError(refused)).toStrictEqual(rateLimited(4, 20));
+    expect(refused.headers["retry-after"]).toBe("20");
+    expect(refused.body).toContain(
+      "Rate limit reached: 3 per minute for tool calls of this client. The call was not sent; it is safe to retry in 20 s.",
+    );
+    expect((await client.request("tools/list")).result).toBeDefined();
+    const other = await connect(sidecar);
+    expect((await other.post(echo(5))).status).toBe(200);
+    const { counters, lanes } = await readStatus(sidecar);
+    const { requests, answers } = counters as unknown as { requests: { accepted: number; refused: object }; answers: { results: number } };
+    expect(requests.refused).toEqual({ RATE_LIMITED: 1 });
+    expect([answers, requests.accepted]).toEqual([
+      { results: requests.accepted, errors: 0, dismissed: 0, unread: 0, failures: {} },
+      answers.results,
+    ]);
+    expect([lanes.shared.requestsInFlight, lanes.private.requestsInFlight]).toEqual([0, 0]);
+  });
+});
+
+describe("the call rate of a tool", () => {
+  it("the rate of one tool covers all sessions of all servers", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=2,s?en=1000"] });
+    const [client, other, alone] = [await sidecar.client(), await sidecar.client(), await LaneClient.connect(sidecar)];
+    expect([(await client.post(echo(1))).status, (await alone.post(echo(2))).status]).toEqual([200, 200]);
+    for (const each of [client, other, alone]) {
+      const refused = await each.post(echo(3));
+      expect(readError(refused)).toStrictEqual(rateLimited(3, 30));
+      expect(refused.body).toContain(
+        "Rate limit reached: 2 per minute for tool echo in all sessions. The call was not sent; it is safe to retry in 30 s.",
+      );
+    }
+    expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(2);
+  });
+
+  it("a call rejected by its tool's rate does not count for its session", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=1", "--session-calls-per-minute", "2"] });
+    const client = await sidecar.client();
+    const statuses: number[] = [];
+    for (let id = 1; id <= 5; id++) statuses.push((await client.post(echo(id))).status);
+    statuses.push((await client.callTool("seen")).status, (await client.callTool("seen")).status);
+    expect(statuses).toEqual([200, 429, 429, 429, 429, 200, 429]);
+  });
+
+  it("a call succeeds after the seconds in Retry-After", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=60"] });
+    const client = await sidecar.client();
+    let reply = await client.post(echo(0));
+    for (let id = 1; reply.status === 200; id++) reply = await client.post(echo(id));
+    expect(reply.headers["retry-after"]).toBe("1");
+    await delay(1000 * Number(reply.headers["retry-after"]));
+    expect((await client.post(echo(1000))).status).toBe(200);
+  });
+
+  it("only the calls of a batch above the rate are rejected", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=2"] });
+    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
+    const list = { jsonrpc: "2.0", id: 4, method: "tools/list" };
+    const reply = await client.post([echo(1), echo(2), echo(3), list]);
+    const answers = (JSON.parse(reply.body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
+    expect(reply.status).toBe(200);
+    expect(answers.map(({ result, error }) => error?.data?.["code"] ?? typeof result)).toEqual([
+      "object",
+      "object",
+      "RATE_LIMITED",
+      "object",
+    ]);
+    const { counters } = await readStatus(sidecar);
+    expect(counters.requests).toMatchObject({ refused: { RATE_LIMITED: 1 } });
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+
+describe("content negotiation", async () => {
+  const sidecar = disposeAfterAll(await HttpBench.start());
+  const sessionId = (await sidecar.client()).sessionId;
+
+  /** Sends a ping with these headers and no others. */
+  function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+    return send(sidecar.url, { headers: { "Mcp-Session-Id": sessionId, ...headers }, body });
+  }
+
+  const pong = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
+
+  describe("the request body", () => {
+    it.each([
+      "application/json",
+      "application/json; charset=utf-8",
+      'application/json;charset="UTF-8"',
+      "Application/JSON ; Charset=Utf-8",
+      "application/json; profile=x",
+    ])("Content-Type: %s is accepted", async (contentType) => {
+      expect(readError(await ping({ ...JSON_HEADERS, "Content-Type": contentType }))).toStrictEqual(pong);
+    });
+
+    it.each([
+      "text/plain",
+      "text/json",
+      "application/json-rpc",
+      "application/jsonx",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      "application/json; charset=iso-8859-1",
+      "application/json; charset=utf-16",
+      "application/json, text/plain",
+      "json",
+      "*/*",
+      ";",
+    ])("Content-Type: %s gets 415", async (contentType) => {
+      const reply = await ping({ ...JSON_HEADERS, "Content-Type": contentType });
+      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
+    });
+
+    it("a body without Content-Type gets 415", async () => {
+      const reply = await ping({ Accept: JSON_HEADERS.Accept });
+      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
+    });
+
+    it.each(["gzip", "deflate", "br", "GZIP", "gzip, identity", "x-unknown"])("Content-Encoding: %s gets 415", async (encoding) => {
+      const reply = await ping({ ...JSON_HEADERS, "Content-Encoding": encoding });
+      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
+    });
+
+    it.each(["identity", "Identity"])("Content-Encoding: %s is accepted", async (encoding) => {
+      expect(readError(await ping({ ...JSON_HEADERS, "Content-Encoding": encoding }))).toStrictEqual(pong);
+    });
+  });
+
+  describe("the response", () => {
+    it("a client without an Accept header gets JSON", async () => {
+      expect(readError(await ping({ "Content-Type": "application/json" }))).toStrictEqual(pong);
+    });
+
+    it.each([
+      "*/*",
+      "application/*",
+      "application/json",
+      "APPLICATION/JSON",
+      "application/json, text/event-stream",
+      "text/event-stream, application/json",
+      "text/event-stream, */*;q=0.1",
+      "application/json;q=0.001",
+      "application/json; charset=utf-8, text/event-stream",
+    ])("a client with Accept: %s gets JSON", async (accept) => {
+      expect(readError(await ping({ "Content-Type": "application/json", Accept: accept }))).toStrictEqual(pong);
+    });
+
+    it.each([
+      "text/event-stream",
+      "text/html",
+      "text/*",
+      "application/xml",
+      "application/json;q=0",
+      "application/json;q=0, text/event-stream",
+      "application/json;q=0, */*",
+      "application/*;q=0, text/event-stream",
+    ])("a client with Accept: %s gets 406", async (accept) => {
+      const reply = await ping({ "Content-Type": "application/json", Accept: accept });
+      expect(readError(reply)).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
+    });
+
+    it("an initialize request that is rejected with 406 does not open a session", async () => {
+      const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+      const reply = await send(sidecar.url, { headers: { "Content-Type": "application/json", Accept: "text/event-stream" }, body });
+      expect(readError(reply)).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
+      expect(reply.headers).not.toHaveProperty("mcp-session-id");
+    });
+  });
+
+  it("a rejected request does not reach the server", async () => {
+    const client = await sidecar.client();
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "x-test/refused" });
+    const session = { "Mcp-Session-Id": client.sessionId };
+    const mediaType = await send(sidecar.url, { headers: { ...JSON_HEADERS, ...session, "Content-Type": "text/plain" }, body });
+    const encoding = await send(sidecar.url, { headers: { ...JSON_HEADERS, ...session, "Content-Encoding": "gzip" }, body });
+    const accept = await send(sidecar.url, { headers: { ...JSON_HEADERS, ...session, Accept: "text/html" }, body });
+    expect([mediaType.status, encoding.status, accept.status]).toEqual([415, 415, 406]);
+    expect(JSON.parse(await client.toolText("seen"))).not.toContain("x-test/refused");
+  });
+});

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { HttpBench } from "../support/http-bench.ts";
+
+/** An object that makes the engine misread later objects, for any reader: see test/support/poison.js. */
+const POISON = String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"i\\":{"jsonrpc":"2.0","method":"","params":{},"i\\":1}}}`;
+
+describe("escaped names", async () => {
+  const sidecar = disposeAfterAll(await HttpBench.start());
+  const victim = await sidecar.client();
+  const attacker = await sidecar.client();
+  await attacker.post(POISON);
+
+  it("a client cannot choose the id of its request at the server", async () => {
+    const call = victim.callTool("hang", {});
+    const [wireId = 0] = await waitForHanging(victim, 1);
+    const reply = await attacker.post(String.raw`{"jsonrpc":"2.0","method":"ping","params":{},"i\u0064":${wireId}}`);
+    expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { jsonrpc: "2.0", id: wireId, result: {} }]);
+    await attacker.toolText("release");
+    expect((await call).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
+
+  it.each([
+    ["jsonrpc", String.raw`{"jsonrp\u0063":"2.0","id":5,"method":"ping","params":{}}`],
+    ["id", String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"ping","params":{}}`],
+    ["method", String.raw`{"jsonrpc":"2.0","id":5,"m\u0065thod":"ping","params":{}}`],
+    ["params", String.raw`{"jsonrpc":"2.0","id":5,"method":"ping","p\u0061rams":{}}`],
+  ])("the escaped name %s is read like the plain name", async (_name, body) => {
+    const reply = await attacker.post(body);
+    expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { jsonrpc: "2.0", id: 5, result: {} }]);
+  });
+
+  it("escaped names reach the server without escapes, even in arguments", async () => {
+    const body = String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"tools/call","params":{"n\u0061me":"received","arguments":{"f\u006frce":"\u0061","i\n":{"\u00e4":1}}}}`;
+    const reply = JSON.parse((await attacker.post(body)).body) as JsonRpcMessage;
+    const line = reply.result?.content?.[0]?.text ?? "";
+    expect(line.replace(/"id":\d+/, '"id":5')).toBe(
+      String.raw`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"received","arguments":{"force":"\u0061","i\n":{"ä":1}}}}`,
+    );
+  });
+
+  it("a server's response with an escaped id reaches the request that it names", async () => {
+    const line = String.raw`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"mine"}]},"i\u0064":$ID}`;
+    expect(await victim.toolText("raw_line", { line })).toBe("mine");
+  });
+});
+
+it("a server's response with two ids is dropped", async () => {
+  await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "1000" } });
+  const client = await sidecar.client();
+  const call = client.callTool("raw_line", { line: '{"jsonrpc":"2.0","id":$ID,"result":{},"id":$ID}' });
+  await sidecar.waitForLog("stdout line skipped: not json-rpc", ({ reason }) => reason === '"id" occurs twice');
+  expect((await call).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT" });
+});

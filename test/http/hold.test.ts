@@ -1,0 +1,182 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import { Gate } from "../support/gate.ts";
+import type { HttpReply } from "../support/http-client.ts";
+import { readSeen, timeoutFlags } from "../support/in-flight.ts";
+import { McpClient } from "../support/mcp-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
+
+/** A pause longer than any test. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+function echo(id: number): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: `text ${id}` } } };
+}
+
+const INITIALIZE = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
+};
+
+/** Starts a sidecar with a ready server. While the gate is closed, a later generation does not get ready. */
+async function startGated(gate: Gate, flags: readonly string[] = []): Promise<RunningSidecar> {
+  await gate.open();
+  return HttpBench.start({ mode: "gated", env: gate.env, flags: [...QUICK_RESTART, ...flags] });
+}
+
+async function crashBehindGate(sidecar: RunningSidecar, gate: Gate): Promise<void> {
+  await gate.close();
+  await crash(sidecar);
+  await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+}
+
+/** Posts one request more than can be held; the rejected one shows that the others are held. */
+async function holdAll(posts: readonly (() => Promise<HttpReply>)[]): Promise<{ refused: HttpReply; held: Promise<HttpReply[]> }> {
+  const replies = posts.map((post) => post());
+  const refused = await Promise.race(replies);
+  const held = Promise.all(replies).then((all) => all.filter((reply) => reply !== refused));
+  return { refused, held };
+}
+
+describe("requests during a restart", () => {
+  it("the next generation answers held requests; those above MAX_HELD_REQUESTS are rejected at once", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate, ["--max-held-requests", "5"]);
+    const client = await sidecar.client();
+    await crashBehindGate(sidecar, gate);
+    const { refused, held } = await holdAll(Array.from({ length: 6 }, (_, index) => () => client.post(echo(index))));
+    expect(refused.headers["retry-after"]).toBe("1");
+    const { id } = JSON.parse(refused.body) as { id: number };
+    expect(readError(refused)).toEqual(
+      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+    );
+    expect(refused.body).toContain("is not ready: starting (last exit: ended by SIGKILL). The request was not sent; it is safe to retry.");
+
+    await gate.open();
+    const answers = (await held).map((reply) => JSON.parse(reply.body) as { id: number; result: { content: { text: string }[] } });
+    expect(answers).toHaveLength(5);
+    for (const answer of answers) expect(answer.result.content[0]?.text).toBe(`text ${answer.id}`);
+    const seen = await readSeen(client);
+    expect(seen.filter((method) => method === "tools/call")).toHaveLength(5 + 1);
+  });
+
+  it("an initialize request is held and answered from the next handshake", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
+    await crashBehindGate(sidecar, gate);
+    const newcomer = new McpClient(sidecar.url);
+    const { refused, held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
+    expect(readError(refused)).toEqual(
+      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+    );
+    expect(refused.headers["mcp-session-id"]).toBeUndefined();
+    await gate.open();
+    const [reply] = await held;
+    expect(reply?.status).toBe(200);
+    newcomer.sessionId = String(reply?.headers["mcp-session-id"]);
+    expect(await newcomer.toolText("echo", { text: "in" })).toBe("in");
+  });
+
+  it("an initialize request is held before the first generation is ready", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await HttpBench.start({
+      mode: "gated",
+      env: gate.env,
+      flags: ["--max-held-requests", "1"],
+      untilReady: false,
+    });
+    const newcomer = new McpClient(sidecar.url);
+    const { held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
+    await gate.open();
+    expect((await held)[0]?.status).toBe(200);
+  });
+
+  it("notifications are held and sent to the next generation before later messages", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate);
+    const client = await sidecar.client();
+    await crashBehindGate(sidecar, gate);
+    expect((await client.notify("notifications/x-vendor")).status).toBe(202);
+    const later = readSeen(client);
+    await gate.open();
+    expect(await later).toEqual(["initialize", "notifications/initialized", "notifications/x-vendor", "tools/call"]);
+  });
+
+  it("notifications above a quarter of MAX_HELD_REQUESTS are rejected at once", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate, ["--max-held-requests", "8"]);
+    const client = await sidecar.client();
+    await crashBehindGate(sidecar, gate);
+    const notification = { jsonrpc: "2.0", method: "notifications/x-vendor" };
+    const replies = await Promise.all([client.post(notification), client.post(notification), client.post(notification)]);
+    expect(replies.filter((reply) => reply.status === 202)).toHaveLength(2);
+    const refused = replies.filter((reply) => reply.status !== 202);
+    expect(refused.map(readError)).toEqual([
+      errorReply(503, -32000, "UPSTREAM_NOT_READY", { data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+    ]);
+    await gate.open();
+    await waitForGeneration(sidecar, 2);
+    expect((await readSeen(client)).filter((method) => method === "notifications/x-vendor")).toHaveLength(2);
+  });
+
+  it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the restart", async () => {
+    await using sidecar = await HttpBench.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
+    const client = await sidecar.client();
+    await client.callTool("exit", { code: 3 });
+    await sidecar.waitForLog("mcp server will be restarted");
+    const reply = await client.post(echo(2));
+    const retryAfterSeconds = Number(reply.headers["retry-after"]);
+    expect(retryAfterSeconds).toBeGreaterThan(500);
+    expect(retryAfterSeconds).toBeLessThanOrEqual(600);
+    expect(readError(reply)).toEqual(
+      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 2, data: { sent: false, retrySafe: true, retryAfterSeconds } }),
+    );
+    expect(reply.body).toContain("The MCP server is not ready: backing-off (last exit: exited with code 3).");
+  });
+
+  it("an initialize request is held for HOLD_TIMEOUT_MS at most", async () => {
+    await using sidecar = await HttpBench.start({ mode: "silent", flags: ["--hold-timeout-ms", "50"], untilReady: false });
+    const reply = await new McpClient(sidecar.url).post(INITIALIZE);
+    expect(reply.headers["retry-after"]).toBe("1");
+    expect(readError(reply)).toEqual(
+      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+    );
+  });
+
+  it("a held request times out after a shorter REQUEST_TIMEOUT_MS and is never sent", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate, timeoutFlags(600, ["exit", "seen"]));
+    const client = await sidecar.client();
+    await crashBehindGate(sidecar, gate);
+    const { status, error } = await client.request("x-vendor/held");
+    expect(status).toBe(200);
+    expect(error?.code).toBe(-32001);
+    expect(error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 600 }));
+    await gate.open();
+    await waitForGeneration(sidecar, 2);
+    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+
+  it("a held request whose client disconnects is never sent", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
+    const client = await sidecar.client();
+    await crashBehindGate(sidecar, gate);
+    const leaving = new AbortController();
+    const post = (): Promise<HttpReply> => client.post({ jsonrpc: "2.0", id: 2, method: "x-vendor/held" }, { signal: leaving.signal });
+    const { held } = await holdAll([post, post]);
+    const abandoned = held.catch((error: unknown) => String(error));
+    leaving.abort();
+    expect(await abandoned).toContain("aborted");
+    await sidecar.waitForLog("request given up", (line) => line["reason"] === "client disconnected");
+    await gate.open();
+    await waitForGeneration(sidecar, 2);
+    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+});

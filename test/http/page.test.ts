@@ -1,0 +1,298 @@
+import { writeFile } from "node:fs/promises";
+import type { IncomingHttpHeaders } from "node:http";
+import { gunzipSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { type HttpReply, send, startRequest } from "../support/http-client.ts";
+import { freePort } from "../support/pod.ts";
+import { openUnread } from "../support/open-sockets.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
+import { PageClient } from "../support/page-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
+import { runMain } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const TOKEN = "a-token-of-enough-length";
+
+function get(url: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {
+  return send(url, { method: "GET", headers });
+}
+
+/** Returns the bytes as they are sent. */
+async function getBytes(url: string, encoding: string): Promise<{ readonly headers: IncomingHttpHeaders; readonly bytes: Buffer }> {
+  const response = await startRequest(url, { method: "GET", headers: { "Accept-Encoding": encoding } }).response;
+  return { headers: response.headers, bytes: Buffer.concat((await response.toArray()) as Buffer[]) };
+}
+
+/** Returns the paths of the scripts and styles in the page. */
+async function filesOf(origin: string): Promise<string[]> {
+  const { body } = await get(`${origin}/`);
+  return [...body.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path]) => `/${path}`);
+}
+
+describe.concurrent("the files of the page", () => {
+  it("the page has no script of its own, runs those of the sidecar only, and cannot be framed", async () => {
+    await using sidecar = await HttpBench.start();
+    const { status, body, headers } = await get(`${sidecar.origin}/`);
+    expect(status).toBe(200);
+    expect(headers["content-type"]).toBe("text/html; charset=utf-8");
+    const policy = String(headers["content-security-policy"]).split("; ");
+    expect(policy).toEqual(
+      expect.arrayContaining(["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]),
+    );
+    expect(headers["x-frame-options"]).toBe("DENY");
+    expect(body).not.toMatch(/<script[^>]*>[^<]|\son\w+=|style=|https?:/);
+    expect((await filesOf(sidecar.origin)).length).toBeGreaterThan(1);
+  });
+
+  it("each file is the same with and without compression, and may be cached for ever", async () => {
+    await using sidecar = await HttpBench.start();
+    for (const path of await filesOf(sidecar.origin)) {
+      const compressed = await getBytes(`${sidecar.origin}${path}`, "gzip, br");
+      const plain = await getBytes(`${sidecar.origin}${path}`, "identity");
+      expect([compressed.headers["content-encoding"], plain.headers["content-encoding"]]).toEqual(["gzip", undefined]);
+      expect(gunzipSync(compressed.bytes).equals(plain.bytes)).toBe(true);
+      expect(plain.headers["cache-control"]).toContain("immutable");
+      expect(plain.headers["cross-origin-resource-policy"]).toBe("same-origin");
+    }
+  });
+
+  it("responses without compression share their bytes, so that a client that does not read takes no memory", async () => {
+    await using sidecar = await HttpBench.start();
+    const before = (await readStatus(sidecar)).rssBytes;
+    const path = (await filesOf(sidecar.origin)).find((name) => name.endsWith(".js")) ?? "";
+    using _ = await openUnread(sidecar.origin, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
+    expect(await (await sidecar.client()).toolText("echo", { text: "not blocked" })).toBe("not blocked");
+    expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(50_000_000);
+  });
+
+  it("a file that does not exist gets a clear error, and no file outside of the page is read", async () => {
+    await using sidecar = await HttpBench.start();
+    for (const name of ["app-00000000.js", "index.html", "%ff", "%", "..%2Fmain.js", "%2e%2e/main.js", "__proto__", ""]) {
+      const { status, body } = await get(`${sidecar.origin}/page/${name}`);
+      expect
+        .soft([name, status, (JSON.parse(body) as { error: { data: { code: string } } }).error.data.code])
+        .toEqual([name, 404, "NOT_FOUND"]);
+    }
+  });
+});
+
+describe.concurrent("the page at /", () => {
+  it("a client that has the URL without its path is told the path", async () => {
+    await using sidecar = await HttpBench.start();
+    const url = `${sidecar.origin}/`;
+    const posted = await send(url, { headers: { "Content-Type": "application/json" }, body: "{}" });
+    const streamed = await get(url, { Accept: "text/event-stream" });
+    expect([posted.status, streamed.status]).toEqual([405, 404]);
+    for (const { body } of [posted, streamed]) expect(body).toMatch(/the MCP endpoint is \/mcp\./i);
+  });
+});
+
+describe.concurrent("PAGE", () => {
+  it("is on if only this machine can reach the address, and off elsewhere", async () => {
+    await using local = await HttpBench.start();
+    await using open = await HttpBench.start({ flags: ["--addr", ":0"] });
+    await using chosen = await HttpBench.start({ flags: ["--addr", ":0", "--page", "on"] });
+    await using off = await HttpBench.start({ flags: ["--page", "off"] });
+    const origins = [local, open, chosen, off].map(({ origin }) => origin.replace("[::]", "127.0.0.1"));
+    const statuses = await Promise.all(origins.map(async (origin) => (await get(`${origin}/`)).status));
+    expect(statuses).toEqual([200, 404, 200, 404]);
+    expect((await get(`${origins[1]}/`)).body).toContain("--page on shows a page here.");
+    expect((await get(`${origins[1]}/page/events`)).status).toBe(404);
+  });
+
+  it("an endpoint at / leaves no room for the page", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--path", "/"] });
+    const { status, body } = await send(`${sidecar.origin}/`, { method: "GET", headers: { Accept: "text/html" } });
+    expect([status, body.includes("<html")]).toEqual([400, false]);
+    const { code, stderr } = await runMain(["--path", "/", "--page", "on", "--", "true"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--path is "/", but PAGE needs / and /page/events')]);
+  });
+
+  it("is at ADMIN_ADDR, and cannot call there", async () => {
+    const port = await freePort();
+    await using sidecar = await HttpBench.start({ flags: ["--admin-addr", `127.0.0.1:${port}`] });
+    expect((await get(`${sidecar.origin}/`)).status).toBe(404);
+    expect((await get(`http://127.0.0.1:${port}/`)).status).toBe(200);
+    using page = await PageClient.open({ origin: `http://127.0.0.1:${port}` });
+    expect((await page.next())?.state.endpointPath).toBeNull();
+  });
+});
+
+describe.concurrent("the events of the page", () => {
+  it("the first update has the history, and later ones have what is new", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await client.callTool("echo", { text: "not shown" });
+    await crash(sidecar);
+    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    using page = await PageClient.open(sidecar);
+    const first = await page.next();
+    expect(first?.state).toMatchObject({ state: "ready", generation: 2, restarts: 1, sessions: 1, endpointPath: "/mcp" });
+    expect(first?.generations).toMatchObject([
+      { lane: "shared", number: 1, exit: { kind: "signal", signal: "SIGKILL" } },
+      { lane: "shared", number: 2, exit: null },
+    ]);
+    expect(first?.requests.map(({ method, tool, ending }) => [method, tool, ending])).toEqual([
+      ["initialize", null, "results"],
+      ["tools/call", "echo", "results"],
+    ]);
+    expect(first?.logLines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(
+      expect.arrayContaining(["listening", "mcp server exited"]),
+    );
+    await client.request("tools/list");
+    const seen = await page.until(({ requests }) => requests.length > 2);
+    expect(seen.requests.map(({ method }) => method)).toEqual(["initialize", "tools/call", "tools/list"]);
+    expect(JSON.stringify(seen)).not.toContain("not shown");
+  });
+
+  it("shows the exit of a server that is killed, with its last lines, and its successor", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    using page = await PageClient.open(sidecar);
+    await page.until(({ state }) => state.state === "ready");
+    await (await sidecar.client()).request("tools/call", { name: "stderr_and_exit", arguments: { count: 2, code: 3 } });
+    const { generations } = await page.until((seen) => seen.generations.some(({ number, readyAt }) => number === 2 && readyAt !== null));
+    expect(generations[0]?.exit).toMatchObject({ kind: "crash", exitCode: 3, reason: "exited with code 3" });
+    expect(generations[0]?.exit?.stderrTail.at(-1)).toBe("last words 2");
+  });
+
+  it("counts the requests of each second, and those that failed", async () => {
+    await using sidecar = await HttpBench.start();
+    using page = await PageClient.open(sidecar);
+    const client = await sidecar.client();
+    for (let index = 0; index < 5; index++) await client.request("tools/list");
+    await client.request("tools/call", {
+      name: "raw_line",
+      arguments: { line: '{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"no"}}' },
+    });
+    const sum = (counts: readonly number[]): number => counts.reduce((total, each) => total + each, 0);
+    const { seconds } = await page.until((seen) => sum(seen.seconds.map(({ requests }) => requests)) >= 7);
+    expect([sum(seconds.map(({ requests }) => requests)), sum(seconds.map(({ errors }) => errors))]).toEqual([7, 1]);
+    expect(seconds.every(({ meanMs, longestMs }) => (meanMs ?? 0) <= (longestMs ?? 0))).toBe(true);
+    const times = seconds.map(({ at }) => Date.parse(at));
+    expect(times.every((each, index) => index === 0 || each === (times[index - 1] ?? 0) + 1000)).toBe(true);
+  });
+
+  it("masks secrets in the command, the log and the names of requests", async () => {
+    const secret = "planted-secret-0123456789";
+    await using sidecar = await HttpBench.start({ fixtureArgs: ["--api-key", secret], env: { PLANTED_API_KEY: secret } });
+    const client = await sidecar.client();
+    await client.request("tools/call", { name: secret });
+    await client.request(`x/${secret}`);
+    using page = await PageClient.open(sidecar);
+    const seen = await page.until(({ requests }) => requests.length >= 3);
+    expect(JSON.stringify(seen)).not.toContain(secret);
+    expect(seen.state.command).toContain("***");
+    expect(seen.requests.map(({ tool }) => tool)).toContain("***");
+  });
+
+  it("need the token if there is one, and end when it is revoked", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens");
+    await writeFile(file, `${TOKEN}\nanother-token-of-length\n`);
+    await using sidecar = await HttpBench.start({ flags: ["--auth-token-file", file] });
+    using refused = await PageClient.open(sidecar);
+    using wrong = await PageClient.open(sidecar, { Authorization: "Bearer wrong-token-0123456789" });
+    expect([refused.status, wrong.status]).toEqual([401, 401]);
+    using page = await PageClient.open(sidecar, { Authorization: `Bearer ${TOKEN}` });
+    expect((await page.next())?.state.state).toBe("ready");
+    await writeFile(file, "another-token-of-length\n");
+    await expect(async () => {
+      while ((await page.next()) !== undefined);
+      throw new Error("ended");
+    }).rejects.toThrow(/aborted|ended/);
+  });
+
+  it("are for the sidecar's own page only, whatever ALLOWED_ORIGINS has", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--allowed-origins", "*"] });
+    const { host } = new URL(sidecar.origin);
+    const refused: Readonly<Record<string, string>>[] = [
+      { Origin: "http://localhost:3000" },
+      { Origin: "null" },
+      { "Sec-Fetch-Site": "cross-site" },
+      { "Sec-Fetch-Site": "same-site" },
+      { Host: "attacker.example", Origin: "http://attacker.example" },
+      { Host: "attacker.example" },
+    ];
+    const answers: unknown[] = [];
+    for (const headers of refused) {
+      using page = await PageClient.open(sidecar, headers);
+      answers.push([headers, page.status, page.headers["access-control-allow-origin"]]);
+    }
+    expect(answers).toEqual(refused.map((headers) => [headers, 403, undefined]));
+    const { status } = await get(`${sidecar.origin}/page/events`);
+    expect(status).toBe(403);
+    for (const headers of [{}, { Origin: sidecar.origin, Host: host }, { "Sec-Fetch-Site": "same-origin" }]) {
+      using page = await PageClient.open(sidecar, headers);
+      expect([headers, page.status]).toEqual([headers, 200]);
+    }
+  });
+
+  it("a ninth page replaces the oldest one, even if that does not read", async () => {
+    await using sidecar = await HttpBench.start();
+    using deaf = await openUnread(sidecar.origin, "GET /page/events HTTP/1.1\r\nHost: localhost\r\nClaw-Mcp-Stdio-Page: 1\r\n\r\n");
+    const pages = new OwnedResources();
+    await using _ = pages;
+    const opened: PageClient[] = [];
+    for (let index = 0; index < 9; index++) opened.push(pages.use(await PageClient.open(sidecar)));
+    const [first, second] = opened;
+    while ((await first?.next()) !== undefined);
+    expect((await second?.next())?.state.state).toBe("ready");
+    expect((await opened.at(-1)?.next())?.state.state).toBe("ready");
+    expect(deaf.readableFlowing).toBe(false);
+  });
+
+  it("the last update shows that the sidecar stops, and an open page does not delay its end", async () => {
+    await using sidecar = await HttpBench.start();
+    using page = await PageClient.open(sidecar);
+    await page.next();
+    expect(await sidecar.stop()).toBe(0);
+    let last = await page.next();
+    for (let update = last; update !== undefined; update = await page.next()) last = update;
+    expect(last?.state.state).toBe("stopping");
+  });
+});
+
+describe.concurrent("calls of the page", () => {
+  const initialize = JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
+  });
+
+  async function statusOf(sidecar: RunningSidecar, host: string, origin: string, token?: string): Promise<number> {
+    const { status } = await send(`${sidecar.origin.replace("[::]", "127.0.0.1")}/mcp`, {
+      method: "POST",
+      headers: {
+        Host: host,
+        Origin: origin,
+        "Content-Type": "application/json",
+        Accept: "application/json, text/event-stream",
+        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+      },
+      body: initialize,
+    });
+    return status;
+  }
+
+  it("are accepted at any address by which people open it, but not at names that DNS rebinding can use", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--addr", ":0", "--page", "on"] });
+    expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.5:8080")).toBe(200);
+    expect(await statusOf(sidecar, "mcp.svc:8080", "http://mcp.svc:8080")).toBe(200);
+    expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.5:3000")).toBe(403);
+    expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.6:8080")).toBe(403);
+    expect(await statusOf(sidecar, "attacker.example:8080", "http://attacker.example:8080")).toBe(403);
+  });
+
+  it("need a token at other names, and no page at all if it is off", async () => {
+    await using secured = await HttpBench.start({ flags: ["--addr", ":0", "--page", "on"], env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    expect(await statusOf(secured, "mcp.example", "https://mcp.example", TOKEN)).toBe(200);
+    expect(await statusOf(secured, "mcp.example", "https://mcp.example")).toBe(401);
+    await using off = await HttpBench.start({ flags: ["--addr", ":0"] });
+    expect(await statusOf(off, "10.0.0.5:8080", "http://10.0.0.5:8080")).toBe(403);
+  });
+});

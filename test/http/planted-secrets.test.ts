@@ -1,0 +1,230 @@
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { send } from "../support/http-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { McpClient } from "../support/mcp-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { runMain } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const TELLTALE = fileURLToPath(new URL("../fixtures/telltale-server.ts", import.meta.url));
+const TOKEN = "own-t0ken-0123456789";
+const NEXT_TOKEN = "an0ther-t0ken-0123456789";
+const ENVIRONMENT = {
+  MY_API_KEY: "sk-0123456789abcdef",
+  DB_PASSWORD: 'pass"word\\with €uro & space',
+  TLS_PRIVATE_KEY: "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\n-----END KEY-----",
+};
+/** The secrets to look for; a key is looked for line by line. */
+const PLANTED = [TOKEN, NEXT_TOKEN, ENVIRONMENT.MY_API_KEY, ENVIRONMENT.DB_PASSWORD, "MIIEvQIBADANBgkqh"];
+
+/** Returns all that a text reveals: the text itself, the strings of JSON in it, and the strings of JSON in those. */
+function readings(text: string): string[] {
+  const strings: string[] = [text];
+  for (const line of text.split("\n")) {
+    try {
+      JSON.parse(line, (_key, value: unknown) => {
+        if (typeof value === "string") strings.push(value);
+        return value;
+      });
+    } catch {
+      // Not JSON.
+    }
+  }
+  return strings;
+}
+
+function findPlanted(text: string): string[] {
+  return PLANTED.filter((secret) =>
+    readings(text).some((each) =>
+      [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].some((spelled) => each.includes(spelled)),
+    ),
+  );
+}
+
+/** Starts a sidecar in front of the server that prints all secrets, with its tokens in a file. */
+async function start(
+  directory: TempDir,
+  mode: string,
+  tokens: string,
+  { flags = [], ...options }: StartOptions = {},
+): Promise<RunningSidecar> {
+  const file = directory.file("tokens");
+  await writeFile(file, tokens);
+  return HttpBench.start({
+    ...options,
+    command: [process.execPath, TELLTALE, mode],
+    env: { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED) },
+    flags: ["--auth-token-file", file, "--log-level", "debug", ...flags],
+  });
+}
+
+/** Returns all that the sidecar's endpoints reveal, with the token and without one. */
+async function readAll(sidecar: RunningSidecar, token: string): Promise<string> {
+  const paths = ["/livez", "/readyz", "/healthz", "/status", "/mcp", "/nothing-here"];
+  const replies = await Promise.all(
+    paths.flatMap((path) =>
+      [{}, { Authorization: `Bearer ${token}` }, { Authorization: `Bearer ${token}x` }].map((headers) =>
+        send(`${sidecar.origin}${path}`, { method: "GET", headers }),
+      ),
+    ),
+  );
+  return replies.map(({ headers, body }) => `${JSON.stringify(headers)}\n${body}`).join("\n");
+}
+
+function post(sidecar: RunningSidecar, token: string, method: string, params: object = {}): Promise<string> {
+  const client = new McpClient(sidecar.url, { token });
+  return client.post({ jsonrpc: "2.0", id: 1, method, params }).then(({ body }) => body);
+}
+
+describe("planted secrets", () => {
+  it("this test finds secrets in places that contain them", () => {
+    expect(PLANTED.flatMap((secret) => findPlanted(JSON.stringify({ msg: JSON.stringify([secret]) })))).toEqual(PLANTED);
+    expect(findPlanted('{"msg":"sk-\\u0030123456789abcdef"}')).toEqual([ENVIRONMENT.MY_API_KEY]);
+  });
+
+  it("no endpoint or log reveals secrets that a crashing server prints", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, "normal", TOKEN, {
+      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1000", "--crash-loop-exits", "2", "--argument-check", "warn"],
+    });
+    // A token is masked as soon as it is valid.
+    await writeFile(directory.file("tokens"), NEXT_TOKEN);
+    await sidecar.waitForLog("auth tokens reloaded");
+    const client = await sidecar.client({ token: NEXT_TOKEN });
+    await client.request("x-test/tell");
+    const said = [JSON.stringify(await client.request("x-test/exit")), await readAll(sidecar, NEXT_TOKEN)];
+    await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
+    said.push(JSON.stringify(await client.request("x-test/exit")));
+    await sidecar.waitForLog("mcp server failed: crash loop");
+    said.push(JSON.stringify(await client.request("x-test/refused")), await readAll(sidecar, NEXT_TOKEN));
+    for (const token of [TOKEN, NEXT_TOKEN, "wrong"])
+      said.push(await post(sidecar, token, "ping"), await post(sidecar, token, "initialize"));
+    await stopAndReadLog(sidecar);
+
+    const all = said.join("\n");
+    for (const shown of ["UPSTREAM_EXITED", "UPSTREAM_FAILED", "stderrTail", "UNAUTHORIZED", "could not log in with ***, giving up"]) {
+      expect(all).toContain(shown);
+    }
+    const log = sidecar.transcript();
+    for (const shown of ["could not log in with ***, giving up", "hello, *** is my key"]) expect(log).toContain(shown);
+    expect(log).not.toContain("log line not shown");
+    expect({ said: findPlanted(all), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it.each(["refuse", "refuse-clients"])("no endpoint or log reveals secrets in a failed handshake (%s)", async (mode) => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, mode, `${TOKEN}\n${NEXT_TOKEN}`, {
+      untilReady: mode !== "refuse",
+      flags: ["--isolation", "session"],
+    });
+    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+    const refused = await post(sidecar, TOKEN, "initialize", params);
+    expect(refused).toContain("bad key: ***");
+    const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
+    await stopAndReadLog(sidecar);
+    const log = sidecar.transcript();
+    expect(log.includes("the MCP server answered initialize with an error")).toBe(mode === "refuse");
+    expect(log).toContain("could not log in with ***, giving up");
+    expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it("no endpoint or log reveals secrets in names of tools that have drifted", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("reviewed.json");
+    const server = [process.execPath, TELLTALE, "normal"];
+    expect(await runMain(["discover", "--out", file, "--", ...server], { PLANTED: '["reviewed"]' })).toMatchObject({ code: 0 });
+    const flags = ["--descriptor", file, "--descriptor-mode", "warn", "--argument-check", "warn"];
+    await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`, { flags });
+    const client = await sidecar.client({ token: TOKEN });
+    for (const secret of PLANTED) await client.callTool(`use-${secret}`, { count: secret });
+    const said = await readAll(sidecar, TOKEN);
+    expect(said).toContain("use-***");
+    await stopAndReadLog(sidecar);
+    const log = sidecar.transcript();
+    expect(log).toContain("use-***");
+    expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it("a failed discover run reveals no secrets", async () => {
+    const env = { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED.slice(2)) };
+    const { code, stdout, stderr } = await runMain(["discover", "--", process.execPath, TELLTALE, "refuse"], env);
+    expect(code).toBe(1);
+    expect(stderr).toContain("could not log in with ***, giving up");
+    expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
+  });
+
+  it("a log line is omitted if masking its secrets would break its JSON", async () => {
+    const secret = '"msg":"mcp server ready';
+    await using sidecar = await HttpBench.start({ env: { ODD_TOKEN: secret }, untilReady: false });
+    expect(await sidecar.waitForLog("log line not shown: a secret is part of it")).toEqual({
+      level: "info",
+      time: expect.any(String) as string,
+      pid: process.pid,
+      msg: expect.any(String) as string,
+    });
+    expect(await sidecar.waitForLog("listening")).toMatchObject({ path: "/mcp" });
+  });
+
+  it("secrets in a server's own results are left unchanged", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`);
+    const client = await sidecar.client({ token: TOKEN });
+    expect(JSON.parse(await client.toolText("any"))).toEqual(PLANTED);
+    const { result } = await client.request("tools/list");
+    expect(result).toMatchObject({ tools: PLANTED.map((secret) => ({ name: `use-${secret}` })) });
+    await stopAndReadLog(sidecar);
+    expect(findPlanted(sidecar.transcript())).toEqual([]);
+  });
+
+  it("the output and problems of --check-config reveal no configured secret", async () => {
+    const flags = ["--auth-token", TOKEN, "--check-config=json"];
+    const inArguments = [
+      ...flags,
+      "--",
+      "server",
+      ENVIRONMENT.MY_API_KEY,
+      `--login=${ENVIRONMENT.DB_PASSWORD}`,
+      "MIIEvQIBADANBgkqh",
+      TOKEN,
+    ];
+    const shown = await runMain(inArguments, ENVIRONMENT);
+    expect(shown.code).toBe(0);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ args: ["***", "--login=***", "***", "***"], authToken: "***" });
+    const wrong = [`--path=${ENVIRONMENT.MY_API_KEY}`, `--addr=${ENVIRONMENT.DB_PASSWORD}`, `--port=${TOKEN}`, ...flags];
+    const complained = await runMain([...wrong, "--", "server"], ENVIRONMENT);
+    expect(complained.code).toBe(2);
+    expect(complained.stderr).toContain('--path is "***"; expected');
+    const forPeople = await runMain(inArguments.with(2, "--check-config"), ENVIRONMENT);
+    expect(forPeople.stdout).toContain('ARGS = ["***","--login=***","***","***"]');
+    for (const { stdout, stderr } of [shown, forPeople, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
+  });
+
+  it("the path of a token file is not masked", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens-of-the-sidecar");
+    await writeFile(file, TOKEN);
+    const { stdout } = await runMain(["--check-config=json", "--", "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file });
+    expect(JSON.parse(stdout)).toMatchObject({ authTokenFile: file });
+    expect(findPlanted(stdout)).toEqual([]);
+  });
+});
+
+describe("a client's token", () => {
+  it("a client's token never reaches the server", async () => {
+    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    const client = await sidecar.client({ token: TOKEN });
+    const sampling = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
+    await client.notify("notifications/x-vendor");
+    const own = new McpClient(sidecar.url, { token: TOKEN });
+    own.sessionId = String((await own.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: sampling })).headers["mcp-session-id"]);
+    for (const each of [client, own]) {
+      const received = `${await each.toolText("lines")}${await each.toolText("env")}`;
+      expect(received).toContain("clientInfo");
+      expect(received).not.toContain(TOKEN);
+      expect(received.toLowerCase()).not.toContain("bearer");
+    }
+  });
+});

@@ -1,0 +1,202 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { ASKABLE, McpClient } from "../support/mcp-client.ts";
+import { META, type ModernClient } from "../support/modern-client.ts";
+import { elicitation, FORM_ELICITATION } from "../support/questions.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
+
+/** Nothing of one principal reaches another by a guess. A principal is a token here. */
+
+const LOGGING = {
+  FIXTURE_INITIALIZE_RESULT: JSON.stringify({
+    protocolVersion: "2025-11-25",
+    capabilities: { tools: {}, logging: {}, resources: { subscribe: true } },
+    serverInfo: { name: "fixture", version: "1.0.0" },
+  }),
+};
+const DEBUG = { meta: { [META.logLevel]: "debug" } };
+
+async function start(directory: TempDir, options: StartOptions = {}): Promise<RunningSidecar> {
+  return HttpBench.start({ ...options, flags: [...(await flagsForTokens(directory)), ...(options.flags ?? [])] });
+}
+
+/** Opens a session for each of the first two tokens. Each wants log messages. */
+async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Promise<[McpClient, McpClient]> {
+  const [first, second] = TOKENS.map((token) => new McpClient(sidecar.url, { token, capabilities }));
+  if (first === undefined || second === undefined) throw new Error("no token");
+  for (const session of [first, second]) {
+    await session.initialize();
+    await session.request("logging/setLevel", { level: "debug" });
+  }
+  return [first, second];
+}
+
+/** Makes a call that logs. @returns the data of the log messages on its stream. */
+async function loggedInSession(session: McpClient, data: string): Promise<unknown[]> {
+  using call = await session.begin("log", { level: "error", data });
+  return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));
+}
+
+async function logged(client: ModernClient, data: string): Promise<unknown[]> {
+  const { notifications } = await client.callTool("log", { level: "error", data }, DEBUG);
+  return notifications.map(({ params }) => params?.["data"]);
+}
+
+describe("a question of a server with sessions", () => {
+  it("a question after the end of a call is not shown to the client of another token", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
+    const [early, askAt, go] = ["early", "ask", "go"].map((name) => directory.file(name));
+    if (early === undefined || askAt === undefined || go === undefined) throw new Error("no file");
+    await writeFile(early, "");
+    const questions = [elicitation("late", { message: "secret of the first" }, { askAt })];
+    expect(await first.toolText("ask_all", { questions, early })).toBe("early");
+    const call = second.callTool("wait_for_file", { path: go });
+    await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${go}`) ? true : undefined), "the call");
+    await writeFile(askAt, "");
+    const asked = async (): Promise<number | undefined> =>
+      (await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` })).stateless?.asks?.unattributed;
+    const ended = new AbortController();
+    void call.then(() => ended.abort());
+    while (!ended.signal.aborted && (await asked()) !== 1);
+    await writeFile(go, "");
+    expect(await call).toMatchObject({ result: { resultType: "complete" } });
+    expect(await first.toolText("answers")).toContain("belongs to no call in flight");
+  });
+
+  it("a process that may ask serves one token, without tokens one address", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
+    const pids = [first, second, first, second].map((client) => client.toolText("where"));
+    const [one, other, again, otherAgain] = await Promise.all(pids);
+    expect([one === again, other === otherAgain, one === other]).toEqual([true, true, false]);
+    await using open = await HttpBench.start();
+    const clients = [1, 2].map(() => open.modernClient({ capabilities: FORM_ELICITATION }));
+    const [mine, same] = await Promise.all(clients.map((client) => client.toolText("where")));
+    expect(mine).toBe(same);
+  });
+});
+
+describe("a log message of a shared server", () => {
+  it.each([
+    { what: "with sessions", mode: "keeps-state", env: LOGGING },
+    { what: "without sessions", mode: "modern-only", env: {} },
+  ])("a message reaches nobody when two tokens have used the server $what", async ({ mode, env }) => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, { mode, env });
+    const [first, second] = tokenClients(sidecar, {});
+    expect(await logged(first, "of the first")).toEqual(["of the first"]);
+    const { counters: before } = await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` });
+    expect([await logged(second, "of the second"), await logged(first, "later")]).toEqual([[], []]);
+    const { counters } = await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` });
+    expect([before.dropped, counters.dropped]).toMatchObject([{ notifications: 0 }, { notifications: 2 }]);
+  });
+
+  it("a message about earlier work of one token does not reach the session of another", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
+    const [first, second] = await sessions(sidecar);
+    await first.callTool("echo", { text: "x" });
+    expect([await loggedInSession(second, "of the first"), await loggedInSession(first, "of the second")]).toEqual([[], []]);
+  });
+
+  it("a message reaches the session of a token after a cancelled call of its other one", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
+    const [token] = TOKENS;
+    const [one, other] = [new McpClient(sidecar.url, { token }), new McpClient(sidecar.url, { token })];
+    for (const session of [one, other]) {
+      await session.initialize();
+      await session.request("logging/setLevel", { level: "debug" });
+    }
+    const hanging = one.callTool("hang", {}, 7).catch(() => undefined);
+    await waitForHanging(other, 1);
+    await one.notify("notifications/cancelled", { requestId: 7 });
+    await hanging;
+    expect([await loggedInSession(other, "a"), await loggedInSession(one, "b")]).toEqual([["a"], ["b"]]);
+  });
+
+  it("a restarted server delivers messages again, until it gets something of another token", async () => {
+    await using directory = await TempDir.create();
+    const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING, flags });
+    const [first, second] = await sessions(sidecar);
+    await second.callTool("echo", { text: "x" });
+    expect(await loggedInSession(first, "dropped")).toEqual([]);
+    await crash(sidecar);
+    await waitForGeneration(sidecar, 2);
+    expect(await loggedInSession(first, "delivered")).toEqual(["delivered"]);
+    // The next generation gets this subscription before any request.
+    await second.request("resources/subscribe", { uri: "fixture://second" });
+    await crash(sidecar);
+    await waitForGeneration(sidecar, 3);
+    expect(await loggedInSession(first, "dropped again")).toEqual([]);
+  });
+
+  it("a private server delivers messages whatever other tokens do", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
+    const [first, second] = await sessions(sidecar, ASKABLE);
+    await first.callTool("echo", { text: "x" });
+    expect([await loggedInSession(second, "a"), await loggedInSession(first, "b")]).toEqual([["a"], ["b"]]);
+  });
+});
+
+describe("a task of a shared server", () => {
+  it.each(["tasks/get", "tasks/result", "tasks/cancel", "tasks/update"])(
+    "%s of the task of another token does not reach the server",
+    async (method) => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
+      if (first === undefined || second === undefined) throw new Error("no token");
+      for (const session of [first, second]) await session.initialize();
+      const task = `{"taskId":"task-1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
+      const line = `{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`;
+      const created = await first.request("tools/call", { name: "raw_line", arguments: { line }, task: { ttl: 60_000 } });
+      expect(created.result).toMatchObject({ task: { taskId: "task-1" } });
+      const refused = await second.request(method, { taskId: "task-1" });
+      expect(refused.error).toEqual({ code: -32602, message: "This task does not exist. The request was not sent." });
+      const ambiguous = await second.request(method, { taskId: "own", TASKID: "task-1" });
+      expect(ambiguous.error).toEqual({ code: -32602, message: '"taskId" is ambiguous in the params. The request was not sent.' });
+      const odd = await second.request(method, { taskId: ["task-1"] });
+      expect(odd.error).toEqual({ code: -32602, message: '"taskId" must be a string. The request was not sent.' });
+      await first.request(method, { taskId: "task-1" });
+      expect(await first.received(method)).toEqual([{ taskId: "task-1" }]);
+    },
+  );
+
+  it("the last 1000 tasks of a token are remembered", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
+    if (first === undefined || second === undefined) throw new Error("no token");
+    for (const session of [first, second]) await session.initialize();
+    const create = (taskId: string): Promise<unknown> =>
+      first.request("tools/call", {
+        name: "raw_line",
+        arguments: { line: `{"jsonrpc":"2.0","id":$ID,"result":{"task":{"taskId":"${taskId}","status":"working"}}}` },
+        task: {},
+      });
+    const get = async (taskId: string): Promise<unknown> => (await second.request("tasks/get", { taskId })).error;
+    for (const taskId of ["first", "second"]) await create(taskId);
+    for (let tens = 0; tens < 100; tens++) {
+      const ids = Array.from({ length: 10 }, (_, ones) => String(10 * tens + ones)).filter((id) => id !== "0");
+      await Promise.all(ids.map(create));
+    }
+    // Those are 1001 tasks.
+    expect(await get("first")).toBeUndefined();
+    for (const taskId of ["second", "1", "999"])
+      expect(await get(taskId)).toMatchObject({ message: expect.stringContaining("does not exist") as unknown });
+  });
+});

@@ -1,0 +1,140 @@
+import { rm, writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
+import { Gate } from "../support/gate.ts";
+import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import { signalServer } from "../support/in-process-server.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
+import { FIXTURE } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** A pause that outlasts every test. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+
+async function kill(sidecar: RunningSidecar, client: LaneClient): Promise<void> {
+  signalServer(client.childPid, "SIGKILL");
+  await sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === client.childPid);
+}
+
+describe("the crash of a private server", () => {
+  it("a restart replays initialize and initialized, and the session stays valid", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    const [initialize, initialized] = await client.lines();
+    for (let times = 0; times < 3; times++) {
+      const before = (await readWhere(client)).pid;
+      signalServer(before, "SIGKILL");
+      await sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === before);
+      expect((await client.lines()).slice(0, 2)).toEqual([initialize, initialized]);
+      expect((await readWhere(client)).pid).not.toBe(before);
+    }
+  });
+
+  it("initialized is not replayed before the client has sent it, but forwarded later", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await HttpBench.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
+    const reply = await LaneClient.connectUninitialized(sidecar);
+    expect(await reply.request("ping")).toMatchObject({ status: 200, result: {} });
+    const { childPid } = await sidecar.waitForLog("mcp server ready", ({ lane }) => lane === "private-1");
+    await gate.close();
+    signalServer(Number(childPid), "SIGKILL");
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    // While the next one is starting.
+    expect((await reply.notify("notifications/initialized")).status).toBe(202);
+    await gate.open();
+    expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+
+  it("a command that has vanished is logged once, with the lane, and initialize fails", async () => {
+    await using directory = await TempDir.create();
+    const command = directory.file("server");
+    await writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${FIXTURE}" normal\n`, { mode: 0o755 });
+    await using sidecar = await HttpBench.start({ command: [command] });
+    await rm(command);
+    await expect(LaneClient.connect(sidecar)).rejects.toThrow("UPSTREAM_FAILED");
+    expect(await sidecar.waitForLog("the command cannot be started")).toMatchObject({ lane: "private-1", code: "ENOENT" });
+    expect(sidecar.logLines.filter(({ lane }) => lane === "private-1")).toHaveLength(1);
+  });
+
+  it("requests in flight fail as JSON or on their stream, and other lanes are unaffected", async () => {
+    await using sidecar = await HttpBench.start({ flags: NO_RESTART });
+    const [client, other, shared] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await sidecar.client()];
+    const others = [other.callTool("hang"), shared.callTool("hang")];
+    await Promise.all([waitForHanging(other, 1), waitForHanging(shared, 1)]);
+    const plain = client.callTool("hang", {}, "plain");
+    await waitForHanging(client, 1);
+    using stream = await client.begin("ask", { method: "roots/list" }, "stream");
+    await stream.next();
+    await kill(sidecar, client);
+    for (const { id, error } of [await plain, await stream.answer()]) {
+      expect(["plain", "stream"]).toContain(id);
+      expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }));
+    }
+    await Promise.all([other.toolText("release"), shared.toolText("release")]);
+    for (const { result } of await Promise.all(others)) expect(result?.content?.[0]?.text).toMatch(/^released/);
+    expect([(await readWhere(other)).pid, (await readWhere(shared)).pid]).not.toContain(client.childPid);
+    await sidecar.waitForLog("mcp server exited");
+    // Readiness depends on the shared server only.
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server exited")).toHaveLength(1);
+  });
+
+  it("new requests are held until the next generation is ready", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await HttpBench.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
+    const client = await LaneClient.connect(sidecar);
+    await gate.close();
+    await kill(sidecar, client);
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    const held = [client.toolText("echo", { text: "first" }), client.toolText("echo", { text: "second" })];
+    await gate.open();
+    expect(await Promise.all(held)).toEqual(["first", "second"]);
+  });
+
+  it("the GET stream stays open, and messages queued for it are kept", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    using stream = await client.openStream();
+    await kill(sidecar, client);
+    await client.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
+    expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
+  });
+
+  it("no later generation gets responses to requests of a crashed one, ready or not", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await HttpBench.start({
+      mode: "asks-and-exits",
+      flags: [...QUICK_RESTART, "--log-level", "debug"],
+      env: gate.env,
+    });
+    const client = await LaneClient.connect(sidecar);
+    await gate.close();
+    signalServer(client.childPid, "SIGKILL");
+    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 3);
+    await gate.open();
+    // The generation that becomes ready has used the same request id.
+    await client.toolText("echo", { text: "ready" });
+    using stream = await client.openStream();
+    // The first generation sent one, those without a handshake did, and the last one did.
+    const asked: unknown[] = [];
+    const cancelled: unknown[] = [];
+    for (let staying = 0; staying < 2;) {
+      const message = await stream.next();
+      if (message.method === "notifications/cancelled") cancelled.push(message.params?.["requestId"]);
+      else {
+        asked.push(message.id);
+        if (message.params?.["isLast"] === true) staying++;
+        await client.answer(message, { answered: asked.length });
+      }
+    }
+    expect(asked.length).toBeGreaterThan(2);
+    // The client is notified that those requests are cancelled.
+    expect(cancelled).toEqual(asked.slice(0, -1));
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"answered":${asked.length}}}`]);
+  });
+});

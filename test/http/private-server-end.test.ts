@@ -1,0 +1,146 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { Gate } from "../support/gate.ts";
+import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { exitAndLogEnd, stopAndReadLog } from "../support/log-end.ts";
+import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { postBytes } from "../support/mcp-request-bytes.ts";
+import { groupEnd, processEnd } from "../support/process-end.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import { isAlive, isGroupAlive } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
+const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
+
+describe.concurrent("a private server", () => {
+  it.each(MODES)("a DELETE of the session ends its server with all processes: %s", async (mode) => {
+    await using sidecar = await HttpBench.start({ mode });
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const { grandchildPid = client.childPid } = await readWhere(client);
+    expect(isAlive(grandchildPid)).toBe(true);
+    const hanging = client.callTool("hang", {}, "mine");
+    await waitForHanging(client, 1);
+    using stream = await client.openStream();
+    expect((await client.end()).status).toBe(204);
+    // All open requests are answered at once, however long the processes take to end.
+    expect(await hanging).toMatchObject({ id: "mine", error: { data: { code: "REQUEST_CANCELLED" } } });
+    expect(await stream.rest()).toEqual([]);
+    expect((await client.callTool("echo")).status).toBe(404);
+    await groupEnd(client.childPid);
+    await processEnd(grandchildPid);
+    expect(await other.toolText("echo", { text: "on" })).toBe("on");
+  });
+
+  it("a server ends, and frees its place, when its client disconnects during initialize", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, flags: ["--max-private-servers", "1"] });
+    await gate.close();
+    const { childPid: sharedPid } = sidecar;
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(postBytes(initializeRequest(ASKABLE)));
+    const childPid = await sidecar.waitForChild(sharedPid);
+    connection[Symbol.dispose]();
+    await groupEnd(childPid);
+    await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === childPid);
+    await gate.open();
+    expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).status).toBe(200);
+  });
+
+  it("a server ends when its client disconnects from an initialize held for a restart", async () => {
+    const flags = ["--restart-backoff-ms", "1", "--log-level", "debug"];
+    await using sidecar = await HttpBench.start({ mode: "exit-at-initialize", untilReady: false, flags });
+    await sidecar.waitForLog("mcp server exited");
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(postBytes(initializeRequest(ASKABLE)));
+    await sidecar.waitForLog("mcp server exited", (line) => line["lane"] === "private-1" && line["generation"] === 2);
+    connection[Symbol.dispose]();
+    expect(await sidecar.stop()).toBe(0);
+  });
+
+  it("a server ends when its session is evicted for another one", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
+    const [first, second] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    await first.request("ping");
+    const shared = await sidecar.client();
+    await groupEnd(second.childPid);
+    const third = await LaneClient.connect(sidecar);
+    await groupEnd(first.childPid);
+    expect((await shared.request("ping")).status).toBe(200);
+    expect((await third.request("ping")).status).toBe(200);
+  });
+
+  it.each(MODES)("SIGTERM to the sidecar ends the server with all its processes: %s", async (mode) => {
+    await using sidecar = await HttpBench.start({ mode, flags: SHORT_DRAIN });
+    const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const pids = [sidecar.childPid];
+    for (const client of clients) pids.push((await readWhere(client)).grandchildPid ?? client.childPid);
+    using stream = await clients[0]?.openStream();
+    // One server is already being terminated; the other one's call in flight fails when it exits.
+    await clients[1]?.end();
+    const hanging = clients[2]?.callTool("hang");
+    if (clients[2] !== undefined) await waitForHanging(clients[2], 1);
+    expect(await Promise.all([sidecar.stop(), hanging?.then(({ error }) => error?.data?.["code"])])).toEqual([0, "SHUTTING_DOWN"]);
+    expect(await stream?.rest()).toEqual([]);
+    for (const { childPid } of clients) expect(isGroupAlive(childPid)).toBe(false);
+    for (const pid of pids) await processEnd(pid);
+  });
+
+  it("SIGTERM to the sidecar ends a server that is starting", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, flags: SHORT_DRAIN });
+    await gate.close();
+    const sharedPid = sidecar.childPid;
+    const waiting = new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
+    const childPid = await sidecar.waitForChild(sharedPid);
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });
+  });
+
+  it("a draining sidecar finishes calls in flight and starts no other server", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("go");
+    await using sidecar = await HttpBench.start();
+    const client = await LaneClient.connect(sidecar);
+    using connection = await RawConnection.open(sidecar.origin);
+    const call = (id: number, name: string): string =>
+      postBytes({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { path } } }, client.sessionId);
+    await connection.write(call(5, "wait_for_file"));
+    await sidecar.waitForLog(`waiting for ${path}`);
+    sidecar.kill("SIGTERM");
+    await sidecar.waitForLog("stopping");
+    // Pipelined after the call, on a connection that is still served.
+    await connection.write(postBytes(initializeRequest(ASKABLE)) + call(6, "echo"));
+    await writeFile(path, "");
+    const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
+    expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as JsonRpcMessage).error?.data?.["code"]])).toEqual([
+      [200, undefined],
+      [503, "SHUTTING_DOWN"],
+      [503, "SHUTTING_DOWN"],
+    ]);
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
+  });
+
+  it("a second signal kills the server with its processes", async () => {
+    await using sidecar = await HttpBench.start({ mode: "grandchild-stubborn" });
+    const client = await LaneClient.connect(sidecar);
+    const hanging = client.callTool("hang").then(
+      ({ error }) => error?.data?.["code"],
+      () => undefined,
+    );
+    await waitForHanging(client, 1);
+    sidecar.kill("SIGTERM");
+    await sidecar.waitForLog("stopping");
+    expect(await stopAndReadLog(sidecar)).toBe(143);
+    await groupEnd(client.childPid);
+    // The connection ends with the sidecar, unless the server's exit was seen and reported before that.
+    expect([undefined, "UPSTREAM_EXITED"]).toContain(await hanging);
+  });
+});

@@ -1,0 +1,336 @@
+import { describe, expect, it } from "vitest";
+import { crash, crashProcess, crashServerOf } from "../support/crash.ts";
+import { listTools } from "../support/discover.ts";
+import { Gate } from "../support/gate.ts";
+import { readSeen, readWhere } from "../support/in-flight.ts";
+import { EVERYTHING, readAllListens, waitForOwnFilter } from "../support/listens.ts";
+import { ASKABLE, McpClient } from "../support/mcp-client.ts";
+import { resultText } from "../support/json-rpc.ts";
+import { META } from "../support/modern-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const UPDATED = "notifications/resources/updated";
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const CAPABILITIES = {
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  logging: {},
+};
+
+/** The filter of the sidecar for sessions without subscriptions to resources. */
+const LISTS = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+
+/** Returns the number of subscriptions that this generation of the server was asked for. */
+async function countListenRequests(client: McpClient): Promise<number> {
+  return (await readSeen(client)).filter((method) => method === "subscriptions/listen").length;
+}
+
+function start(options: StartOptions = {}): Promise<RunningSidecar> {
+  return HttpBench.start({ mode: "modern-only", ...options });
+}
+
+function discoverResult(members: object): string {
+  return JSON.stringify({ resultType: "complete", supportedVersions: ["2026-07-28"], ttlMs: 0, cacheScope: "private", ...members });
+}
+
+describe("sessions of a server without sessions", () => {
+  it.each(["2025-11-25", "2024-11-05"])("initialize with %s is answered from the discovery", async (protocolVersion) => {
+    await using sidecar = await start();
+    const client = new McpClient(sidecar.url, { protocolVersion });
+    const { result } = await client.initialize();
+    expect(result).toStrictEqual({
+      protocolVersion,
+      capabilities: CAPABILITIES,
+      serverInfo: expect.objectContaining({ name: expect.any(String) as string }) as object,
+      instructions: "modern 1.0",
+    });
+  });
+
+  it("the tasks of the new revision are not a capability of a session", async () => {
+    const tasks = "io.modelcontextprotocol/tasks";
+    const result = discoverResult({ capabilities: { tools: {}, tasks: {}, extensions: { [tasks]: {}, "example.com/x": {} } } });
+    await using sidecar = await start({ env: { FIXTURE_DISCOVER_RESULT: result } });
+    const { result: initialized } = await new McpClient(sidecar.url).initialize();
+    expect(initialized).toMatchObject({
+      capabilities: { tools: {}, extensions: { "example.com/x": {} } },
+      serverInfo: { name: "unknown" },
+    });
+    expect(JSON.stringify(initialized)).not.toContain("tasks");
+  });
+
+  it("all clients share the process, also those that the server could ask", async () => {
+    await using sidecar = await start();
+    const [one, other] = [await sidecar.client(), await sidecar.client({ capabilities: ASKABLE })];
+    expect((await readWhere(one)).pid).toBe((await readWhere(other)).pid);
+    expect((await readStatus(sidecar)).lanes).toMatchObject({ private: { servers: 0 } });
+  });
+
+  it("a client that may be asked is served before the era of the server is known", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: { ...gate.env, FIXTURE_GATED_DISCOVERY: "1" }, untilReady: false });
+    const opening = new McpClient(sidecar.url, { capabilities: ASKABLE }).open();
+    await sidecar.waitForLog("mcp server started", ({ lane }) => lane === "private-1");
+    while ((await readStatus(sidecar)).lanes.private.servers !== 0);
+    await gate.open();
+    expect(await (await opening).toolText("echo", { text: "served" })).toBe("served");
+    expect((await readStatus(sidecar)).lanes).toMatchObject({ private: { servers: 0 } });
+  });
+
+  it("the envelope of the session overwrites the reserved keys of each request", async () => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    const [version, info, capabilities, level] = [META.protocolVersion, META.clientInfo, META.clientCapabilities, META.logLevel];
+    const own = {
+      [info]: { name: "forged", version: "9" },
+      [capabilities]: { sampling: {} },
+    };
+    const trace = { "example.com/trace": 1 };
+    for (const [meta, kept] of [
+      [undefined, {}],
+      [{}, {}],
+      [trace, trace],
+      [{ ...own, ...trace }, trace],
+      [{ [level]: "debug" }, { [level]: "emergency" }],
+    ]) {
+      const reply = await client.request("tools/call", { name: "meta", arguments: {}, _meta: meta });
+      expect(JSON.parse(resultText(reply))).toStrictEqual({
+        ...kept,
+        [version]: "2026-07-28",
+        [info]: { name: "raw", version: "1" },
+        [capabilities]: {},
+      });
+    }
+    expect((await client.post('{"jsonrpc":"2.0","id":1,"method":"tools/list"}')).body).toContain('"result":{"tools":[');
+    await client.request("logging/setLevel", { level: "error" });
+    const { result } = await client.callTool("meta");
+    expect(JSON.stringify(result)).toContain(String.raw`\"${level}\":\"error\"`);
+  });
+
+  it.each([{ params: { name: "echo", requestState: "guessed" } }, { params: { name: "echo", inputResponses: {} } }])(
+    "$params is refused: a session answers by responses",
+    async ({ params }) => {
+      await using sidecar = await start();
+      expect(await (await sidecar.client()).request("tools/call", params)).toMatchObject({ error: { code: -32602 } });
+    },
+  );
+
+  it("a reserved key that is repeated is refused", async () => {
+    await using sidecar = await start();
+    const key = JSON.stringify(META.clientCapabilities);
+    const text = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{${key}:{"sampling":{}},${key}:{}}}}`;
+    expect((await (await sidecar.client()).post(text)).body).toContain("-32602");
+  });
+
+  it.each(["prompts/list", "resources/list", "tools/list"])("%s has no member of the new revision", async (method) => {
+    await using sidecar = await start();
+    const { result } = await (await sidecar.client()).request(method);
+    expect(Object.keys(result ?? {})).toEqual([method.replace("/list", "")]);
+  });
+
+  it("structured content becomes an object, and its schema is left out", async () => {
+    const outputSchema = { type: "array", items: {} };
+    const object = { type: "object", properties: { n: { type: "number" } } };
+    const tools = [
+      { name: "list", inputSchema: { type: "object" }, outputSchema },
+      { name: "object", inputSchema: { type: "object" }, outputSchema: object },
+    ];
+    await using directory = await TempDir.create();
+    await using sidecar = await start({ env: await listTools(directory, tools) });
+    const client = await sidecar.client();
+    const { result: listed } = await client.request("tools/list");
+    expect(listed).toStrictEqual({ tools: [{ name: "list", inputSchema: { type: "object" } }, tools[1]] });
+    for (const [structuredContent, expected] of [
+      [[1, 2], { result: [1, 2] }],
+      [null, { result: null }],
+      [{ n: 1 }, { n: 1 }],
+    ]) {
+      const { result } = await client.callTool("result_type", { resultType: "complete", result: { structuredContent } });
+      expect(result).toStrictEqual({ content: [{ type: "text", text: "typed" }], structuredContent: expected });
+    }
+  });
+
+  it.each(["task", "other"])("a result of the type %s is an error that says that the call was sent", async (resultType) => {
+    await using sidecar = await start();
+    const { status, error } = await (await sidecar.client()).callTool("result_type", { resultType });
+    expect([status, error?.data]).toMatchObject([200, { code: "UNKNOWN_RESULT_TYPE", sent: true }]);
+  });
+
+  it("ping, log levels and notifications are handled here", async () => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    expect(await client.request("ping")).toMatchObject({ result: {} });
+    expect(await client.request("logging/setLevel", { level: "info" })).toMatchObject({ result: {} });
+    expect(await client.request("logging/setLevel", { level: "loud" })).toMatchObject({ error: { code: -32602 } });
+    expect(await client.notify("notifications/roots/list_changed")).toMatchObject({ status: 202 });
+    for (const method of ["tasks/list", "tasks/get", "server/discover", "subscriptions/listen"]) {
+      expect(await client.request(method)).toMatchObject({ error: { code: -32601 } });
+    }
+  });
+
+  it("a log message reaches the stream of the only call that wants it", async () => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    await client.request("logging/setLevel", { level: "warning" });
+    expect((await client.callTool("log", { level: "info", data: "too quiet" })).result).toBeDefined();
+    const stream = await client.begin("log", { level: "error", data: "mine" });
+    expect(await stream.next()).toMatchObject({ method: "notifications/message", params: { data: "mine" } });
+    expect(await stream.next()).toMatchObject({ id: 2, result: {} });
+  });
+
+  it("progress has the token of the client", async () => {
+    await using sidecar = await start();
+    const stream = await (await sidecar.client()).begin("progress", { steps: 1 }, 7, { progressToken: "mine" });
+    expect(await stream.next()).toMatchObject({ method: "notifications/progress", params: { progressToken: "mine" } });
+  });
+});
+
+describe("subscriptions of sessions at a server without sessions", () => {
+  it("one subscription serves all sessions, and is widened by each resource", async () => {
+    await using sidecar = await start();
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    const [ofOne, ofOther] = [await one.openStream(), await other.openStream()];
+    await one.request("resources/subscribe", { uri: "fixture://a" });
+    await other.request("resources/subscribe", { uri: "fixture://b" });
+    await waitForOwnFilter(one, { ...EVERYTHING, resourceSubscriptions: ["fixture://a", "fixture://b"] });
+    for (const uri of ["fixture://b", "fixture://a"]) await one.callTool("touch", { uri });
+    expect(await ofOne.next()).toStrictEqual({ jsonrpc: "2.0", method: UPDATED, params: { uri: "fixture://a" } });
+    expect(await ofOther.next()).toStrictEqual({ jsonrpc: "2.0", method: UPDATED, params: { uri: "fixture://b" } });
+    await one.callTool("change_list", { list: "prompts" });
+    for (const stream of [ofOne, ofOther]) expect(await stream.next()).toMatchObject({ method: "notifications/prompts/list_changed" });
+    await one.request("resources/unsubscribe", { uri: "fixture://a" });
+    await other.end();
+    await waitForOwnFilter(one, LISTS);
+    await one.end();
+    await waitForOwnFilter(sidecar.modernClient(), { toolsListChanged: true });
+  });
+
+  it("an update is not lost while the subscription is widened", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env });
+    const client = await sidecar.client();
+    const stream = await client.openStream();
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    const before = await countListenRequests(client);
+    const widening = client.request("resources/subscribe", { uri: "held://b" });
+    while ((await countListenRequests(client)) === before);
+    await client.toolText("touch", { uri: "fixture://a" });
+    expect(await stream.next()).toMatchObject({ params: { uri: "fixture://a" } });
+    await gate.open();
+    expect(await widening).toMatchObject({ result: {} });
+    await client.toolText("touch", { uri: "held://b" });
+    expect(await stream.next()).toMatchObject({ params: { uri: "held://b" } });
+  });
+
+  it("a subscription that waits while the server crashes is confirmed by the next generation", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await waitForOwnFilter(client, LISTS);
+    const before = await countListenRequests(client);
+    const subscribing = client.request("resources/subscribe", { uri: "held://a" });
+    while ((await countListenRequests(client)) === before);
+    await crashServerOf(sidecar, client);
+    await gate.open();
+    expect(await subscribing).toMatchObject({ result: {} });
+  });
+
+  it("a server that exits at the subscription of a known resource is not asked twice by one generation", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await client.request("resources/subscribe", { uri: "fatal://a" });
+    await gate.open();
+    await crash(sidecar);
+    await sidecar.waitForLog("mcp server exited", ({ exitCode }) => exitCode === 5);
+    await gate.close();
+    await waitForOwnFilter(client, { ...EVERYTHING, resourceSubscriptions: ["fatal://a"] });
+    expect(await countListenRequests(client)).toBe(1);
+    expect((await readStatus(sidecar)).counters).toMatchObject({ defects: 0 });
+  });
+
+  it("a server that never acknowledges one resource gets the next one", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: ["--request-timeout-ms", "2000"] });
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    // The time of the call and that of the subscription end together.
+    const { error } = await one.request("resources/subscribe", { uri: "held://a" });
+    expect(["REQUEST_TIMEOUT", "INVALID_PARAMS"]).toContain(error?.data?.["code"]);
+    while ((await other.request("resources/subscribe", { uri: "fixture://a" })).error !== undefined);
+    await waitForOwnFilter(one, EVERYTHING);
+  });
+
+  it("resources of all sessions together may be longer than the filter of one client", async () => {
+    await using sidecar = await start();
+    const uris = Array.from({ length: 40 }, (_, index) => `fixture://${index}/${"u".repeat(8000)}`);
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    for (const uri of uris) expect(await one.request("resources/subscribe", { uri })).toMatchObject({ result: {} });
+    expect(await other.request("resources/subscribe", { uri: "fixture://a" })).toMatchObject({ result: {} });
+  });
+
+  it("a session and its subscriptions outlive a restart of the server", async () => {
+    await using sidecar = await start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    const stream = await client.openStream();
+    const { pid } = await readWhere(client);
+    await crashProcess(sidecar, pid);
+    for (const list of ["tools", "prompts", "resources"]) {
+      expect(await stream.next()).toMatchObject({ method: `notifications/${list}/list_changed` });
+    }
+    await waitForOwnFilter(client, EVERYTHING);
+    await client.callTool("touch", { uri: "fixture://a" });
+    expect(await stream.next()).toMatchObject({ params: { uri: "fixture://a" } });
+  });
+
+  it.each(["refused://a", "declined://a"])("a resource %s is an error for its client only", async (uri) => {
+    await using sidecar = await start();
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    const stream = await other.openStream();
+    const subscribing = Promise.all(
+      ["fixture://1", "fixture://a", "fixture://2"].map((good) => other.request("resources/subscribe", { uri: good })),
+    );
+    const { error } = await one.request("resources/subscribe", { uri });
+    expect(error?.data).toMatchObject({ code: "INVALID_PARAMS" });
+    for (const reply of await subscribing) expect(reply).toMatchObject({ result: {} });
+    await one.callTool("touch", { uri: "fixture://a" });
+    expect(await stream.next()).toMatchObject({ method: UPDATED, params: { uri: "fixture://a" } });
+    await one.callTool("change_list", { list: "tools" });
+    expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
+  });
+
+  it.each(["end_listens", "cancel_listens"])("a subscription that ends by %s is opened again, and lists are announced", async (end) => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    const stream = await client.openStream();
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    expect(await client.toolText(end)).toBe("1");
+    for (const list of ["tools", "prompts", "resources"]) {
+      expect(await stream.next()).toMatchObject({ method: `notifications/${list}/list_changed` });
+    }
+    await waitForOwnFilter(client, EVERYTHING);
+  });
+
+  it("a subscription that the server ends is opened again with the next resource", async () => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    for (const [index, end] of ["end_listens", "cancel_listens"].entries()) {
+      expect(await client.toolText(end)).toBe("1");
+      expect(await client.request("resources/subscribe", { uri: `fixture://${index}` })).toMatchObject({ result: {} });
+      expect(await readAllListens(client)).toHaveLength(1);
+    }
+    await waitForOwnFilter(client, { ...EVERYTHING, resourceSubscriptions: ["fixture://a", "fixture://0", "fixture://1"] });
+  });
+
+  it("a server that offers no subscriptions refuses them, and gets none", async () => {
+    await using sidecar = await start({ env: { FIXTURE_DISCOVER_RESULT: discoverResult({ capabilities: { tools: {}, resources: {} } }) } });
+    const client = await sidecar.client();
+    expect(await client.request("resources/subscribe", { uri: "fixture://a" })).toMatchObject({ error: { code: -32601 } });
+    expect(await client.request("logging/setLevel", { level: "info" })).toMatchObject({ error: { code: -32601 } });
+    expect(await readAllListens(client)).toEqual([]);
+  });
+});

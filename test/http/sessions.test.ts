@@ -1,0 +1,182 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const INITIALIZE = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+const SESSION_REQUIRED = { status: 400, code: -32000, dataCode: "SESSION_REQUIRED" } as const;
+const SESSION_NOT_FOUND = { status: 404, code: -32001, dataCode: "SESSION_NOT_FOUND" } as const;
+
+describe("sessions", async () => {
+  const sidecar = disposeAfterAll(await HttpBench.start());
+
+  function clientWith(sessionId: string): McpClient {
+    const client = new McpClient(sidecar.url);
+    client.sessionId = sessionId;
+    return client;
+  }
+
+  function refusal({ status, code, dataCode }: typeof SESSION_REQUIRED | typeof SESSION_NOT_FOUND, id?: string | number): object {
+    return errorReply(status, code, dataCode, id === undefined ? {} : { id });
+  }
+
+  function end(client: McpClient): Promise<HttpReply> {
+    return send(client.url, { method: "DELETE", headers: client.sessionId === "" ? {} : { "Mcp-Session-Id": client.sessionId } });
+  }
+
+  describe("session ids", () => {
+    it("session ids are visible ASCII, unique and unpredictable", async () => {
+      const clients = await Promise.all(Array.from({ length: 200 }, () => sidecar.client()));
+      const ids = clients.map((client) => client.sessionId).toSorted();
+      for (const id of ids) expect(id).toMatch(/^[\x21-\x7e]{32,}$/);
+      const nonces = new Set(ids.map((id) => id.slice(12, 28)));
+      const signatures = new Set(ids.map((id) => id.slice(-43)));
+      expect([nonces.size, signatures.size]).toEqual([200, 200]);
+    });
+
+    it("an initialize with an unknown id gets a new one, not the client's choice", async () => {
+      const client = clientWith("chosen-by-the-client");
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(reply.status).toBe(200);
+      expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+    });
+
+    it("an initialize with an open session's id is rejected, and the session stays unchanged", async () => {
+      const client = await sidecar.client();
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1 }));
+      expect(reply.headers).not.toHaveProperty("mcp-session-id");
+      expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+    });
+
+    it("an initialize with the id of an ended session gets a new one", async () => {
+      const client = await sidecar.client();
+      expect((await end(client)).status).toBe(204);
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(reply.status).toBe(200);
+      const next = clientWith(String(reply.headers["mcp-session-id"]));
+      expect(next.sessionId).toMatch(/^[\x21-\x7e]{32,}$/);
+      expect(next.sessionId).not.toBe(client.sessionId);
+      expect(await next.request("ping")).toMatchObject({ status: 200, result: {} });
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+    });
+
+    it.each(["constructor", "__proto__", "toString", "hasOwnProperty", "0", "null", "undefined", "%00", "../mcp"])(
+      "a session id is looked up literally: %s is unknown",
+      async (sessionId) => {
+        const client = clientWith(sessionId);
+        expect(readError(await client.post({ jsonrpc: "2.0", id: "x", method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, "x"));
+        expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+      },
+    );
+
+    it("session ids are compared in full and with case", async () => {
+      const { sessionId } = await sidecar.client();
+      for (const other of [sessionId.slice(0, -1), `${sessionId}0`, sessionId.toUpperCase(), `${sessionId}, ${sessionId}`]) {
+        const reply = await clientWith(other).post({ jsonrpc: "2.0", id: 2, method: "ping" });
+        expect(readError(reply)).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      }
+    });
+  });
+
+  describe("requests without a session id", () => {
+    it.each([
+      ["a request", { jsonrpc: "2.0", id: "a b", method: "tools/list" }, "a b"],
+      ["a request with id 0", { jsonrpc: "2.0", id: 0, method: "ping" }, 0],
+      ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
+      ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
+    ])("%s is rejected with 400", async (_what, message, id) => {
+      expect(readError(await clientWith("").post(message))).toStrictEqual(refusal(SESSION_REQUIRED, id));
+    });
+
+    it("DELETE is rejected with 400", async () => {
+      expect(readError(await end(clientWith("")))).toStrictEqual(refusal(SESSION_REQUIRED));
+    });
+  });
+
+  describe("requests with an unknown session id", () => {
+    it.each([
+      ["a request", { jsonrpc: "2.0", id: 9, method: "tools/list" }, 9],
+      ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
+      ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
+    ])("%s is rejected with 404", async (_what, message, id) => {
+      expect(readError(await clientWith("unknown").post(message))).toStrictEqual(refusal(SESSION_NOT_FOUND, id));
+    });
+  });
+
+  describe("the end of a session", () => {
+    it("DELETE gets 204, and requests of the session get 404 from then on", async () => {
+      const client = await sidecar.client();
+      const reply = await end(client);
+      expect(reply).toMatchObject({ status: 204, body: "" });
+      expect(reply.headers).not.toHaveProperty("content-type");
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+    });
+
+    it("other sessions and the server are unaffected", async () => {
+      const [first, second] = [await sidecar.client(), await sidecar.client()];
+      const { pid } = JSON.parse(await second.toolText("where")) as { pid: number };
+      expect((await end(first)).status).toBe(204);
+      expect(JSON.parse(await second.toolText("where"))).toMatchObject({ pid });
+    });
+
+    it("a session's calls in flight are cancelled, and no other session's", async () => {
+      await using dir = await TempDir.create();
+      const path = dir.file("go");
+      const [ending, staying] = [await sidecar.client(), await sidecar.client()];
+      const cut = ending.post({
+        jsonrpc: "2.0",
+        id: "mine",
+        method: "tools/call",
+        params: { name: "wait_for_file", arguments: { path: "/cut" } },
+      });
+      await sidecar.waitForLog("waiting for /cut");
+      const kept = staying.callTool("wait_for_file", { path }, "mine");
+      await sidecar.waitForLog(`waiting for ${path}`);
+      expect((await end(ending)).status).toBe(204);
+      const data = { sent: true, retrySafe: false };
+      expect(readError(await cut)).toStrictEqual(errorReply(200, -32000, "REQUEST_CANCELLED", { id: "mine", data }));
+      await writeFile(path, "");
+      expect(await kept).toMatchObject({ id: "mine", result: { content: [{ text: "the file is there" }] } });
+      const seen = JSON.parse(await staying.toolText("seen")) as string[];
+      expect(seen.filter((method) => method.startsWith("notifications/cancelled"))).toHaveLength(1);
+    });
+
+    it("an evicted session goes on with its next request, unless it had subscriptions", async () => {
+      await using small = await HttpBench.start({ mode: "keeps-state", flags: ["--max-sessions", "2"] });
+      const [plain, subscribed] = [await small.client(), await small.client()];
+      expect(await subscribed.request("resources/subscribe", { uri: "file:///watched" })).toMatchObject({ status: 200, result: {} });
+      for (let count = 0; count < 2; count++) await small.client();
+      expect(await plain.request("ping")).toMatchObject({ status: 200, result: {} });
+      expect(readError(await subscribed.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect((await readStatus(small)).sessions).toBe(2);
+    });
+
+    it("a session above --max-sessions evicts the one that was unused for longest", async () => {
+      await using small = await HttpBench.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
+      const [first, second] = [await small.client(), await small.client()];
+      expect(await first.request("ping")).toMatchObject({ status: 200 });
+      const third = await small.client();
+      expect(readError(await second.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect(await first.request("ping")).toMatchObject({ status: 200 });
+      expect(await third.request("ping")).toMatchObject({ status: 200 });
+      expect(await small.waitForLog("session ended")).toMatchObject({ level: "info", reason: "room for a new session" });
+    });
+
+    it("a flood of new sessions does not flood the log", async () => {
+      await using small = await HttpBench.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
+      const client = await small.client();
+      for (let count = 0; count < 30; count++) await small.client();
+      expect((await client.request("ping")).status).toBe(404);
+      // Ten lines are logged in ten seconds.
+      expect(small.logLines.filter(({ msg }) => msg === "session ended").length).toBeLessThanOrEqual(20);
+    });
+  });
+});

@@ -1,0 +1,199 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import type { EventStream } from "../support/event-stream.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { HttpBench } from "../support/http-bench.ts";
+
+const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+function log(level: string, data: string = level): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level, data } });
+}
+
+async function setLevel(client: LaneClient, level: string): Promise<unknown> {
+  return (await client.request("logging/setLevel", { level })).result;
+}
+
+/** Makes a call during which the server writes log messages. @returns their `data`, from the stream of the call. */
+async function logDuringCall(client: LaneClient, ...lines: string[]): Promise<unknown[]> {
+  using call = await client.begin("raw_line", { line: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{}}'].join("\n") });
+  return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));
+}
+
+/** Returns the `data` of the log messages on a stream, up to the end of the session. */
+async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
+  await client.end();
+  return (await stream.rest()).map(({ params }) => params?.["data"]);
+}
+
+describe("the log level of a shared server", () => {
+  it("the server gets only the most verbose level that any session has set", async () => {
+    await using sidecar = await HttpBench.start();
+    const [first, second, third] = [
+      await LaneClient.connectShared(sidecar),
+      await LaneClient.connectShared(sidecar),
+      await LaneClient.connectShared(sidecar),
+    ];
+    const carried = (level: string): object => ({ method: "logging/setLevel", params: { level } });
+    expect(await setLevel(first, "warning")).toEqual(carried("warning"));
+    expect(await setLevel(second, "info")).toEqual(carried("info"));
+    // The sidecar answers a level that is not more verbose.
+    expect([await setLevel(third, "error"), await setLevel(third, "info"), await setLevel(first, "notice")]).toEqual([{}, {}, {}]);
+    expect(await setLevel(first, "debug")).toEqual(carried("debug"));
+    // The most verbose session sets a lower level or ends, and the next one counts.
+    expect(await setLevel(first, "emergency")).toEqual({});
+    await second.end();
+    expect(await setLevel(third, "alert")).toEqual(carried("alert"));
+    await third.end();
+    await first.end();
+    const last = await LaneClient.connectShared(sidecar);
+    expect(await last.received("logging/setLevel")).toEqual(
+      ["warning", "info", "debug", "info", "alert", "emergency"].map((level) => ({ level })),
+    );
+  });
+
+  it("the next generation gets the level", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(first, "error");
+    await setLevel(second, "notice");
+    await crash(sidecar);
+    await waitForGeneration(sidecar, 2);
+    expect(await first.received("logging/setLevel")).toEqual([{ level: "notice" }]);
+  });
+
+  it("a session that ends during a restart no longer counts", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(first, "error");
+    await setLevel(second, "debug");
+    await crash(sidecar);
+    await second.end();
+    await waitForGeneration(sidecar, 2);
+    const told = await first.received("logging/setLevel");
+    // The restart may have finished before the session ended.
+    expect(told.at(-1)).toEqual({ level: "error" });
+  });
+
+  it.each(["loud", "DEBUG", 3, null])("the server judges the invalid level %j, which changes nothing", async (level) => {
+    await using sidecar = await HttpBench.start();
+    const client = await LaneClient.connectShared(sidecar);
+    using stream = await client.openStream();
+    const reply = await client.request("logging/setLevel", { level });
+    expect(reply.result).toEqual({ method: "logging/setLevel", params: { level } });
+    expect(await logDuringCall(client, ...LEVELS.map((each) => log(each)))).toEqual([]);
+    expect(await client.received("logging/setLevel")).toEqual([{ level }]);
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("a level that the server rejects is rejected to the client, whose level stays", async () => {
+    await using sidecar = await HttpBench.start();
+    const client = await LaneClient.connectShared(sidecar);
+    using stream = await client.openStream();
+    await setLevel(client, "error");
+    await client.toolText("refuse", { method: "logging/setLevel" });
+    expect((await client.request("logging/setLevel", { level: "debug" })).error).toEqual({ code: -32602, message: "refused" });
+    await client.toolText("accept", { method: "logging/setLevel" });
+    expect(await logDuringCall(client, log("debug"), log("error"))).toEqual(["error"]);
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("any client may set a level again that the server has rejected", async () => {
+    await using sidecar = await HttpBench.start();
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await first.toolText("refuse", { method: "logging/setLevel" });
+    expect((await first.request("logging/setLevel", { level: "info" })).error?.code).toBe(-32602);
+    await first.toolText("accept", { method: "logging/setLevel" });
+    expect(await setLevel(second, "info")).toEqual({ method: "logging/setLevel", params: { level: "info" } });
+  });
+});
+
+describe("a log message of a shared server", () => {
+  it("a message reaches the caller if its session has set that level", async () => {
+    await using sidecar = await HttpBench.start();
+    for (const level of [...LEVELS, undefined]) {
+      const client = await LaneClient.connectShared(sidecar);
+      using stream = await client.openStream();
+      if (level !== undefined) await setLevel(client, level);
+      const wanted = level === undefined ? [] : LEVELS.slice(LEVELS.indexOf(level));
+      expect(await logDuringCall(client, ...["loud", ...LEVELS].map((each) => log(each)))).toEqual(wanted);
+      expect(await endAndRead(client, stream)).toEqual([]);
+    }
+  });
+
+  it("a message is dropped while no call is in flight", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--log-level", "debug"] });
+    const client = await LaneClient.connectShared(sidecar);
+    await setLevel(client, "debug");
+    using stream = await client.openStream();
+    await client.write(log("emergency", "whose?"));
+    await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("a message is sent on the stream of the only call in flight", async () => {
+    await using sidecar = await HttpBench.start();
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
+    using call = await client.begin("raw_line", { line: `${log("info", "mine")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
+    expect(await call.rest()).toEqual([JSON.parse(log("info", "mine")), { jsonrpc: "2.0", id: 2, result: {} }]);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("a message is sent on the GET stream of the only session with calls", async () => {
+    await using sidecar = await HttpBench.start();
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
+    const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
+    await waitForHanging(client, 2);
+    await client.write(log("info", "mine"));
+    await client.toolText("release");
+    expect((await Promise.all(hanging)).map(({ isStream }) => isStream)).toEqual([false, false]);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([["mine"], []]);
+  });
+
+  it("a message is ambiguous, and dropped, while two sessions have calls in flight", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--log-level", "debug"] });
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
+    const hanging = [client.callTool("hang"), other.callTool("hang")];
+    await waitForHanging(client, 2);
+    await client.write(log("emergency", "whose?"));
+    await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
+    await client.toolText("release");
+    await Promise.all(hanging);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("a message is dropped while calls of a session without that level are in flight", async () => {
+    await using sidecar = await HttpBench.start();
+    const [silent, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(other, "debug");
+    using stream = await silent.openStream();
+    using otherStream = await other.openStream();
+    using call = await silent.begin("raw_line", { line: `${log("emergency", "whose?")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
+    expect(call.isStream).toBe(false);
+    expect([await endAndRead(silent, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("a private server's messages are kept apart", async () => {
+    await using sidecar = await HttpBench.start();
+    const [shared, own] = [await LaneClient.connectShared(sidecar), await LaneClient.connect(sidecar)];
+    for (const each of [shared, own]) await setLevel(each, "debug");
+    using sharedStream = await shared.openStream();
+    using ownStream = await own.openStream();
+    await own.write(log("info", "private"));
+    expect(await logDuringCall(shared, log("info", "shared"))).toEqual(["shared"]);
+    expect(await ownStream.nextText()).toBe(log("info", "private"));
+    expect([await endAndRead(shared, sharedStream), await endAndRead(own, ownStream)]).toEqual([[], []]);
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { send } from "../support/http-client.ts";
+import { progressTokenOf, type JsonRpcMessage, readResponse, resultText } from "../support/json-rpc.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { META } from "../support/modern-client.ts";
+import { HttpBench } from "../support/http-bench.ts";
+
+const RESERVED = Object.values(META)
+  .map((key) => `"${key}":${key === META.protocolVersion ? '"2026-07-28"' : key === META.logLevel ? '"info"' : "{}"}`)
+  .join(",");
+
+describe("a request to a server of sessions", async () => {
+  const sidecar = disposeAfterAll(await HttpBench.start());
+  const client = sidecar.modernClient();
+
+  /** Sends a call of `received` with these members of its params. @returns the line that the server has received, with the id 5. */
+  async function received(members: string): Promise<string> {
+    const { headers } = client.compose("tools/call", { name: "received" });
+    const body = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"received","arguments":{},${members}}}`;
+    const reply = await send(sidecar.url, { headers, body });
+    return resultText(readResponse(reply)).replace(/"id":\d+/, '"id":5');
+  }
+
+  function line(members: string): string {
+    return `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"received","arguments":{},${members}}}`;
+  }
+
+  it("trace keys and unknown keys of _meta arrive byte for byte", async () => {
+    const kept = [
+      '"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"',
+      '"tracestate" : "a=1,b=2"',
+      '"baggage":"k=\\u0076;p"',
+      '"com.example/x":{"a":1.0,"big":12345678901234567890,"a":[ ]}',
+      '"io.modelcontextprotocolx/y":null',
+    ].join(",");
+    expect(await received(`"_meta":{${kept},${RESERVED}}`)).toBe(line(`"_meta":{${kept}}`));
+    expect(await received(`"_meta":{${RESERVED},${kept}}`)).toBe(line(`"_meta":{${kept}}`));
+  });
+
+  it("no reserved key of _meta reaches the server, not even an unknown or escaped one", async () => {
+    const others = '"io.modelcontextprotocol/unknown":{"deep":[1,{}]},"io.modelcontextprotocol\\/escaped":1';
+    expect(await received(`"_meta":{${RESERVED},${others}}`)).toBe(line('"_meta":{}'));
+    expect(await received(`"_meta":{"own":1,${others},${RESERVED},"last":2}`)).toBe(line('"_meta":{"own":1,"last":2}'));
+  });
+
+  it("answers without a state do not reach the server: it has asked nothing", async () => {
+    const answers = '"input\\u0052esponses":{"k":{"action":"accept"}}';
+    expect(await received(`${answers},"_meta":{${RESERVED}}`)).toBe(line('"_meta":{}'));
+    expect(await received(`"_meta":{${RESERVED}},${answers}`)).toBe(line('"_meta":{}'));
+  });
+
+  it("arguments with the names of removed members stay", async () => {
+    const args = { inputResponses: 1, requestState: "x", _meta: { [META.clientInfo]: 1 } };
+    const text = await client.toolText("received", args);
+    expect((JSON.parse(text) as JsonRpcMessage).params?.["arguments"]).toEqual(args);
+  });
+
+  it.each(["mine", 7, "7"])("the progress token %j is replaced for the server, and restored with its type", async (progressToken) => {
+    const reply = await client.callTool("progress", { steps: 2 }, { id: "p", meta: { progressToken } });
+    expect(reply.notifications).toEqual(
+      [1, 2].map((progress) => ({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken, progress } })),
+    );
+    const seen = JSON.parse(await client.toolText("received", {}, { meta: { progressToken } })) as JsonRpcMessage;
+    expect([typeof progressTokenOf(seen), progressTokenOf(seen)]).toEqual(["number", seen.id]);
+  });
+
+  it.each<string | number>(["a", "1", 1, 0, -1, 1.5, ""])("the id %j is restored with its type", async (id) => {
+    expect((await client.callTool("echo", { text: "x" }, { id })).id).toBe(id);
+  });
+
+  it("requests with one id and one token at the same time get their own answers", async () => {
+    const calls = ["a", "b", "c"].map((text) => client.toolText("echo", { text }, { id: 1, meta: { progressToken: 1 } }));
+    expect(await Promise.all(calls)).toEqual(["a", "b", "c"]);
+  });
+
+  it("a request of the server is answered without its client", async () => {
+    const refused = await client.callTool("ask", { method: "sampling/createMessage", params: {} });
+    expect(refused.texts).toHaveLength(1);
+    expect(JSON.parse(resultText(refused))).toMatchObject({ id: "ask", error: { code: -32601 } });
+    const pong = await client.callTool("ask", { method: "ping" });
+    expect([pong.texts.length, JSON.parse(resultText(pong))]).toEqual([1, { jsonrpc: "2.0", id: "ask", result: {} }]);
+  });
+
+  it("the notifications of the server that belong to no request are dropped", async () => {
+    const control = await LaneClient.connectShared(sidecar);
+    const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+    const foreign = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: 999_999, progress: 1 } };
+    const call = client.begin("tools/call", { name: "hang", arguments: {} }, { meta: { progressToken: "t" } });
+    for (const message of [changed, foreign]) await control.write(message);
+    while ((JSON.parse(await control.toolText("hanging")) as unknown[]).length === 0);
+    await control.toolText("release");
+    const stream = await call;
+    expect([stream.isStream, (await stream.answer()).result?.["resultType"]]).toEqual([false, "complete"]);
+  });
+});

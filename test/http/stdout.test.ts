@@ -1,0 +1,134 @@
+import { describe, expect, it } from "vitest";
+import { errorData, readError } from "../support/error-reply.ts";
+import { readSeen, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
+import { HttpBench } from "../support/http-bench.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const SMALL_LINES = ["--max-line-bytes", "10000"];
+const SKIPPED = "stdout line skipped: not json-rpc";
+
+describe("the server's stdout", () => {
+  it("each line that is not JSON-RPC is skipped and logged with the problem", async () => {
+    await using sidecar = await HttpBench.start();
+    const client = await sidecar.client();
+    const cases = [
+      ["Server running on stdio", "not JSON"],
+      ['{"jsonrpc":"2.0","id":1', "not JSON"],
+      ["42", "the message must be a JSON object"],
+      ['{"level":"info","msg":"structured"}', '"jsonrpc" must be "2.0"'],
+      ['{"jsonrpc":"2.0","id":1}', 'the message has neither "method" nor "result" nor "error"'],
+      ["x".repeat(1000), "not JSON"],
+    ] as const;
+    for (const [line] of cases) await client.toolText("noise", { line });
+    for (const [line, reason] of cases) {
+      const isLikeMessage = line.startsWith("{");
+      const shown = await sidecar.waitForLog(SKIPPED, (each) =>
+        isLikeMessage ? each["bytes"] === line.length : each["line"] === (line.length > 200 ? `${line.slice(0, 200)}…` : line),
+      );
+      expect(shown).toMatchObject({ level: "warn", childPid: sidecar.childPid, generation: 1, reason });
+      expect("line" in shown).toBe(!isLikeMessage);
+    }
+  });
+
+  it("a flood of such lines is logged in part and counted, and calls are answered", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    const [noise, echo] = await Promise.all([
+      client.toolText("noise", { line: "debug: noise", count: 1000 }),
+      client.toolText("echo", { text: "signal" }),
+    ]);
+    expect([noise, echo]).toEqual(["written", "signal"]);
+    await client.callTool("exit");
+    await sidecar.waitForLog("mcp server exited");
+    expect(sidecar.logLines.filter((line) => line.msg === SKIPPED)).toHaveLength(10);
+    const summaries = sidecar.logLines.filter((line) => line.msg === "more stdout lines skipped: not json-rpc");
+    expect(summaries).toEqual([expect.objectContaining({ level: "warn", generation: 1, count: 990 })]);
+  });
+
+  it("lines may end with CR LF, and empty lines are allowed", async () => {
+    await using sidecar = await HttpBench.start();
+    const client = await sidecar.client();
+    const line = `\r\n\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"crlf"}]}}\r\n\r`;
+    expect(await client.toolText("raw_line", { line })).toBe("crlf");
+    expect(sidecar.logLines.filter((each) => each.msg === SKIPPED)).toEqual([]);
+  });
+
+  it("a response over MAX_LINE_BYTES fails its own request only, and the process goes on", async () => {
+    await using sidecar = await HttpBench.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const pid = sidecar.childPid;
+    const hanging = client.callTool("hang", {}, 2);
+    const [wireId] = await waitForHanging(client, 1);
+    const [tooLarge, echo] = await Promise.all([
+      client.post({ jsonrpc: "2.0", id: "big one", method: "tools/call", params: { name: "big", arguments: { length: 2_000_000 } } }),
+      client.toolText("echo", { text: "beside" }),
+    ]);
+    expect(echo).toBe("beside");
+    const { length } = `{"jsonrpc":"2.0","id":${Number(wireId) + 2},"result":{"content":[{"type":"text","text":""}]}}`;
+    expect(readError(tooLarge)).toEqual({
+      status: 200,
+      contentType: "application/json",
+      body: {
+        jsonrpc: "2.0",
+        id: "big one",
+        error: {
+          code: -32603,
+          message: `The response of the MCP server to tools/call was discarded: it has ${2_000_000 + length} bytes, more than 10000. The request was sent and may have taken effect; check before you repeat it.`,
+          data: errorData("UPSTREAM_RESPONSE_TOO_LARGE", { sent: true, retrySafe: false, limitBytes: 10_000 }),
+        },
+      },
+    });
+    await sidecar.waitForLog("stdout line discarded: longer than the limit", (line) => line["bytes"] === 2_000_000 + length);
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+    expect(sidecar.childPid).toBe(pid);
+    expect(await readSeen(client)).not.toContain(expect.stringContaining("cancelled"));
+  });
+
+  it.each([
+    ["with its id after the result", `{"result":{"x":"${"x".repeat(20_000)}","id":1},"jsonrpc":"2.0", "id" : $ID }`],
+    ["that is an error", `{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"${"x".repeat(20_000)}"}}`],
+    ["full of quotes and brackets", `{"jsonrpc":"2.0","result":{"x":"${String.raw`\"}]{[\\`.repeat(3000)}"},"id":$ID}`],
+  ])("an oversized response %s fails its own request", async (_what, line) => {
+    await using sidecar = await HttpBench.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const { error } = await client.callTool("raw_line", { line });
+    expect(error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
+  });
+
+  it("a response of exactly MAX_LINE_BYTES is delivered", async () => {
+    await using sidecar = await HttpBench.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const received = JSON.parse(await client.toolText("received")) as { readonly id: number };
+    const around = JSON.stringify({ jsonrpc: "2.0", id: received.id, result: { content: [{ type: "text", text: "" }] } }).length;
+    expect(await client.toolText("big", { length: 10_000 - around })).toHaveLength(10_000 - around);
+    expect((await client.callTool("big", { length: 10_001 - around })).error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
+  });
+
+  it.each([
+    [
+      "request with the id of a request in flight",
+      `{"jsonrpc":"2.0","id":$WIRE,"method":"sampling/createMessage","params":{"x":"${"x".repeat(20_000)}"}}`,
+    ],
+    ["notification", `{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"${"x".repeat(20_000)}"}}`],
+    ["line that is not JSON", "x".repeat(20_000)],
+  ])("an oversized %s fails no request in flight", async (_what, line) => {
+    await using sidecar = await HttpBench.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    const [wireId] = await waitForHanging(client, 1);
+    await client.toolText("noise", { line: line.replace("$WIRE", String(wireId)) });
+    await sidecar.waitForLog("stdout line discarded: longer than the limit");
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
+
+  it("a late response over MAX_LINE_BYTES is dropped like any late response", async () => {
+    await using sidecar = await HttpBench.start({ flags: [...SMALL_LINES, ...timeoutFlags(600)] });
+    const client = await sidecar.client();
+    await client.callTool("hang");
+    const [wireId] = await waitForHanging(client, 1);
+    await client.toolText("noise", { line: `{"jsonrpc":"2.0","id":${wireId},"result":{"x":"${"x".repeat(20_000)}"}}` });
+    expect(await sidecar.waitForLog("late answer dropped")).toMatchObject({ requestId: wireId, reason: "timeout", count: 1 });
+  });
+});

@@ -1,0 +1,173 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
+import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { LANE_CLIENTS } from "../support/lanes.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const ONE_AT_A_TIME = ["--tool-concurrency", "wait_for_*=1"];
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+/** All calls that were accepted, and all outcomes. */
+async function readCounts(sidecar: RunningSidecar): Promise<{ accepted: number; endings: number; held: number }> {
+  const { requests, answers } = (await readStatus(sidecar)).counters as unknown as {
+    readonly requests: { readonly accepted: number; readonly held: number };
+    readonly answers: { readonly failures: Readonly<Record<string, number>> } & Readonly<Record<string, number>>;
+  };
+  const { failures, ...kinds } = answers;
+  const endings = [...Object.values(kinds), ...Object.values(failures)].reduce((sum, count) => sum + count, 0);
+  return { accepted: requests.accepted, held: requests.held, endings };
+}
+
+describe.each(LANE_CLIENTS)("calls above TOOL_CONCURRENCY of a $lane server", ({ connect }) => {
+  it("calls of the tool wait for each other, and other calls do not wait", async () => {
+    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
+    await using gated = await GatedCalls.create(sidecar);
+    const client = await connect(sidecar);
+    const replies = ["1", "2", "3"].map((name) => gated.post(client, name));
+    await gated.waitForReached(1);
+    expect(await client.toolText("echo", { text: "at once" })).toBe("at once");
+    for (let count = 1; count <= 3; count++) {
+      const reached = await gated.waitForReached(count);
+      expect(reached).toHaveLength(count);
+      await gated.letThrough(...reached);
+    }
+    expect((await Promise.all(replies)).map((reply) => readResponse(reply))).toEqual(
+      ["1", "2", "3"].map((id) => ({ jsonrpc: "2.0", id, result: LET_THROUGH })),
+    );
+    const { accepted, endings } = await readCounts(sidecar);
+    expect(accepted).toBe(endings);
+  });
+});
+
+describe("calls above TOOL_CONCURRENCY", () => {
+  it("calls keep the order of their session, and sessions take turns", async () => {
+    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
+    await using gated = await GatedCalls.create(sidecar);
+    const [flooding, other] = [await sidecar.client(), await sidecar.client()];
+    const replies = [gated.post(flooding, "running")];
+    await gated.waitForReached(1);
+    for (const [index, name] of ["a1", "a2", "a3", "b1"].entries()) {
+      replies.push(gated.post(name === "b1" ? other : flooding, name));
+      await gated.waitForWaiting(index + 1);
+    }
+    await gated.letThrough("running", "a1", "a2", "a3", "b1");
+    await Promise.all(replies);
+    expect(await gated.waitForReached(5)).toEqual(["running", "a1", "b1", "a2", "a3"]);
+    expect(await readCounts(sidecar)).toMatchObject({ held: 4 });
+  });
+
+  it("a call is never sent after its cancellation, its client's disconnect or its session's end", async () => {
+    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
+    await using gated = await GatedCalls.create(sidecar);
+    const [client, ending] = [await sidecar.client(), await sidecar.client()];
+    const leaving = new AbortController();
+    const running = gated.post(client, "running");
+    await gated.waitForReached(1);
+    const cancelled = gated.post(client, "cancelled");
+    const left = gated.post(client, "left", { signal: leaving.signal }).catch(String);
+    const ended = gated.post(ending, "ended");
+    const last = gated.post(client, "last");
+    await gated.waitForWaiting(4);
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
+    leaving.abort();
+    await ending.end();
+    expect([(await cancelled).status, await left]).toEqual([202, expect.stringContaining("abort")]);
+    expect(readResponse(await ended).error?.data).toMatchObject({ code: "REQUEST_CANCELLED", sent: false });
+    await gated.waitForWaiting(1);
+    await gated.letThrough("running", "cancelled", "left", "ended", "last");
+    expect([readResponse(await running).result, readResponse(await last).result]).toEqual([LET_THROUGH, LET_THROUGH]);
+    expect(await gated.waitForReached(2)).toEqual(["running", "last"]);
+    const { accepted, endings } = await readCounts(sidecar);
+    expect(accepted).toBe(endings);
+  });
+
+  it("slots are free again after preceding calls were cancelled or timed out", async () => {
+    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, "--tool-timeouts-ms", "wait_for_file=3000"] });
+    await using gated = await GatedCalls.create(sidecar);
+    const client = await sidecar.client();
+    const cancelled = gated.post(client, "cancelled");
+    await gated.waitForReached(1);
+    const slow = gated.post(client, "slow");
+    await gated.waitForWaiting(1);
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
+    expect((await cancelled).status).toBe(202);
+    expect(await gated.waitForReached(2)).toEqual(["cancelled", "slow"]);
+    expect(readResponse(await slow).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 3000 });
+    const last = gated.post(client, "last");
+    await gated.letThrough("last");
+    expect(readResponse(await last).result).toEqual(LET_THROUGH);
+  });
+
+  it("retried calls are sent to the next server one at a time", async () => {
+    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, ...QUICK_RESTART] });
+    await using gated = await GatedCalls.create(sidecar);
+    const client = await sidecar.client();
+    const running = gated.post(client, "running");
+    await gated.waitForReached(1);
+    const waiting: Promise<unknown>[] = [];
+    for (const [index, name] of ["1", "2"].entries()) {
+      waiting.push(gated.post(client, name).then((reply) => readResponse(reply).result));
+      await gated.waitForWaiting(index + 1);
+    }
+    await crash(sidecar);
+    expect(readResponse(await running).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
+    expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
+    expect(await client.toolText("echo", { text: "meanwhile" })).toBe("meanwhile");
+    await gated.waitForWaiting(1);
+    expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
+    await gated.letThrough("1", "2");
+    expect(await Promise.all(waiting)).toEqual([LET_THROUGH, LET_THROUGH]);
+    const { accepted, endings } = await readCounts(sidecar);
+    expect(accepted).toBe(endings);
+  });
+
+  it("calls are rejected after HOLD_TIMEOUT_MS, with the tool's limit", async () => {
+    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, "--hold-timeout-ms", "100"] });
+    await using gated = await GatedCalls.create(sidecar);
+    const client = await sidecar.client();
+    const running = gated.post(client, "running");
+    await gated.waitForReached(1);
+    const refused = await gated.post(client, "refused");
+    const data = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
+    expect(readError(refused)).toStrictEqual(errorReply(503, -32000, "OVERLOADED", { id: "refused", data }));
+    expect(refused.headers["retry-after"]).toBe("1");
+    expect(refused.body).toContain("tool wait_for_file has 1 in flight, 0 queued. The request was not sent");
+    await gated.letThrough("running");
+    expect(readResponse(await running).result).toEqual(LET_THROUGH);
+  });
+
+  it("calls of one batch wait for each other", async () => {
+    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
+    await using gated = await GatedCalls.create(sidecar);
+    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
+    const echo = { jsonrpc: "2.0", id: "echo", method: "tools/call", params: { name: "echo", arguments: { text: "x" } } };
+    const reply = client.post([gated.message("1"), gated.message("2"), echo]);
+    expect(await gated.waitForReached(1)).toEqual(["1"]);
+    await gated.waitForWaiting(1);
+    await gated.letThrough("1", "2");
+    const answers = JSON.parse((await reply).body) as JsonRpcMessage[];
+    expect(new Set(answers.map(({ id, result }) => [id, result?.content?.[0]?.text]))).toEqual(
+      new Set([
+        ["1", "the file is there"],
+        ["2", "the file is there"],
+        ["echo", "x"],
+      ]),
+    );
+    expect(await gated.waitForReached(2)).toEqual(["1", "2"]);
+  });
+
+  it("calls are counted for each server separately", async () => {
+    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
+    await using gated = await GatedCalls.create(sidecar);
+    const clients = [await sidecar.client(), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const replies = clients.map((client, index) => gated.post(client, String(index)));
+    expect((await gated.waitForReached(3)).toSorted()).toEqual(["0", "1", "2"]);
+    await gated.letThrough("0", "1", "2");
+    expect((await Promise.all(replies)).map((reply) => readResponse(reply).result)).toEqual([LET_THROUGH, LET_THROUGH, LET_THROUGH]);
+  });
+});

@@ -1,0 +1,346 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { crash, crashProcess } from "../support/crash.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import type { HttpReply } from "../support/http-client.ts";
+import { readSeen, readWhere } from "../support/in-flight.ts";
+import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
+import type { LaneClient } from "../support/lane-client.ts";
+import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { listedTool, type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import type { McpClient } from "../support/mcp-client.ts";
+import { SdkClient } from "../support/sdk-client.ts";
+import { InteropClient, SDKS } from "../support/sdk-clients.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const DENY = ["--deny-tools", "secret_*"];
+/** As long as the hidden tool's name, so that responses have the same length. */
+const [HIDDEN, NEVER_WAS] = ["secret_tool", "no_such_one"];
+const PAGES = [
+  [...WITNESSES, listedTool("secret_first")],
+  [listedTool(HIDDEN), listedTool("search"), listedTool("read_file")],
+  [listedTool("secret_last")],
+];
+
+function start(listed: ListedTools, flags: readonly string[], options: StartOptions = {}): Promise<RunningSidecar> {
+  return HttpBench.start({ ...options, flags: [...QUICK_RESTART, ...flags], env: { ...listed.env, ...options.env } });
+}
+
+function call(name: unknown, id: string | number = 2): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { a: 1 } } };
+}
+
+/** Everything that could distinguish two responses, except for the called name and the time. */
+function shapeOf({ status, headers, body }: HttpReply, name: string): object {
+  return { status, headers: { ...headers, date: "" }, body: body.replaceAll(name, "NAME") };
+}
+
+/** Expects the response to a call of the hidden tool to be that of an unknown tool. @returns its body. */
+async function expectHidden(client: McpClient): Promise<string> {
+  const [hidden, never] = [await client.post(call(HIDDEN)), await client.post(call(NEVER_WAS))];
+  expect(hidden.body).toContain(HIDDEN);
+  expect(shapeOf(hidden, HIDDEN)).toEqual(shapeOf(never, NEVER_WAS));
+  return hidden.body;
+}
+
+/** The tool names in the calls that this client's server has received. */
+async function calledNames(client: McpClient): Promise<unknown[]> {
+  const lines = JSON.parse(await client.toolText("lines")) as string[];
+  const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
+  return messages.filter(({ method }) => method === "tools/call").map(({ params }) => params?.name);
+}
+
+/** The names on each page, as this client reads them. */
+async function listedNames(client: McpClient): Promise<string[][]> {
+  const pages: string[][] = [];
+  let cursor: unknown;
+  do {
+    const { result } = await client.request("tools/list", cursor === undefined ? {} : { cursor });
+    const { tools, nextCursor } = result as { readonly tools: readonly { readonly name: string }[]; readonly nextCursor?: unknown };
+    pages.push(tools.map(({ name }) => name));
+    cursor = nextCursor;
+  } while (cursor !== undefined);
+  return pages;
+}
+
+/** Makes the server announce other tools. Returns when the sidecar has read them. */
+async function changeTools(client: LaneClient, listed: ListedTools, ...pages: readonly (readonly ListedTool[])[]): Promise<void> {
+  const countLists = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "tools/list").length;
+  const before = await countLists();
+  await listed.list(...pages);
+  await client.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
+  while ((await countLists()) < before + pages.length);
+}
+
+describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
+  it("tools/list omits a hidden tool on every page, and is otherwise unchanged", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    expect(await listedNames(client)).toEqual([WITNESSES.map(({ name }) => name), ["search", "read_file"], []]);
+    const { body } = await client.post({ jsonrpc: "2.0", id: "p", method: "tools/list", params: { cursor: "1" } });
+    expect(body).toBe(JSON.stringify({ jsonrpc: "2.0", id: "p", result: { tools: PAGES[1]?.slice(1), nextCursor: "2" } }));
+  });
+
+  it("a hidden tool's call gets an unknown tool's response, and never reaches the server", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    const { error } = JSON.parse(await expectHidden(client)) as JsonRpcMessage;
+    expect(error).toMatchObject({ code: -32602, data: errorData("TOOL_NOT_FOUND", { sent: false, retrySafe: true }) });
+    expect(await client.toolText("search", { q: 1 })).toBe('{"q":1}');
+    expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["search", "lines"]);
+  });
+
+  it("a tool stays hidden after a restart, also from calls that were held meanwhile", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    const { pid } = await readWhere(client);
+    await crashProcess(sidecar, pid);
+    const [hidden, never, seen] = await Promise.all([client.post(call(HIDDEN)), client.post(call(NEVER_WAS)), client.callTool("search")]);
+    expect(shapeOf(hidden, HIDDEN)).toEqual(shapeOf(never, NEVER_WAS));
+    expect([seen.result, JSON.parse(hidden.body)]).toMatchObject([{ content: [{}] }, { error: { data: { code: "TOOL_NOT_FOUND" } } }]);
+    await expectHidden(client);
+    expect(await calledNames(client)).toEqual(["search", "lines"]);
+    expect((await listedNames(client)).flat()).not.toContain(HIDDEN);
+  });
+
+  it("a tool stays hidden, and a new one is hidden at once, after list_changed", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    await changeTools(client, listed, [...WITNESSES, listedTool("added"), listedTool(HIDDEN)], [listedTool("secret_new")]);
+    expect(await client.toolText("added", { n: 1 })).toBe('{"n":1}');
+    await expectHidden(client);
+    expect(await listedNames(client)).toEqual([[...WITNESSES.map(({ name }) => name), "added"], []]);
+    // The response for a removed tool is that for an unknown one.
+    const [gone, never] = [await client.post(call("search")), await client.post(call("absent"))];
+    expect(shapeOf(gone, "search")).toEqual(shapeOf(never, "absent"));
+    expect(await calledNames(client)).not.toContain(HIDDEN);
+  });
+
+  it("a hidden tool cannot be called by a message that servers could read differently", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    for (const params of [
+      `{"name":"search","name":"${HIDDEN}"}`,
+      `{"name":"${HIDDEN}","name":"search"}`,
+      `{"name":"search","Name":"${HIDDEN}"}`,
+      `{"name":"search","\\u004eame":"${HIDDEN}"}`,
+      `{"name":"search","arguments":{},"argument\u017f":{}}`,
+    ]) {
+      const { status, body } = await client.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":${params}}`);
+      expect([status, JSON.parse(body)]).toMatchObject([400, { id: 5, error: { code: -32600, data: { code: "INVALID_REQUEST" } } }]);
+    }
+    expect((await client.post(call([HIDDEN]))).body).toContain("TOOL_NOT_FOUND");
+    expect((await client.request("tools/call")).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
+    expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["lines"]);
+  });
+
+  it("a hidden tool cannot be called by a message without an id", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await connect(sidecar);
+    for (const name of [HIDDEN, "search"]) {
+      const reply = await client.post({ jsonrpc: "2.0", method: "tools/call", params: { name, arguments: {} } });
+      expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: false } }));
+    }
+    await client.notify("notifications/x");
+    expect(await readSeen(client)).toContain("notifications/x");
+    expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["seen", "lines"]);
+  });
+});
+
+describe("a hidden tool", () => {
+  it("a batch gets an unknown tool's response for the hidden tool, and other results", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
+    const { status, body } = await client.post([
+      call(HIDDEN, "h"),
+      call("search", "s"),
+      call(NEVER_WAS, "n"),
+      { jsonrpc: "2.0", id: "l", method: "tools/list" },
+    ]);
+    const byId = new Map((JSON.parse(body) as JsonRpcMessage[]).map((response) => [response.id, response]));
+    const textOf = (id: string): string => JSON.stringify({ ...byId.get(id), id: "" });
+    expect([status, byId.size, byId.get("s")?.result]).toMatchObject([200, 4, { content: [{ text: '{"a":1}' }] }]);
+    expect(textOf("h").replaceAll(HIDDEN, "NAME")).toBe(textOf("n").replaceAll(NEVER_WAS, "NAME"));
+    expect(textOf("l")).not.toContain("secret");
+    expect(await calledNames(client)).toEqual(["search", "lines"]);
+  });
+
+  it.each([
+    { lane: "shared", capabilities: {} },
+    { lane: "private", capabilities: { sampling: {} } },
+  ])("an HTTP+SSE client gets an unknown tool's response in a $lane lane", async ({ capabilities }) => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, [...DENY, "--legacy-sse", "on"]);
+    using client = await LegacySseClient.connect(sidecar.origin, capabilities);
+    const [hidden, never] = [await client.callTool(HIDDEN), await client.callTool(NEVER_WAS)];
+    expect(hidden.error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
+    expect(JSON.stringify(hidden).replaceAll(HIDDEN, "NAME")).toBe(JSON.stringify(never).replaceAll(NEVER_WAS, "NAME"));
+    const page = await client.request("tools/list", { cursor: "1" });
+    expect(page.result).toEqual({ tools: PAGES[1]?.slice(1), nextCursor: "2" });
+    expect(await client.toolText("lines")).not.toContain(HIDDEN);
+  });
+
+  it.each(SDKS)("a hidden tool does not exist for the official client %s", async (sdk) => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    await using client = await InteropClient.connect(sdk, sidecar.url);
+    const tools = await client.listTools();
+    expect(tools.map(({ name }) => name)).not.toContain("secret_first");
+    expect(tools.map(({ name }) => name)).toContain("lines");
+    expect(await client.callTool("search", { q: 2 })).toMatchObject({ content: [{ text: '{"q":2}' }] });
+    await expect(client.callTool(HIDDEN, {})).rejects.toMatchObject({ code: -32602, message: expect.stringContaining(HIDDEN) as string });
+    expect(client.errors).toEqual([]);
+  });
+
+  it("a hidden tool is on no page that the official client requests", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, DENY);
+    await using client = await SdkClient.connect(sidecar.url);
+    const names: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await client.listTools(cursor === undefined ? {} : { cursor });
+      names.push(...page.tools.map(({ name }) => name));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    expect(names).toEqual([...WITNESSES.map(({ name }) => name), "search", "read_file"]);
+  });
+
+  it("a hidden tool is on no page that the next server returns after a restart", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, listedTool("mute"), listedTool(HIDDEN)]);
+    await using sidecar = await start(listed, [...DENY, "--stream-after-ms", "1"]);
+    const client = await sidecar.client();
+    const before = (await readSeen(client)).length;
+    await client.callTool("mute", { method: "tools/list" });
+    const answer = client.post({ jsonrpc: "2.0", id: "l", method: "tools/list" });
+    while (!(await readSeen(client)).slice(before).includes("tools/list"));
+    await crash(sidecar);
+    const reply = await answer;
+    expect(reply.headers["content-type"]).toBe("text/event-stream");
+    const { result } = readResponse(reply);
+    expect(result).toEqual({ tools: [...WITNESSES, listedTool("mute")] });
+    expect(reply.body).not.toContain(HIDDEN);
+  });
+
+  it("a denied tool is hidden even if it is also allowed", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    await using sidecar = await start(listed, ["--allow-tools", `lines,search,${HIDDEN}`, "--deny-tools", HIDDEN]);
+    const client = await sidecar.client();
+    expect((await listedNames(client)).flat()).toEqual(["lines", "search"]);
+    await expectHidden(client);
+  });
+
+  it("limits for a hidden tool do not reveal it", async () => {
+    await using listed = await ListedTools.create(...PAGES);
+    const limits = ["--tool-calls-per-minute", `${HIDDEN}=1`, "--tool-concurrency", `${HIDDEN}=1`, "--tool-timeouts-ms", `${HIDDEN}=1`];
+    await using sidecar = await start(listed, [...DENY, ...limits]);
+    const client = await sidecar.client();
+    // Only the list makes the hidden tools known.
+    await listedNames(client);
+    for (let count = 0; count < 3; count++) expect(await expectHidden(client)).toContain("TOOL_NOT_FOUND");
+  });
+
+  it("a tool is hidden unless allowed by exact name or glob, with case", async () => {
+    await using listed = await ListedTools.create(
+      [listedTool("Search"), listedTool("search"), listedTool("read_a"), listedTool("read_bc")],
+      WITNESSES,
+    );
+    await using sidecar = await HttpBench.start({ env: { ...listed.env, CLAW_MCP_STDIO_ALLOW_TOOLS: "search, read_?,lines" } });
+    const client = await sidecar.client();
+    expect((await listedNames(client)).flat()).toEqual(["search", "read_a", "lines"]);
+    for (const name of ["Search", "read_bc", "seen", "read_", "SEARCH"]) {
+      expect((await client.callTool(name)).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
+    }
+    // Allowed, but not a tool of the server.
+    expect((await client.callTool("read_x")).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
+    expect(await calledNames(client)).toEqual(["lines"]);
+  });
+});
+
+describe("messages outside the tool filter", () => {
+  it("other methods, errors and calls of visible tools are forwarded unchanged", async () => {
+    await using listed = await ListedTools.create([listedTool("received"), listedTool("refuse"), listedTool(HIDDEN)]);
+    await using sidecar = await start(listed, DENY);
+    const client = await sidecar.client();
+    for (const method of ["prompts/list", "resources/read", "x/unknown", "tools/call/x", "Tools/List"]) {
+      expect((await client.request(method, { name: HIDDEN })).result).toEqual({ method, params: { name: HIDDEN } });
+    }
+    const line = `{"jsonrpc":"2.0","params": {"arguments":{"n":1.0,"s":"\\u0041"},"name":"received"},"method":"tools/call","id":0}`;
+    const reply = JSON.parse((await client.post(line)).body) as JsonRpcMessage;
+    const received = reply.result?.content?.[0]?.text ?? "";
+    expect(received.replace(/"id":\d+/, '"id":0')).toBe(line);
+    await client.callTool("refuse", { method: "tools/list" });
+    expect(await client.request("tools/list")).toMatchObject({ error: { code: -32602, message: "refused" } });
+  });
+});
+
+describe.each([
+  { how: "rejects", isRestarted: true, spoil: (listed: ListedTools) => listed.refuse() },
+  { how: "does not answer", isRestarted: false, spoil: (listed: ListedTools) => listed.fallSilent() },
+])("a server that $how tools/list", ({ isRestarted, spoil }) => {
+  const FLAGS = [...DENY, "--request-timeout-ms", "2000", "--crash-loop-exits", "1000"];
+  const PAGE = [...WITNESSES, listedTool("wait_for_file"), listedTool(HIDDEN)];
+
+  /** Repeats a call until a server answers it. @returns the errors before that. */
+  async function callUntilAnswered(client: McpClient, path: string): Promise<unknown[]> {
+    const refusals: unknown[] = [];
+    for (;;) {
+      const { result, error } = await client.callTool("wait_for_file", { path });
+      if (result !== undefined) return refusals;
+      refusals.push(error?.data);
+    }
+  }
+
+  /** Makes calls until a generation lists its tools, which the given one (running, or the next) does not at first. */
+  async function callOnceListed(sidecar: RunningSidecar, client: McpClient, listed: ListedTools, spoiledGeneration: number) {
+    await using dir = await TempDir.create();
+    const path = dir.file("go");
+    await writeFile(path, "");
+    const [called, hidden] = [callUntilAnswered(client, path), client.callTool(HIDDEN)];
+    // Only an answer without tools ends the server.
+    if (isRestarted) await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === spoiledGeneration);
+    else await sidecar.waitForLog("internal request failed", ({ method }) => method === "tools/list");
+    await listed.list(PAGE);
+    const refusals = [...(await called), (await hidden).error?.data];
+    const { msg } = await sidecar.waitForLog(`waiting for ${path}`);
+    const arrivals = sidecar.logLines.filter((line) => line.msg === msg);
+    return { refusals, arrivedAt: arrivals.map((line) => Number(line["generation"])) };
+  }
+
+  it("calls are held at the first start until the server lists its tools", async () => {
+    await using listed = await ListedTools.create(PAGE);
+    await spoil(listed);
+    await using sidecar = await start(listed, FLAGS);
+    const client = await sidecar.client();
+    const { refusals, arrivedAt } = await callOnceListed(sidecar, client, listed, 1);
+    expect(arrivedAt).toEqual([expect.toSatisfy((generation: number) => (isRestarted ? generation > 1 : generation === 1))]);
+    for (const data of refusals) expect(data).toMatchObject({ sent: false, retrySafe: true });
+    await expectHidden(client);
+    expect(await calledNames(client)).not.toContain(HIDDEN);
+  });
+
+  it.each(LANE_CLIENTS)("calls are held at a restart until the server lists its tools, $lane", async ({ connect }) => {
+    await using listed = await ListedTools.create(PAGE);
+    await using sidecar = await start(listed, FLAGS);
+    const client = await connect(sidecar);
+    const { pid } = await readWhere(client);
+    await spoil(listed);
+    await crashProcess(sidecar, pid);
+    const { refusals, arrivedAt } = await callOnceListed(sidecar, client, listed, 2);
+    expect(arrivedAt).toEqual([expect.toSatisfy((generation: number) => (isRestarted ? generation > 2 : generation === 2))]);
+    for (const data of refusals) expect(data).toMatchObject({ sent: false, retrySafe: true });
+    await expectHidden(client);
+    expect(await calledNames(client)).not.toContain(HIDDEN);
+  });
+});

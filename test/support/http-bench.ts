@@ -1,0 +1,82 @@
+import { EventEmitter } from "node:events";
+import { openSync } from "node:fs";
+import { serve } from "../../src/cli/serve.ts";
+import { readCommandLine } from "../../src/config/command-line.ts";
+import { withoutPlainOptions } from "../../src/config/environment.ts";
+import { type Environment, loadConfig } from "../../src/config/load.ts";
+import { OPTIONS } from "../../src/config/options.ts";
+import { readDescriptor } from "../../src/descriptor/descriptor-file.ts";
+import { Secrets } from "../../src/observability/redact.ts";
+import { startInProcess } from "./in-process-server.ts";
+import { RunningSidecar, type StartOptions } from "./running-sidecar.ts";
+import { expectNoProcess, FIXTURE, NO_SLOW_STREAM } from "./sidecar.ts";
+
+/**
+ * The whole sidecar in the test's process: real configuration, sockets and supervision, with servers that run in this process too
+ * (`startInProcess`). A start takes milliseconds. Use with `await using`.
+ */
+export class HttpBench extends RunningSidecar {
+  readonly ended: Promise<number | null>;
+  readonly #signals = new EventEmitter();
+  #hasEnded = false;
+
+  private constructor(argv: readonly string[], environment: Environment) {
+    super();
+    const exit = Promise.withResolvers<number>();
+    this.ended = exit.promise.finally(() => (this.#hasEnded = true));
+    this.ended.catch(() => undefined);
+    const served = serve({
+      ...configurationOf(argv, environment),
+      environment,
+      version: "0.0.0-bench",
+      commands: [],
+      // The logger closes it. Tests read the lines as they are made.
+      stdout: { fd: openSync("/dev/null", "w") },
+      onLogLine: (line) => this.addLogLine(line),
+      personalStderr: undefined,
+      signals: this.#signals,
+      exit: exit.resolve,
+      startProcess: startInProcess,
+    });
+    served.catch(exit.reject);
+  }
+
+  static async start({
+    mode = "normal",
+    fixtureArgs = [],
+    command,
+    flags = [],
+    env = {},
+    address = "127.0.0.1:0",
+    untilReady = true,
+  }: StartOptions = {}): Promise<HttpBench> {
+    const server = command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs];
+    const bench = new HttpBench(["--addr", address, ...flags, "--", ...server], { ...NO_SLOW_STREAM, ...process.env, ...env });
+    await bench.waitForStart(untilReady);
+    return bench;
+  }
+
+  override kill(signal: NodeJS.Signals = "SIGTERM"): void {
+    this.#signals.emit(signal, signal);
+  }
+
+  override stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    this.kill(signal);
+    return this.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#hasEnded) await this.stop();
+    await expectNoProcess(this.serverPids);
+  }
+}
+
+function configurationOf(argv: readonly string[], environment: Environment) {
+  const commandLine = readCommandLine(argv);
+  const { config, problems, ...rest } = loadConfig(commandLine, environment, true);
+  if (config === undefined) throw new Error(`invalid configuration: ${problems.join(", ")}`);
+  const secrets = new Secrets(withoutPlainOptions(environment));
+  secrets.add([...config.authTokens, ...config.sessionKeys]);
+  const file = commandLine.flags.get("descriptor") ?? environment[OPTIONS.descriptor.variable] ?? "";
+  return { config, secrets, descriptor: file === "" ? undefined : readDescriptor(file), ...rest };
+}

@@ -1,0 +1,341 @@
+import { EventEmitter } from "node:events";
+import * as childProcess from "node:child_process";
+import * as fs from "node:fs";
+import { createRequire } from "node:module";
+import * as readline from "node:readline";
+import { Readable, Writable } from "node:stream";
+import { pathToFileURL } from "node:url";
+import { buildSync } from "esbuild";
+import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "../../src/upstream/process-group.ts";
+import { startProcess } from "../../src/upstream/process-group.ts";
+
+/** Above every process id of Linux, so that no real process has one of them. */
+const FIRST_PID = 5_000_000;
+/** As large as a pipe of Linux. */
+const PIPE_BYTES = 64 * 1024;
+/** Node's modules that a server uses as streams or processes, and that it gets in another form. */
+const REPLACED = ["child_process", "fs", "process", "readline"];
+
+type Signal = NodeJS.Signals;
+type Run = (...context: readonly unknown[]) => void;
+
+const running = new Map<number, InProcessServer>();
+const programs = new Map<string, Run | undefined>();
+let nextPid = FIRST_PID;
+
+/** Returns the in-process server with this id, while it runs. */
+export function inProcessServer(pid: number): InProcessServer | undefined {
+  return running.get(pid);
+}
+
+/** Signals a server, in this process or a real one. */
+export function signalServer(pid: number, signal: Signal): void {
+  const server = running.get(pid);
+  if (server === undefined) process.kill(pid, signal);
+  else server.signal(signal);
+}
+
+/**
+ * Runs a fixture in this process: its pipes are streams, its process id is invented, and its code gets a `process`, timers and files of its
+ * own. Any other command becomes a real process, as does a script with packages, which would use the real `process`.
+ */
+export const startInProcess: StartProcess = (command) => {
+  const [script = ""] = command.args;
+  const program = command.command === process.execPath && /\.[jt]s$/.test(script) ? programOf(script) : undefined;
+  return program === undefined ? startProcess(command) : new InProcessServer(command, program);
+};
+
+/** Bundles a script once for each worker. Every start evaluates it anew, so no state is left of an earlier one. */
+function programOf(script: string): Run | undefined {
+  if (!programs.has(script)) programs.set(script, bundled(script));
+  return programs.get(script);
+}
+
+function bundled(script: string): Run | undefined {
+  if (script.includes("/node_modules/")) return undefined;
+  const { outputFiles, metafile } = buildSync({
+    entryPoints: [script],
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: "node",
+    packages: "external",
+    // Modules that wait at their top level have no other form, and are run by no test here.
+    format: "cjs",
+    target: "node22",
+    define: { "import.meta.url": JSON.stringify(pathToFileURL(script).href) },
+  });
+  const imports = Object.values(metafile.inputs).flatMap((input) => input.imports);
+  if (imports.some(({ external, path }) => external === true && !path.startsWith("node:"))) return undefined;
+  const parameters = ["require", "process", "setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "Atomics"];
+  // oxlint-disable-next-line typescript/no-implied-eval -- the text is a fixture of this repository
+  return new Function("exports", "module", ...parameters, `${outputFiles[0]?.text ?? ""}\n//# sourceURL=${script}`) as Run;
+}
+
+/** A process of a server as streams and callbacks. Its group has no other member. */
+export class InProcessServer implements ProcessGroup {
+  readonly pid = nextPid++;
+  readonly stdin: Writable;
+  readonly stdout = readable();
+  readonly stderr = readable();
+  readonly exited: Promise<ProcessExit>;
+  readonly #exit = Promise.withResolvers<ProcessExit>();
+  readonly #events = new EventEmitter();
+  /** The server's end of its stdin. */
+  readonly #input: Readable;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  /** What was written and not yet read. */
+  readonly #pipe: Buffer[] = [];
+  #pipeBytes = 0;
+  #isInputOver = false;
+  #wantsMore = false;
+  /** Called when the pipe has room again. */
+  #takeMore: (() => void) | undefined;
+  #hasEnded = false;
+  /** Set by SIGSTOP, and by a wait that blocks the thread. Callbacks then wait in `#postponed`. */
+  #stop: "signal" | "wait" | undefined;
+  #postponed: (() => void)[] = [];
+  #exitCode: number | undefined;
+
+  constructor(command: ChildCommand, program: Run) {
+    this.exited = this.#exit.promise;
+    this.#input = new Readable({ highWaterMark: PIPE_BYTES, read: () => this.#onRead() });
+    this.#input.on("error", () => undefined);
+    const emit = this.#input.emit.bind(this.#input);
+    this.#input.emit = (name: string | symbol, ...args: unknown[]) => this.#guard(() => emit(name, ...args));
+    this.#input.on("close", () => this.#exitWhenIdle());
+    this.stdin = new Writable({
+      highWaterMark: PIPE_BYTES,
+      write: (chunk: Buffer, _encoding, done) => this.#deliver(chunk, done),
+      final: (done) => {
+        this.#isInputOver = true;
+        this.#flow();
+        done();
+      },
+    });
+    running.set(this.pid, this);
+    // A process starts after the one that has started it goes on.
+    setImmediate(() => this.#later(() => this.#run(command, program)));
+  }
+
+  signal(name: Signal): boolean {
+    if (this.#hasEnded) return false;
+    if (name === "SIGSTOP") this.#stop = "signal";
+    else if (name === "SIGCONT") this.#continue();
+    else if (name !== "SIGKILL" && this.#stop === "signal") this.#postponed.push(() => void this.signal(name));
+    else if (name !== "SIGKILL" && this.#events.listenerCount(name) > 0) this.#later(() => this.#events.emit(name, name));
+    else this.#end({ exitCode: undefined, signal: name, spawnErrorCode: undefined });
+    return true;
+  }
+
+  waitForEnd(): Promise<boolean> {
+    return Promise.resolve(this.#hasEnded);
+  }
+
+  #run(command: ChildCommand, program: Run): void {
+    const module = { exports: {} };
+    const own = this.#process(command);
+    const require = createRequire(String(command.args[0]));
+    const replaced: Readonly<Record<string, unknown>> = {
+      process: own,
+      fs: this.#files(),
+      readline: { ...readline, createInterface: (options: readline.ReadLineOptions) => this.#lines(options) },
+      child_process: { ...childProcess, spawn: refuseSpawn, execFile: refuseSpawn },
+    };
+    const requireOwn = (name: string): unknown => {
+      const plain = name.replace("node:", "");
+      return REPLACED.includes(plain) ? replaced[plain] : require(name);
+    };
+    const { setTimeout, setInterval, setImmediate } = this.#timerFunctions();
+    const atomics = { wait: () => void (this.#stop = "wait") };
+    this.#guard(() => {
+      program(module.exports, module, requireOwn, own, setTimeout, setInterval, setImmediate, this.#clear, this.#clear, atomics);
+      return true;
+    });
+  }
+
+  #process({ args, env, cwd }: ChildCommand): object {
+    const events = this.#events;
+    const output = (stream: Readable): Writable =>
+      new Writable({
+        decodeStrings: true,
+        write: (chunk: Buffer, _encoding, done) => {
+          this.#print(stream, chunk);
+          done();
+        },
+      });
+    const setExitCode = (code: number): number => (this.#exitCode = code);
+    const own = {
+      pid: this.pid,
+      ppid: process.pid,
+      env: { ...env },
+      argv: [process.execPath, ...args],
+      cwd: () => cwd ?? process.cwd(),
+      exit: (code = this.#exitCode ?? 0) => this.#end({ exitCode: code, signal: undefined, spawnErrorCode: undefined }),
+      set exitCode(code: number) {
+        setExitCode(code);
+      },
+      kill: (pid: number, signal: Signal = "SIGTERM") => {
+        signalServer(pid, signal);
+        return true;
+      },
+      stdin: this.#input,
+      stdout: output(this.stdout),
+      stderr: output(this.stderr),
+    };
+    for (const name of ["on", "once", "off", "emit", "addListener", "removeListener", "listenerCount"] as const)
+      Object.defineProperty(own, name, { value: events[name].bind(events) });
+    return Object.setPrototypeOf(own, process) as object;
+  }
+
+  #files(): object {
+    const streams: Readonly<Record<number, Readable>> = { 1: this.stdout, 2: this.stderr };
+    return {
+      ...fs,
+      writeSync: (fd: number, data: string | Buffer, ...rest: never[]) => {
+        const stream = streams[fd];
+        if (stream === undefined) return fs.writeSync(fd, data as string, ...rest);
+        const bytes = Buffer.from(data);
+        this.#print(stream, bytes);
+        return bytes.length;
+      },
+      closeSync: (fd: number) => {
+        const stream = streams[fd];
+        if (stream !== undefined) stream.push(null);
+        else if (fd === 0) this.stdin.destroy(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
+        else fs.closeSync(fd);
+      },
+    };
+  }
+
+  /** The lines that were read at once are not handled after an exit. */
+  #lines(options: readline.ReadLineOptions): readline.Interface {
+    const lines = readline.createInterface(options);
+    const emit = lines.emit.bind(lines) as (name: string, ...args: unknown[]) => boolean;
+    lines.emit = (name: string | symbol, ...args: unknown[]) =>
+      this.#stop === undefined && this.#guard(() => emit(name as string, ...args));
+    return lines;
+  }
+
+  #timerFunctions() {
+    const track = (timer: NodeJS.Timeout): NodeJS.Timeout => {
+      this.#timers.add(timer);
+      return timer;
+    };
+    return {
+      setTimeout: (act: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => {
+        const timer = track(
+          setTimeout(() => {
+            this.#timers.delete(timer);
+            this.#later(() => act(...args));
+            this.#exitWhenIdle();
+          }, ms),
+        );
+        return timer;
+      },
+      setInterval: (act: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) =>
+        track(setInterval(() => this.#later(() => act(...args)), ms)),
+      setImmediate: (act: (...args: unknown[]) => void, ...args: unknown[]) => setImmediate(() => this.#later(() => act(...args))),
+    };
+  }
+
+  readonly #clear = (timer: NodeJS.Timeout | undefined): void => {
+    if (timer === undefined) return;
+    clearTimeout(timer);
+    this.#timers.delete(timer);
+    this.#exitWhenIdle();
+  };
+
+  /** The pipe takes a chunk while it has room, whether or not the server reads. */
+  #deliver(chunk: Buffer, done: () => void): void {
+    this.#pipe.push(chunk);
+    this.#pipeBytes += chunk.length;
+    if (this.#pipeBytes <= PIPE_BYTES) done();
+    else this.#takeMore = done;
+    this.#flow();
+  }
+
+  #onRead(): void {
+    this.#wantsMore = true;
+    setImmediate(() => this.#flow());
+  }
+
+  /** Moves the content of the pipe to the server while it runs and reads. */
+  #flow(): void {
+    while (this.#wantsMore && this.#stop === undefined && !this.#hasEnded) {
+      const chunk = this.#pipe.shift();
+      if (chunk === undefined) {
+        if (this.#isInputOver) this.#input.push(null);
+        this.#wantsMore &&= !this.#isInputOver;
+        break;
+      }
+      this.#pipeBytes -= chunk.length;
+      this.#wantsMore = this.#guard(() => this.#input.push(chunk));
+    }
+    if (this.#pipeBytes > PIPE_BYTES) return;
+    const takeMore = this.#takeMore;
+    this.#takeMore = undefined;
+    takeMore?.();
+  }
+
+  #print(stream: Readable, bytes: Buffer): void {
+    // A copy, as a pipe makes one.
+    if (!this.#hasEnded && !stream.readableEnded) stream.push(Buffer.from(bytes));
+  }
+
+  /** Acts at once, or when the process continues. */
+  #later(act: () => unknown): void {
+    if (this.#stop !== undefined) this.#postponed.push(() => this.#later(act));
+    else
+      this.#guard(() => {
+        act();
+        return true;
+      });
+  }
+
+  /** Calls a function of the server. An error ends the process, as Node does. */
+  #guard(act: () => boolean): boolean {
+    if (this.#hasEnded) return false;
+    try {
+      return act();
+    } catch (error) {
+      this.#print(this.stderr, Buffer.from(`${error instanceof Error ? error.stack : String(error)}\n`));
+      this.#end({ exitCode: 1, signal: undefined, spawnErrorCode: undefined });
+      return false;
+    }
+  }
+
+  #continue(): void {
+    this.#stop = undefined;
+    for (const act of this.#postponed.splice(0)) act();
+    this.#flow();
+  }
+
+  /** Exits when nothing keeps the event loop of the process running. */
+  #exitWhenIdle(): void {
+    setImmediate(() => {
+      if (this.#hasEnded || this.#stop !== undefined || !this.#input.closed) return;
+      for (const timer of this.#timers) if (timer.hasRef()) return;
+      this.#end({ exitCode: this.#exitCode ?? 0, signal: undefined, spawnErrorCode: undefined });
+    });
+  }
+
+  #end(exit: ProcessExit): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    running.delete(this.pid);
+    for (const timer of this.#timers) clearTimeout(timer);
+    for (const stream of [this.stdout, this.stderr]) if (!stream.readableEnded) stream.push(null);
+    this.#input.destroy();
+    this.stdin.destroy();
+    setImmediate(() => this.#exit.resolve(exit));
+  }
+}
+
+function readable(): Readable {
+  return new Readable({ read: () => undefined });
+}
+
+function refuseSpawn(): never {
+  throw new Error("a server in the test's process has no children: start this one as a real process");
+}
