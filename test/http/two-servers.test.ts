@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { signalServer } from "../support/in-process-server.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { ServerPair } from "../support/server-pair.ts";
@@ -70,7 +71,7 @@ describe("two servers of one process", () => {
     const victim = await pair.second.client();
     const [pid = 0] = pair.second.childPids;
     const untouched = pair.first.counts;
-    process.kill(pid, "SIGKILL");
+    signalServer(pid, "SIGKILL");
     await waitUntil(() => pair.second.log.messages.includes("mcp server exited"));
     expect(await victim.toolText("echo", { text: "again" })).toBe("again");
     expect(pair.second.server.status()).toMatchObject({ upstream: { generation: 2, restarts: 1 } });

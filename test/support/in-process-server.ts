@@ -14,7 +14,7 @@ const FIRST_PID = 5_000_000;
 /** As large as a pipe of Linux. */
 const PIPE_BYTES = 64 * 1024;
 /** Node's modules that a server uses as streams or processes, and that it gets in another form. */
-const REPLACED = ["child_process", "fs", "process", "readline"];
+const REPLACED = new Set(["child_process", "fs", "process", "readline"]);
 
 type Signal = NodeJS.Signals;
 type Run = (...context: readonly unknown[]) => void;
@@ -40,7 +40,9 @@ export function signalServer(pid: number, signal: Signal): void {
  * own. Any other command becomes a real process, as does a script with packages, which would use the real `process`.
  */
 export const startInProcess: StartProcess = (command) => {
-  const [script = ""] = command.args;
+  const [script = "", mode = ""] = command.args;
+  // Its children are processes.
+  if (mode.startsWith("grandchild")) return startProcess(command);
   const program = command.command === process.execPath && /\.[jt]s$/.test(script) ? programOf(script) : undefined;
   return program === undefined ? startProcess(command) : new InProcessServer(command, program);
 };
@@ -67,17 +69,18 @@ function bundled(script: string): Run | undefined {
   });
   const imports = Object.values(metafile.inputs).flatMap((input) => input.imports);
   if (imports.some(({ external, path }) => external === true && !path.startsWith("node:"))) return undefined;
+  const text = (outputFiles[0]?.text ?? "").replace(/^#!.*/, "");
   const parameters = ["require", "process", "setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "Atomics"];
   // oxlint-disable-next-line typescript/no-implied-eval -- the text is a fixture of this repository
-  return new Function("exports", "module", ...parameters, `${outputFiles[0]?.text ?? ""}\n//# sourceURL=${script}`) as Run;
+  return new Function("exports", "module", ...parameters, `${text}\n//# sourceURL=${script}`) as Run;
 }
 
 /** A process of a server as streams and callbacks. Its group has no other member. */
 export class InProcessServer implements ProcessGroup {
   readonly pid = nextPid++;
   readonly stdin: Writable;
-  readonly stdout = readable();
-  readonly stderr = readable();
+  readonly stdout = new OutputPipe();
+  readonly stderr = new OutputPipe();
   readonly exited: Promise<ProcessExit>;
   readonly #exit = Promise.withResolvers<ProcessExit>();
   readonly #events = new EventEmitter();
@@ -88,13 +91,15 @@ export class InProcessServer implements ProcessGroup {
   readonly #pipe: Buffer[] = [];
   #pipeBytes = 0;
   #isInputOver = false;
+  /** True if the server has closed its stdin. */
+  #isInputClosed = false;
   #wantsMore = false;
   /** Called when the pipe has room again. */
   #takeMore: (() => void) | undefined;
   #hasEnded = false;
   /** Set by SIGSTOP, and by a wait that blocks the thread. Callbacks then wait in `#postponed`. */
   #stop: "signal" | "wait" | undefined;
-  #postponed: (() => void)[] = [];
+  readonly #postponed: (() => void)[] = [];
   #exitCode: number | undefined;
 
   constructor(command: ChildCommand, program: Run) {
@@ -144,7 +149,7 @@ export class InProcessServer implements ProcessGroup {
     };
     const requireOwn = (name: string): unknown => {
       const plain = name.replace("node:", "");
-      return REPLACED.includes(plain) ? replaced[plain] : require(name);
+      return REPLACED.has(plain) ? replaced[plain] : require(name);
     };
     const { setTimeout, setInterval, setImmediate } = this.#timerFunctions();
     const atomics = { wait: () => void (this.#stop = "wait") };
@@ -156,11 +161,11 @@ export class InProcessServer implements ProcessGroup {
 
   #process({ args, env, cwd }: ChildCommand): object {
     const events = this.#events;
-    const output = (stream: Readable): Writable =>
+    const output = (pipe: OutputPipe): Writable =>
       new Writable({
         decodeStrings: true,
         write: (chunk: Buffer, _encoding, done) => {
-          this.#print(stream, chunk);
+          this.#print(pipe, chunk);
           done();
         },
       });
@@ -189,20 +194,20 @@ export class InProcessServer implements ProcessGroup {
   }
 
   #files(): object {
-    const streams: Readonly<Record<number, Readable>> = { 1: this.stdout, 2: this.stderr };
+    const pipes: Readonly<Record<number, OutputPipe>> = { 1: this.stdout, 2: this.stderr };
     return {
       ...fs,
       writeSync: (fd: number, data: string | Buffer, ...rest: never[]) => {
-        const stream = streams[fd];
-        if (stream === undefined) return fs.writeSync(fd, data as string, ...rest);
+        const pipe = pipes[fd];
+        if (pipe === undefined) return fs.writeSync(fd, data as string, ...rest);
         const bytes = Buffer.from(data);
-        this.#print(stream, bytes);
+        this.#print(pipe, bytes);
         return bytes.length;
       },
       closeSync: (fd: number) => {
-        const stream = streams[fd];
-        if (stream !== undefined) stream.push(null);
-        else if (fd === 0) this.stdin.destroy(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
+        const pipe = pipes[fd];
+        if (pipe !== undefined) pipe.close();
+        else if (fd === 0) this.#isInputClosed = true;
         else fs.closeSync(fd);
       },
     };
@@ -247,7 +252,8 @@ export class InProcessServer implements ProcessGroup {
   };
 
   /** The pipe takes a chunk while it has room, whether or not the server reads. */
-  #deliver(chunk: Buffer, done: () => void): void {
+  #deliver(chunk: Buffer, done: (error?: Error) => void): void {
+    if (this.#isInputClosed) return done(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
     this.#pipe.push(chunk);
     this.#pipeBytes += chunk.length;
     if (this.#pipeBytes <= PIPE_BYTES) done();
@@ -263,7 +269,9 @@ export class InProcessServer implements ProcessGroup {
   /** Moves the content of the pipe to the server while it runs and reads. */
   #flow(): void {
     while (this.#wantsMore && this.#stop === undefined && !this.#hasEnded) {
-      const chunk = this.#pipe.shift();
+      const first = this.#pipe.shift();
+      const chunk = first?.subarray(0, PIPE_BYTES);
+      if (first !== undefined && first.length > PIPE_BYTES) this.#pipe.unshift(first.subarray(PIPE_BYTES));
       if (chunk === undefined) {
         if (this.#isInputOver) this.#input.push(null);
         this.#wantsMore &&= !this.#isInputOver;
@@ -278,9 +286,8 @@ export class InProcessServer implements ProcessGroup {
     takeMore?.();
   }
 
-  #print(stream: Readable, bytes: Buffer): void {
-    // A copy, as a pipe makes one.
-    if (!this.#hasEnded && !stream.readableEnded) stream.push(Buffer.from(bytes));
+  #print(pipe: OutputPipe, bytes: Buffer): void {
+    if (!this.#hasEnded) pipe.accept(bytes);
   }
 
   /** Acts at once, or when the process continues. */
@@ -325,15 +332,65 @@ export class InProcessServer implements ProcessGroup {
     this.#hasEnded = true;
     running.delete(this.pid);
     for (const timer of this.#timers) clearTimeout(timer);
-    for (const stream of [this.stdout, this.stderr]) if (!stream.readableEnded) stream.push(null);
     this.#input.destroy();
     this.stdin.destroy();
-    setImmediate(() => this.#exit.resolve(exit));
+    const written = exit.signal === undefined ? [this.stdout.room(), this.stderr.room()] : [];
+    void Promise.all(written).then(() => {
+      for (const pipe of [this.stdout, this.stderr]) pipe.close();
+      setImmediate(() => this.#exit.resolve(exit));
+    });
   }
 }
 
-function readable(): Readable {
-  return new Readable({ read: () => undefined });
+/** The pipe of an output. A write of more than it holds keeps the process from its exit until it is read, as a write that blocks does. */
+class OutputPipe extends Readable {
+  readonly #queue: Buffer[] = [];
+  #bytes = 0;
+  #isOver = false;
+  #wantsMore = false;
+  #onRoom: (() => void) | undefined;
+
+  accept(bytes: Buffer): void {
+    if (this.#isOver) return;
+    // A copy, as a pipe makes one.
+    this.#queue.push(Buffer.from(bytes));
+    this.#bytes += bytes.length;
+    // What is written in one turn is read as one chunk.
+    if (this.#queue.length === 1) queueMicrotask(() => this.#flow());
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#flow();
+  }
+
+  /** Resolves when the rest is in the pipe. */
+  async room(): Promise<void> {
+    if (this.#bytes > PIPE_BYTES && !this.destroyed) await new Promise<void>((resolve) => (this.#onRoom = resolve));
+  }
+
+  override _read(): void {
+    this.#wantsMore = true;
+    this.#flow();
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#onRoom?.();
+    done(error);
+  }
+
+  #flow(): void {
+    while (this.#wantsMore && this.#bytes > 0) {
+      let count = 0;
+      let bytes = 0;
+      while (count < this.#queue.length && bytes < PIPE_BYTES) bytes += this.#queue[count++]?.length ?? 0;
+      const chunk = Buffer.concat(this.#queue.splice(0, count));
+      this.#bytes -= chunk.length;
+      this.#wantsMore = this.push(chunk);
+    }
+    if (this.#bytes <= PIPE_BYTES) this.#onRoom?.();
+    if (this.#isOver && this.#bytes === 0 && !this.readableEnded) this.push(null);
+  }
 }
 
 function refuseSpawn(): never {
