@@ -34,6 +34,8 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
       { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },
+      // Each promise of the documents, with the built program.
+      { extends: true, test: { name: "end-to-end", include: ["test/end-to-end/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
       { extends: true, test: { name: "examples", include: ["examples/**/*.test.ts"] } },
       // After all others: its short timeouts would fail servers that start beside hundreds of processes. Two runs at a time fill the cores.
