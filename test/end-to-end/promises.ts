@@ -65,8 +65,8 @@ export const PROMISES = {
       "`/readyz` answers 200 when the server has finished its MCP handshake, and 503 with the reason otherwise. `/livez` answers 200 while the sidecar runs.",
     ),
     operations("health", "Three paths answer GET and HEAD."),
+    operations("health", "That command asks `/healthz` and exits with 0 or 1."),
   ],
-  "healthcheck asks the sidecar": [operations("health", "That command asks `/healthz` and exits with 0 or 1.")],
   "/status has the state and the history": [
     readme("the state in `/status`"),
     operations("status", "`GET /status` answers 200 with one JSON object about the present state of the sidecar and its history."),
@@ -355,10 +355,8 @@ export const PROMISES = {
     security("`Host` rejects a page whose own name resolves to this machine (DNS rebinding)."),
     security("Such a page reads only the state, neither stderr of the server nor `/status`."),
   ],
-  "HTTP+SSE is off, and has the same guards": [
-    readme("The HTTP+SSE transport of 2024-11-05 is off by default (`--legacy-sse=on`)."),
-    security("HTTP+SSE has the same guards when it is on."),
-  ],
+  "HTTP+SSE is off by default": [readme("The HTTP+SSE transport of 2024-11-05 is off by default (`--legacy-sse=on`).")],
+  "HTTP+SSE has the same guards": [security("HTTP+SSE has the same guards when it is on.")],
 } as const satisfies Readonly<Record<string, readonly Quote[]>>;
 
 export type PromiseName = keyof typeof PROMISES;
