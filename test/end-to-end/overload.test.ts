@@ -117,6 +117,7 @@ describe("connections and memory", async () => {
     expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "OUT_OF_MEMORY", { data: { retryAfterSeconds: 1 } }));
     expect(await client.toolText("echo", { text: "x".repeat(MIB / 4) })).toHaveLength(MIB / 4);
     for (const connection of stalled) connection[Symbol.dispose]();
+    while ((await readStatus(limited, AUTHORIZED)).memory["bodies"] !== 0);
   });
 
   proves("slow and silent clients are disconnected", async () => {

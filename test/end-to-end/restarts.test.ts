@@ -128,7 +128,14 @@ describe("a server that exits", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(1);
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(3);
     expect(sidecar.logLines).toContainEqual(
-      expect.objectContaining({ level: "error", msg: "mcp server not restarted: restart limit reached", restarts: 2 }),
+      expect.objectContaining({
+        level: "error",
+        msg: "mcp server not restarted: restart limit reached",
+        restarts: 2,
+        exitCode: 3,
+        stderrTail: ["cannot open the database"],
+      }),
     );
+    expect(sidecar.logLines).toContainEqual(expect.objectContaining({ msg: "stopping", reason: "RESTART_LIMIT is reached" }));
   });
 });

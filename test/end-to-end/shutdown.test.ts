@@ -42,6 +42,7 @@ describe("a sidecar that gets SIGTERM", () => {
   proves("requests are served during PRE_STOP_MS", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--pre-stop-ms", LONG_MS] });
     const client = await sidecar.client();
+    using stream = await client.openStream();
     await beginStop(sidecar);
     for (const path of ["readyz", "healthz"]) {
       const { status, body } = await send(`${sidecar.origin}/${path}`, { method: "GET" });
@@ -50,6 +51,8 @@ describe("a sidecar that gets SIGTERM", () => {
     const reply = await client.post(PING);
     expect([reply.status, reply.headers["connection"]]).toEqual([200, "close"]);
     expect(await (await new McpClient(sidecar.url).open()).toolText("echo", { text: "new" })).toBe("new");
+    await client.notify("notifications/x-write", { line: '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}' });
+    expect(await stream.messages(1)).toMatchObject([{ method: "notifications/tools/list_changed" }]);
     // The disposal must not wait.
     sidecar.process.kill("SIGTERM");
     await sidecar.exited;

@@ -1,12 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect } from "vitest";
+import { crash } from "../support/crash.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EventStream } from "../support/event-stream.ts";
 import { failureOf } from "../support/failure.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { ASKABLE, initializeRequest, JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
+import { ASKABLE, initializeRequest, JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { META, type ModernCall } from "../support/modern-client.ts";
 import { offer } from "../support/offers.ts";
 import { groupEnd } from "../support/process-end.ts";
@@ -24,7 +25,7 @@ const REJECTED = "auth token file rejected: the tokens are unchanged";
 
 describe("a sidecar with tokens", async () => {
   const directory = disposeAfterAll(await TempDir.create());
-  const limits = ["--max-session-requests", "3", "--max-parked-calls", "4"];
+  const limits = ["--max-session-requests", "3", "--max-parked-calls", "4", "--restart-backoff-ms", "1"];
   const paths = ["--legacy-sse", "on", "--admin-addr", "127.0.0.1:0"];
   const sidecar = disposeAfterAll(
     await Sidecar.start({
@@ -33,7 +34,7 @@ describe("a sidecar with tokens", async () => {
     }),
   );
   const operators = { origin: `http://${String((await sidecar.waitForLog("listening for operators"))["address"])}` };
-  const [first, second] = [await sidecar.client({ token: FIRST }), new McpClient(sidecar.url, { token: SECOND })];
+  const [first, second] = [await sidecar.client({ token: FIRST }), await sidecar.client({ token: SECOND })];
 
   /** Makes a call that logs. @returns the messages of the log on its stream. */
   async function logged(client: McpClient): Promise<unknown[]> {
@@ -43,8 +44,8 @@ describe("a sidecar with tokens", async () => {
 
   proves("log messages of two tokens are not mixed", async () => {
     await first.request("logging/setLevel", { level: "debug" });
+    await crash(sidecar);
     expect(await logged(first)).toHaveLength(1);
-    await second.open();
     await second.request("logging/setLevel", { level: "debug" });
     await second.toolText("echo", { text: "of the second" });
     expect([await logged(first), await logged(second)]).toEqual([[], []]);

@@ -102,16 +102,6 @@ describe("requests that a client sends ahead of responses", async () => {
     }
   });
 
-  it("the seventeenth gets 429 after the responses before it, and the connection is closed", async () => {
-    using connection = await RawConnection.open(open.origin);
-    await connection.write(getBytes("/livez").repeat(LIMIT + 1));
-    for (let count = 0; count < LIMIT; count++) expect((await connection.reply()).status).toBe(200);
-    const reply = await connection.reply();
-    expect(readError(reply)).toStrictEqual(TOO_MANY);
-    expect(reply.headers["connection"]).toBe("close");
-    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
-  });
-
   it("the seventeenth, with a body that does not arrive, lets those before it end", async () => {
     const client = await open.client();
     using connection = await RawConnection.open(open.origin);

@@ -6,42 +6,6 @@ const AT_ONCE = ["--restart-backoff-ms", "1", "--restart-max-ms", "1"];
 const SECRET = "k-0123456789-abcdef";
 
 describe("logs", () => {
-  it("stdout has one JSON object a line, and stderr is empty", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...AT_ONCE, "--log-level", "debug"], env: { CLAW_MCP_STDIO_UNKNOWN: "x" } });
-    const client = await sidecar.client();
-    await client.toolText("stderr", { text: 'quotes " and \\ and \u0001 and é', count: 2 });
-    await client.toolText("noise", { line: "not json", count: 20 });
-    await client.callTool("exit", { code: 1 });
-    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
-    await stopAndReadLog(sidecar);
-    // JSON.parse has already read each line.
-    expect(sidecar.logLines.length).toBeGreaterThan(15);
-    for (const line of sidecar.logLines) {
-      expect(line).toMatchObject({
-        level: expect.stringMatching(/^(?:error|warn|info|debug)$/) as string,
-        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
-        msg: expect.stringMatching(/./) as string,
-        pid: sidecar.process.pid,
-      });
-    }
-    expect(sidecar.stderr).toBe("");
-  });
-
-  it("the server's stderr is logged line by line, with its pid and generation", async () => {
-    await using sidecar = await Sidecar.start();
-    await (await sidecar.client()).toolText("stderr", { text: "one line", count: 3 });
-    await sidecar.waitFor(
-      () => (sidecar.logLines.filter(({ msg }) => msg === "one line").length === 3 ? true : undefined),
-      "three lines of stderr",
-    );
-    expect(sidecar.logLines.find(({ msg }) => msg === "one line")).toMatchObject({
-      level: "info",
-      stream: "stderr",
-      childPid: sidecar.childPid,
-      generation: 1,
-    });
-  });
-
   describe.each(["info", "debug"])("the log at level %s", (level) => {
     it("the log contains neither message contents nor session ids", async () => {
       await using sidecar = await Sidecar.start({ flags: [...AT_ONCE, "--log-level", level] });
