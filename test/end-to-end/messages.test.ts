@@ -29,16 +29,17 @@ describe("messages between clients and a server of sessions", async () => {
 
   proves("clients never get messages of each other", async () => {
     const clients = await Promise.all(Array.from({ length: 5 }, () => sidecar.client()));
-    const shown = clients.map(async (each, index) => {
-      using call = await each.begin("progress", { steps: 5 + index }, 7, { progressToken: "same" });
-      return await call.rest();
-    });
-    for (const [index, messages] of (await Promise.all(shown)).entries()) {
-      expect(messages.map(({ id, params }) => id ?? params?.["progress"])).toEqual([
-        ...Array.from({ length: 5 + index }, (_, n) => n + 1),
-        7,
-      ]);
+    const [one, other] = [await HeldCall.start(clients[0] ?? client, client), await HeldCall.start(clients[1] ?? client, client)];
+    for (const step of [1, 2]) {
+      await other.progress(step + 10);
+      await one.progress(step);
     }
+    await other.answer("of the other");
+    await one.answer("of the one");
+    expect(await (await one.stream).rest()).toEqual([progressOf(1), progressOf(2), answerOf("of the one")]);
+    expect(await (await other.stream).rest()).toEqual([progressOf(11), progressOf(12), answerOf("of the other")]);
+    await client.toolText("release");
+
     const calls: Promise<JsonRpcMessage>[] = [];
     const wireIds: number[] = [];
     for (const each of clients) {
