@@ -72,6 +72,7 @@ describe("rules about tools", async () => {
     const reply = await slow;
     expect(reply.result?.["isError"]).toBe(true);
     expect(resultText(reply)).toContain("the arguments take too long to be checked");
+    await sidecar.waitForLog("argument check given up", ({ reason }) => reason === "more than 200 ms of CPU time");
     // The check of its tool goes on.
     expect((await client.callTool("checked", { n: "one" })).result?.["isError"]).toBe(true);
     expect(await countCalls()).toBe(before + 2);
