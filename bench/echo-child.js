@@ -1,7 +1,6 @@
 // The stdio MCP server of all targets. It must not limit a run, so it has no
 // dependencies, reads many lines per chunk, and writes once per turn of the
-// event loop. Usage: echo-child.js [modern]. A modern one has no sessions
-// (MCP 2026-07-28).
+// event loop.
 
 /** Size above which a result is kept as bytes, so that it is encoded only once. */
 const LARGE_RESULT_BYTES = 16_384;
@@ -30,8 +29,6 @@ const TOOLS = [
   },
 ];
 
-const IS_MODERN = process.argv[2] === "modern";
-
 /** JSON of results by size and content; large ones as bytes. */
 const resultsBySize = new Map();
 /** Output to write before `pendingText`. */
@@ -58,14 +55,12 @@ process.stdin.on("end", () => {
 function answer(message) {
   if (message.id === undefined || message.method === undefined) return;
   switch (message.method) {
-    case "server/discover":
-      return IS_MODERN ? reply(message.id, JSON.stringify(discoverResult())) : fail(message.id, -32601, "method not found");
     case "initialize":
       return reply(message.id, JSON.stringify(initializeResult(message.params)));
     case "ping":
       return reply(message.id, "{}");
     case "tools/list":
-      return reply(message.id, JSON.stringify({ ...completeMember(), tools: TOOLS }));
+      return reply(message.id, JSON.stringify({ tools: TOOLS }));
     case "tools/call":
       return callTool(message.id, message.params ?? {});
     default:
@@ -103,14 +98,6 @@ function initializeResult(params) {
   };
 }
 
-function discoverResult() {
-  return { ...completeMember(), supportedVersions: ["2026-07-28"], capabilities: { tools: {} }, ttlMs: 0, cacheScope: "private" };
-}
-
-function completeMember() {
-  return IS_MODERN ? { resultType: "complete" } : {};
-}
-
 function echoResult({ text, bytes, json }) {
   if (text !== undefined) return textResult(text);
   const size = bytes ?? 0;
@@ -131,7 +118,7 @@ function jsonText(length) {
 }
 
 function textResult(text) {
-  return JSON.stringify({ ...completeMember(), content: [{ type: "text", text }] });
+  return JSON.stringify({ content: [{ type: "text", text }] });
 }
 
 function reply(id, result) {

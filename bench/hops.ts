@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { findFreePort } from "./free-port.ts";
+import { findFreePort } from "./program.ts";
 
 const ROOT = dirname(import.meta.dirname);
 const SERVER = [process.execPath, join(ROOT, "test", "fixtures", "stdio-server.ts")];

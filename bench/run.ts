@@ -1,39 +1,201 @@
-// Compares claw-mcp-stdio with similar programs and with a bare bridge; see README.md.
+// Compares this build with similar programs, or with another build of its own: `run.ts [compare]`; see README.md.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
-import { computeBars } from "./bars.ts";
-import { measure } from "./measure.ts";
-import { parseOptions } from "./options.ts";
-import { prepare } from "./prepare.ts";
-import { formatReport } from "./report.ts";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import type { Calls, Load, LoadResult } from "./load-process.ts";
+import { endWithSignals, positive } from "./command.ts";
+import { ProgramProcess } from "./program.ts";
+import { estimateRatio, median, type RatioEstimate, sum, table } from "./statistics.ts";
+import { findTargets, type Target, thisAndBefore } from "./targets.ts";
 
-// process.exit runs the exit handlers, which kill the targets.
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => process.exit(1));
-}
-
-const options = parseOptions(process.argv.slice(2));
-prepare(options.targets);
-const results = await measure(options, (text) => process.stderr.write(`${text}\n`));
-const bars = computeBars(results);
-
-const machine = {
-  node: process.version,
-  platform: `${process.platform} ${process.arch}`,
-  cpu: cpus()[0]?.model ?? "unknown",
-  cores: availableParallelism(),
-};
-const { durationMs, rounds, jsonFile } = options;
-process.stdout.write(
-  `Node ${machine.node}, ${machine.platform}, ${machine.cores} cores (${machine.cpu}); ` +
-    `${durationMs / 1000} s per scenario, median of ${rounds} round(s)\n\n` +
-    `${formatReport(results, bars)}\n`,
+const LARGE_BYTES = 1_000_000;
+const PEER_CALLS: readonly Calls[] = [100, LARGE_BYTES].flatMap((resultBytes) =>
+  [1, 16, 64].map((connections) => callsOf(resultBytes, connections)),
 );
-if (jsonFile !== null) {
-  const everything = { machine, durationMs, rounds, ...results, bars };
-  writeFileSync(jsonFile, `${JSON.stringify(everything, null, 2)}\n`);
+const BUILD_CALLS: readonly Calls[] = [
+  callsOf(100, 1),
+  callsOf(100, 16),
+  { ...callsOf(100, 16), title: "100 B without a session, 16 connections", isStateless: true },
+  callsOf(LARGE_BYTES, 4),
+  { ...callsOf(LARGE_BYTES, 4), title: "1 MB of JSON in text, 4 connections", isJson: true },
+];
+const START = "Start and memory";
+const PROGRESS = "10,000 progress notifications in a call";
+const STREAMS = "1000 idle streams";
+const STARTS = 3;
+const IDLE_MS = 1000;
+const END_DEADLINE_MS = 3000;
+/** The process of a load has this time more than it should need. */
+const GRACE_MS = 60_000;
+/** A comparison of builds fails if the ratio of their calls/s may be below this limit. */
+const LEAST_RATIO = 0.95;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: "string" },
+    seconds: { type: "string" },
+    only: { type: "string", default: "" },
+    json: { type: "string" },
+    targets: { type: "string", default: "claw,claw-policy,supergateway,mcp-proxy,bare" },
+    before: { type: "string" },
+    flags: { type: "string", default: "" },
+    "before-flags": { type: "string" },
+  },
+});
+const isComparison = positionals[0] === "compare";
+const rounds = positive("--rounds", values.rounds ?? (isComparison ? "9" : "6"));
+const seconds = positive("--seconds", values.seconds ?? (isComparison ? "2" : "1"));
+
+/** What was measured: by group, then by title, then by target, a value for each round. */
+const results: Record<string, Record<string, Record<string, number[]>>> = {};
+const problems: string[] = [];
+
+endWithSignals();
+const targets = isComparison
+  ? thisAndBefore(values.before, words(values.flags), words(values["before-flags"] ?? values.flags))
+  : findTargets(values.targets.split(","));
+const allCalls = (isComparison ? BUILD_CALLS : PEER_CALLS).filter(({ title }) => isWanted(title));
+for (let round = 1; round <= rounds; round++) {
+  // Each round begins with another target.
+  const first = round % targets.length;
+  await runRound([...targets.slice(first), ...targets.slice(0, first)], `round ${round} of ${rounds}: `);
+}
+const machine = `Node ${process.version}, ${process.platform} ${process.arch}, ${availableParallelism()} cores (${cpus()[0]?.model ?? "unknown"})`;
+process.stdout.write(`${machine}; medians of ${rounds} rounds, ${seconds} s for each load, ratios with their 95 % interval\n\n`);
+for (const group of Object.keys(results)) process.stdout.write(`### ${group}\n\n${groupTable(group)}\n\n`);
+const missed = isComparison ? slowerCalls() : missedBars();
+for (const line of [...problems, ...missed]) process.stdout.write(`${line}\n`);
+if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine, rounds, seconds, results, problems }, null, 2)}\n`);
+// A bar beside other programs depends on the machine, so it is a result and no failure.
+process.exitCode = problems.length > 0 || (isComparison && missed.length > 0) ? 1 : 0;
+
+async function runRound(ordered: readonly Target[], step: string): Promise<void> {
+  if (isWanted(START)) for (const target of ordered) await measureStarts(target, step);
+  const isLoaded = allCalls.length > 0 || isWanted(PROGRESS);
+  const running = isLoaded ? await Promise.all(ordered.map((target) => ProgramProcess.start(target))) : [];
+  for (const calls of allCalls) await runLoad(calls.title, running, { kind: "calls", calls }, step);
+  if (allCalls.length > 0) for (const each of running) add(START, each.program.name, "peak RSS MB", each.memoryBytes("VmHWM") / 1e6);
+  if (isWanted(PROGRESS)) await runLoad(PROGRESS, running, { kind: "progress", notifications: 10_000 }, step);
+  for (const each of running) await each.end(END_DEADLINE_MS);
+  // New processes, one at a time: memory of the other loads would hide the memory of a stream.
+  const streaming = isWanted(STREAMS) ? ordered.filter(({ hasServerPerSession }) => hasServerPerSession !== true) : [];
+  for (const target of streaming) {
+    const alone = await ProgramProcess.start(target);
+    await sleep(IDLE_MS);
+    await runLoad(STREAMS, [alone], { kind: "streams", streams: 1000 }, step);
+    await alone.end(END_DEADLINE_MS);
+  }
 }
 
-// A missed bar is a valid result. The run fails only if a target could not be measured.
-process.exitCode = results.targets.some(({ failures }) => failures.length > 0) ? 1 : 0;
+async function measureStarts(target: Target, step: string): Promise<void> {
+  process.stderr.write(`${step}starts of ${target.name}\n`);
+  const readyMs: number[] = [];
+  const idleBytes: number[] = [];
+  for (let start = 0; start < STARTS; start++) {
+    const started = await ProgramProcess.start(target);
+    readyMs.push(started.readyMs);
+    await sleep(IDLE_MS);
+    idleBytes.push(started.memoryBytes());
+    await started.end(END_DEADLINE_MS);
+  }
+  add(START, target.name, "ready ms", median(readyMs));
+  add(START, target.name, "idle RSS MB", median(idleBytes) / 1e6);
+}
+
+type Kind<T> = T extends Load ? Omit<T, "sides" | "seconds"> : never;
+
+/** Runs a load in a process of its own, so that the work of this one does not add to the latencies. */
+async function runLoad(group: string, running: readonly ProgramProcess[], kind: Kind<Load>, step: string): Promise<void> {
+  process.stderr.write(`${step}${group}\n`);
+  const sides = running.map(({ port, pid, program }) => ({ port, pid, token: program.token }));
+  const load = spawn(process.execPath, [join(import.meta.dirname, "load-process.ts"), JSON.stringify({ ...kind, sides, seconds })], {
+    stdio: ["ignore", "pipe", "inherit"],
+    timeout: (seconds + 2) * 1000 * sides.length + GRACE_MS,
+    killSignal: "SIGKILL",
+  });
+  const [output] = await Promise.all([text(load.stdout), once(load, "close")]);
+  if (load.exitCode !== 0) throw new Error(`the load failed: ${group}`);
+  const { measured, errors } = JSON.parse(output) as LoadResult;
+  problems.push(...errors.map((error) => `PROBLEM: ${group}: ${error}`));
+  for (const [index, ofSide] of measured.entries()) {
+    for (const [title, value] of Object.entries(ofSide)) add(group, running[index]?.program.name ?? "", title, value);
+  }
+}
+
+function add(group: string, target: string, title: string, value: number): void {
+  const ofGroup = (results[group] ??= {});
+  const ofTitle = (ofGroup[title] ??= {});
+  (ofTitle[target] ??= []).push(value);
+}
+
+/** A row for each target, and one for each ratio of the first one to another. */
+function groupTable(group: string): string {
+  const titles = Object.keys(results[group] ?? {});
+  const rows = targets.map(({ name }) => [name].concat(titles.map((title) => significant(median(valuesOf(group, title, name))))));
+  const [subject, ...others] = targets.map(({ name }) => name);
+  const ratioText = (title: string, other: string): string => {
+    const { ratio, lower, upper } = ratioOf(group, title, subject ?? "", other);
+    return Number.isFinite(ratio) && ratio > 0 ? `${ratio.toFixed(3)} (${lower.toFixed(3)} to ${upper.toFixed(3)})` : "-";
+  };
+  const ratioRows = others.map((other) => [`${subject} / ${other}`].concat(titles.map((title) => ratioText(title, other))));
+  return table(["", ...titles], [...rows, ...ratioRows]);
+}
+
+function slowerCalls(): string[] {
+  const [now, before] = targets.map(({ name }) => name);
+  return allCalls.flatMap(({ title }) => {
+    const { lower } = ratioOf(title, "calls/s", now ?? "", before ?? "");
+    return lower >= LEAST_RATIO ? [] : [`MISSED: ${title}: calls/s may be ${lower.toFixed(3)} of those before, below ${LEAST_RATIO}`];
+  });
+}
+
+/** Returns the bars that claw misses beside the others, as far as they were measured. */
+function missedBars(): string[] {
+  const ratio = (title: string, quantity: string, other: string): number => ratioOf(title, quantity, "claw", other).ratio;
+  const [small, large] = [callsOf(100, 16).title, callsOf(LARGE_BYTES, 16).title];
+  const bars: readonly (readonly [what: string, value: number, least: number, most: number])[] = [
+    ["calls/s beside supergateway", ratio(small, "calls/s", "supergateway"), 6, Infinity],
+    ["calls/s beside bare", ratio(small, "calls/s", "bare"), 0.75, Infinity],
+    ["calls/s beside those with every rule of the policy", ratio(small, "calls/s", "claw-policy"), 0, 1.25],
+    ["p50 of one connection beside bare", ratio(callsOf(100, 1).title, "p50 ms", "bare"), 0, 1.5],
+    ["calls/s of 1 MB beside supergateway", ratio(large, "calls/s", "supergateway"), 1.5, Infinity],
+    ["calls/s of 1 MB beside mcp-proxy", ratio(large, "calls/s", "mcp-proxy"), 1.5, Infinity],
+    ["ready ms", median(valuesOf(START, "ready ms", "claw")), 0, 350],
+    ["idle RSS MB", median(valuesOf(START, "idle RSS MB", "claw")), 0, 100],
+    ["progress notifications lost", sum(valuesOf(PROGRESS, "lost of a call", "claw")), 0, 0],
+  ];
+  const missing = bars.filter(([, value, least, most]) => value < least || value > most);
+  return missing.map(([what, value, least, most]) => `MISSED: ${what}: ${value.toFixed(2)}, not ${least} to ${most}`);
+}
+
+function ratioOf(group: string, title: string, one: string, other: string): RatioEstimate {
+  return estimateRatio(valuesOf(group, title, one), valuesOf(group, title, other));
+}
+
+function valuesOf(group: string, title: string, target: string): readonly number[] {
+  return results[group]?.[title]?.[target] ?? [];
+}
+
+function callsOf(resultBytes: number, connections: number): Calls {
+  const size = resultBytes === LARGE_BYTES ? "1 MB" : `${resultBytes} B`;
+  return { title: `${size}, ${connections} connection${connections === 1 ? "" : "s"}`, resultBytes, connections };
+}
+
+function significant(value: number): string {
+  return Number.isNaN(value) ? "-" : value.toFixed(value >= 1000 ? 0 : value >= 10 ? 1 : 3);
+}
+
+function isWanted(title: string): boolean {
+  return title.includes(values.only);
+}
+
+function words(flags: string): string[] {
+  return flags.split(" ").filter((word) => word !== "");
+}

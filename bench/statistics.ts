@@ -1,5 +1,7 @@
+// Medians, ratios with their intervals, and tables of them.
+
 /** Returns the nearest-rank percentile of ascending values, or NaN without values. */
-export function percentile(sorted: ArrayLike<number>, percent: number): number {
+export function percentile(sorted: readonly number[], percent: number): number {
   const rank = Math.max(1, Math.ceil((percent / 100) * sorted.length));
   return sorted[rank - 1] ?? Number.NaN;
 }
@@ -30,22 +32,25 @@ const T_VALUES = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086,
 ];
 
-/** Estimates the ratio of two quantities from the ratios of interleaved pairs of measurements. */
-export function estimateRatio(ratios: readonly number[]): RatioEstimate {
-  const logs = ratios.map((ratio) => Math.log(ratio));
+/**
+ * Estimates the ratio of two quantities from the ratios within each round. If the speed of the machine changes from minute to minute,
+ * measurements that are seconds apart are comparable, but medians over all rounds are not.
+ */
+export function estimateRatio(numerators: readonly number[], denominators: readonly number[]): RatioEstimate {
+  const logs = numerators.map((numerator, round) => Math.log(numerator / (denominators[round] ?? Number.NaN)));
   const mean = sum(logs) / logs.length;
   const variance = sum(logs.map((log) => (log - mean) ** 2)) / (logs.length - 1);
   const margin = (T_VALUES[logs.length - 2] ?? 2) * Math.sqrt(variance / logs.length);
   return { ratio: Math.exp(mean), lower: Math.exp(mean - margin), upper: Math.exp(mean + margin) };
 }
 
-/**
- * Returns the median of the ratios within each round, or NaN without rounds. If the speed of the machine changes from minute to minute,
- * measurements that are seconds apart are comparable, but medians over all rounds are not.
- */
-export function medianRatio(numerators: readonly number[], denominators: readonly number[]): number {
-  const ratios = numerators
-    .map((numerator, round) => numerator / (denominators[round] ?? Number.NaN))
-    .filter((ratio) => !Number.isNaN(ratio));
-  return median(ratios);
+/** Formats a Markdown table that is readable in a terminal too. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = header.map((title, column) => Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  const cell = (text: string, column: number): string => {
+    const width = widths[column] ?? 0;
+    return column === 0 ? text.padEnd(width) : text.padStart(width);
+  };
+  const rule = widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [header.map(cell), rule, ...rows.map((row) => row.map(cell))].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }

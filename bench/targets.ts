@@ -1,27 +1,25 @@
-// The compared targets: their commands and addresses.
+// The compared programs: this build, another one, similar programs, and a bare bridge.
 
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { MAIN, type Program } from "./program.ts";
 
-export interface Target {
-  name: string;
-  /** The subject is claw. Guarded is claw with every rule of the tool policy on. The ceiling is not a product. */
-  role: "subject" | "guarded" | "peer" | "ceiling";
-  healthPath: string;
-  token: string | null;
-  /** True if all sessions share one server. Otherwise, the number of sessions is limited. */
-  hasOneChild: boolean;
-  /** Arguments for the Node binary that also runs this bench. */
-  nodeArgs: (port: number) => string[];
+export interface Target extends Program {
+  /** True if it starts a server for each session, so that the number of sessions is limited. */
+  readonly hasServerPerSession?: boolean;
 }
 
+/** The last commit before the re-cut of the program: what `npm run bench:compare` compares with, unless told otherwise. */
+const BASELINE = "b6805c0";
+
 const BENCH_DIR = import.meta.dirname;
-const MAIN = join(BENCH_DIR, "..", "dist", "main.js");
-const BARE_BRIDGE = join(BENCH_DIR, "bare-bridge.ts");
-const BEHIND_HAPROXY = join(BENCH_DIR, "behind-haproxy.ts");
-const SUPERGATEWAY = join(BENCH_DIR, "node_modules", "supergateway", "dist", "index.js");
-const MCP_PROXY = join(BENCH_DIR, "node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
-export const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
+const ROOT_DIR = join(BENCH_DIR, "..");
+const PEERS_DIR = join(BENCH_DIR, "node_modules");
+const TOKEN = randomBytes(24).toString("hex");
+const SERVER_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
 /** All rules of the tool policy. Each permits the calls of the load, so that only the cost of the rules is measured. */
 const EVERY_POLICY = [
@@ -39,114 +37,71 @@ const EVERY_POLICY = [
   ["max-result-bytes", "16000000"],
 ].map(([flag, value]) => `--${flag}=${value}`);
 
-const TOKEN = randomBytes(24).toString("hex");
-
-/** The default of --targets. */
-export const DEFAULT_TARGET_NAMES = ["claw", "claw-policy", "supergateway", "mcp-proxy", "bare"];
-
-export const TARGETS: readonly Target[] = [
-  thisBuild(),
-  {
-    name: "claw-policy",
-    role: "guarded",
-    healthPath: "/healthz",
-    token: TOKEN,
-    hasOneChild: true,
-    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, ...EVERY_POLICY, "--", ...CHILD_COMMAND],
-  },
-  supergateway("supergateway", []),
+/** The targets of `npm run bench`, by name. */
+const TARGETS: Readonly<Record<string, () => Target>> = {
+  claw: () => claw("claw", MAIN),
+  "claw-policy": () => claw("claw-policy", MAIN, EVERY_POLICY),
+  supergateway: () => supergateway("supergateway", []),
   // By default, it logs every message in full. This shows the cost of the log.
-  supergateway("supergateway-quiet", ["--logLevel", "none"]),
-  mcpProxy("mcp-proxy", []),
+  "supergateway-quiet": () => supergateway("supergateway-quiet", ["--logLevel", "none"]),
+  "mcp-proxy": () => mcpProxy("mcp-proxy", []),
   // By default, it keeps every event for replay. This shows the cost of the store.
-  mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
-  {
-    name: "bare",
-    role: "ceiling",
-    healthPath: "/healthz",
-    token: null,
-    hasOneChild: true,
-    nodeArgs: (port) => [BARE_BRIDGE, String(port), ...CHILD_COMMAND],
-  },
-];
+  "mcp-proxy-no-store": () => mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
+  bare: () => other("bare", "/healthz", (port) => [join(BENCH_DIR, "bare-bridge.ts"), String(port), ...SERVER_COMMAND]),
+};
 
-/** Returns this build of claw. @param flags its options. */
-export function thisBuild(flags: readonly string[] = []): Target {
-  return otherBuild("claw", MAIN, flags);
+/** Returns the named targets. Installs the similar programs if they are needed for the first time. */
+export function findTargets(names: readonly string[]): Target[] {
+  if (!existsSync(PEERS_DIR)) execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: BENCH_DIR, stdio: ["ignore", "inherit", "inherit"] });
+  return names.map((name) => {
+    const target = TARGETS[name];
+    if (target === undefined) throw new Error(`unknown target ${name}; expected one of ${Object.keys(TARGETS).join(", ")}`);
+    return target();
+  });
 }
 
-/** Returns another build of claw, for example that before a change. @param main its main module. */
-export function otherBuild(name: string, main: string, flags: readonly string[] = []): Target {
+/** Returns this build, and the one before it. @param before the main.js of a build, or a commit to build. */
+export function thisAndBefore(before = BASELINE, flags: readonly string[] = [], beforeFlags = flags): [Target, Target] {
+  const main = before.endsWith(".js") ? resolve(before) : buildCommit(before);
+  return [claw("this", MAIN, flags), claw("before", main, beforeFlags)];
+}
+
+/** Builds a commit with the packages that are installed here. @returns its main.js, which is deleted at the end of this process. */
+function buildCommit(commit: string): string {
+  const directory = mkdtempSync(join(tmpdir(), "bench-before-"));
+  process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
+  const archive = execFileSync("git", ["archive", commit], { cwd: ROOT_DIR, maxBuffer: 2 ** 30 });
+  execFileSync("tar", ["-x", "-C", directory], { input: archive });
+  symlinkSync(join(ROOT_DIR, "node_modules"), join(directory, "node_modules"));
+  execFileSync(process.execPath, ["build/run.ts"], { cwd: directory, stdio: ["ignore", "ignore", "inherit"] });
+  return join(directory, "dist", "main.js");
+}
+
+function claw(name: string, main: string, flags: readonly string[] = []): Target {
   return {
     name,
-    role: "subject",
-    healthPath: "/healthz",
     token: TOKEN,
-    hasOneChild: true,
-    nodeArgs: (port) => [main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...CHILD_COMMAND],
-  };
-}
-
-/** Returns this build of claw in front of a server without sessions (MCP 2026-07-28). */
-export function withModernChild(): Target {
-  return {
-    ...thisBuild(),
-    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--child-era=modern", "--", ...CHILD_COMMAND, "modern"],
-  };
-}
-
-/** Returns replicas of this build behind HAProxy. They accept the sessions of each other, since their token is the same. */
-export function behindHaproxy(count: number): Target {
-  const name = `${count} behind HAProxy`;
-  return { ...thisBuild(), name, healthPath: "/readyz", nodeArgs: (port) => [BEHIND_HAPROXY, String(port), String(count)] };
-}
-
-/** The environment of all targets. Only claw uses the token. */
-export const TARGET_ENV = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
-
-function supergateway(name: string, extraArgs: string[]): Target {
-  // This option is a command for a shell.
-  const stdio = CHILD_COMMAND.map((part) => `"${part}"`).join(" ");
-  return {
-    name,
-    role: "peer",
+    environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN },
     healthPath: "/healthz",
-    token: null,
-    hasOneChild: false,
-    nodeArgs: (port) => [
-      SUPERGATEWAY,
-      "--stdio",
-      stdio,
-      "--outputTransport",
-      "streamableHttp",
-      "--stateful",
-      "--healthEndpoint",
-      "/healthz",
-      "--port",
-      String(port),
-      ...extraArgs,
-    ],
+    nodeArgs: (port) => [main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER_COMMAND],
   };
 }
 
-function mcpProxy(name: string, extraArgs: string[]): Target {
-  return {
-    name,
-    role: "peer",
-    healthPath: "/ping",
-    token: null,
-    hasOneChild: true,
-    nodeArgs: (port) => [
-      MCP_PROXY,
-      "--server",
-      "stream",
-      "--host",
-      "127.0.0.1",
-      "--port",
-      String(port),
-      ...extraArgs,
-      "--",
-      ...CHILD_COMMAND,
-    ],
-  };
+function other(name: string, healthPath: string, nodeArgs: Target["nodeArgs"]): Target {
+  return { name, token: undefined, environment: {}, healthPath, nodeArgs };
+}
+
+function supergateway(name: string, flags: readonly string[]): Target {
+  const main = join(PEERS_DIR, "supergateway", "dist", "index.js");
+  // This option is a command for a shell.
+  const stdio = SERVER_COMMAND.map((part) => `"${part}"`).join(" ");
+  const fixed = ["--stdio", stdio, "--outputTransport", "streamableHttp", "--stateful", "--healthEndpoint", "/healthz"];
+  const target = other(name, "/healthz", (port) => [main, ...fixed, "--port", String(port), ...flags]);
+  return { ...target, hasServerPerSession: true };
+}
+
+function mcpProxy(name: string, flags: readonly string[]): Target {
+  const main = join(PEERS_DIR, "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
+  const fixed = ["--server", "stream", "--host", "127.0.0.1"];
+  return other(name, "/ping", (port) => [main, ...fixed, "--port", String(port), ...flags, "--", ...SERVER_COMMAND]);
 }

@@ -1,20 +1,18 @@
-// One run against one wrapper: warm-up, faults under load, calm, and SIGTERM under load.
+// One run: warm-up, faults under load, calm, and SIGTERM under load. And its result, with what must not be in it.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Adapter, versionOf } from "./adapters.ts";
-import type { FaultKind } from "./faults/kinds.ts";
-import { planFaults } from "./faults/schedule.ts";
-import { inspect } from "./inspection.ts";
-import type { RequestRecord } from "./ledger.ts";
-import type { RunResult } from "./results.ts";
-import { Stage } from "./stage.ts";
-import { increment } from "./tally.ts";
+import { table } from "../bench/statistics.ts";
+import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
+import { type Inspection, inspect } from "./counters.ts";
+import { FAULT_KINDS, type FaultKind, planFaults } from "./faults.ts";
+import { increment, type Ledger, type Recovery } from "./ledger.ts";
+import { Stage, type StageEnd, type StageOptions } from "./stage.ts";
 
 const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
-/** Enough for the longest pause before a restart (`chaos/adapters.ts`), a start, and a response. */
+/** Enough for the longest pause before a restart (`stage.ts`), a start, and a response. */
 const MIN_CALM_MS = 3000;
-/** Time between two faults: about as long as the slowest servers need to restart. */
+/** Time between two faults. */
 const FAULT_GAP_MS = 400;
 const FINAL_LOAD_MS = 500;
 /** So many requests are sent before the end, and some of them are in flight then. */
@@ -22,23 +20,31 @@ const FINAL_REQUESTS = 200;
 /** On a busy machine, the run waits this long for what must happen in it: only a hang reaches the limit. */
 const PATIENCE_MS = 200_000;
 const POLL_MS = 50;
-/** Longer than the time in which calls wait for answers (`chaos/adapters.ts`). */
+/** Longer than the time in which calls wait for answers (`stage.ts`). */
 export const SETTLE_MS = 2000;
+const MAX_REPLICA_EXAMPLES = 12;
 
-export interface RunOptions {
-  readonly adapter: Adapter;
-  readonly seed: number;
+export interface RunOptions extends StageOptions {
   readonly durationMs: number;
   readonly kinds: readonly FaultKind[];
-  /** The number of processes of the wrapper; by default one. */
-  readonly replicas?: number | undefined;
   /** The run goes on until so many responses are right; by default none. */
   readonly fewestRight?: number | undefined;
-  readonly logFile?: string | undefined;
 }
 
-export async function runChaos({ adapter, seed, durationMs, kinds, replicas, fewestRight = 0, logFile }: RunOptions): Promise<RunResult> {
-  await using stage = await Stage.setUp(adapter, seed, logFile, replicas);
+export interface RunResult {
+  readonly ledger: Ledger;
+  /** The number of times that each kind of fault was actually committed. */
+  readonly faults: ReadonlyMap<FaultKind, number>;
+  readonly recovery: Recovery;
+  readonly inspection: Inspection;
+  readonly end: StageEnd;
+  readonly endedByItself: string | undefined;
+  readonly rssBeforeBytes: number;
+  readonly rssAfterBytes: number;
+}
+
+export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options }: RunOptions): Promise<RunResult> {
+  await using stage = await Stage.setUp(options);
   const { ledger, fleet, saboteur, random } = stage;
 
   stage.startLoad();
@@ -49,61 +55,122 @@ export async function runChaos({ adapter, seed, durationMs, kinds, replicas, few
 
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
-  // A peer that never does it would only delay the result.
-  const patienceMs = adapter.isSubject ? PATIENCE_MS : 0;
-  await saboteur.retryMissing(kinds, patienceMs);
+  await saboteur.retryMissing(kinds, PATIENCE_MS);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
-  await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight, patienceMs);
+  await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight);
   await fleet.countUnready();
   await stage.stopLoad();
   await sleep(SETTLE_MS);
   const rssAfterBytes = fleet.rssBytes();
-  const inspection = await inspect(adapter, fleet, ledger);
+  const inspection = await inspect(fleet, ledger);
   const committed = saboteur.committed();
   const recovery = saboteur.recovery();
 
   const finalRequests = ledger.sent + FINAL_REQUESTS;
   stage.startLoad();
   await sleep(FINAL_LOAD_MS);
-  await waitUntil(() => ledger.sent >= finalRequests, patienceMs);
+  await waitUntil(() => ledger.sent >= finalRequests);
   const end = await stage.tearDown();
-  return {
-    name: adapter.name,
-    version: versionOf(adapter),
-    notes: adapter.notes,
-    seed,
-    durationMs,
-    sent: ledger.sent,
-    verdicts: ledger.verdicts,
-    errorsByCode: sorted(ledger.errorsByCode),
-    lostBy: sorted(ledger.lostBy),
-    strayAnswers: ledger.strayAnswers,
-    answeredTwice: ledger.answeredTwice,
-    crossedNotifications: ledger.crossedNotifications,
-    faults: Object.fromEntries(kinds.map((kind) => [kind, committed.get(kind) ?? 0])),
-    endedByItself: fleet.endedByItself ?? null,
-    ...recovery,
-    rssBeforeBytes,
-    rssAfterBytes,
-    ...end,
-    inFlightAtEnd: countVerdicts(ledger.inFlightAtEnd),
-    ...inspection,
-    examples: ledger.examples,
-  };
+  const faults = new Map<FaultKind, number>(kinds.map((kind) => [kind, committed.get(kind) ?? 0]));
+  const { endedByItself } = fleet;
+  return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes };
 }
 
-async function waitUntil(isDone: () => boolean, limitMs: number): Promise<void> {
-  const deadlineMs = performance.now() + limitMs;
+async function waitUntil(isDone: () => boolean): Promise<void> {
+  const deadlineMs = performance.now() + PATIENCE_MS;
   while (!isDone() && performance.now() < deadlineMs) await sleep(POLL_MS);
 }
 
-function countVerdicts(records: readonly RequestRecord[]): Record<string, number> {
-  const counts = new Map<string, number>();
-  for (const { verdict } of records) increment(counts, verdict ?? "lost");
-  return sorted(counts);
+/** Returns the counts that must be zero. */
+export function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
+  const { verdicts } = ledger;
+  const { replicas } = end;
+  const ofReplicas = {
+    "executed twice": replicas?.executedTwice.length ?? 0,
+    "sessions that ended by themselves": replicas?.sessionEnds.length ?? 0,
+    "ready after SIGTERM": replicas?.slowToLeave ?? 0,
+    "not ready after the faults": replicas?.unready ?? 0,
+    "refused before the drain": replicas?.refusedEarly ?? 0,
+  };
+  return {
+    lost: verdicts.lost,
+    wrong: verdicts.wrong,
+    "answers to nothing": ledger.strayAnswers,
+    "answered twice": ledger.answeredTwice,
+    "crossed between clients": verdicts.crossed + ledger.crossedNotifications,
+    "errors that no MCP client can read": verdicts.untyped,
+    "processes left": end.processesLeft,
+    "left over in its memory": inspection.leftovers.length,
+    "unhandled rejections": end.unhandledErrors.length,
+    "ended by itself": endedByItself === undefined ? 0 : 1,
+    ...(replicas === undefined ? {} : ofReplicas),
+  };
 }
 
-/** The most frequent first. */
-function sorted(counts: ReadonlyMap<string, number>): Record<string, number> {
-  return Object.fromEntries([...counts].sort(([, left], [, right]) => right - left));
+/** Returns all reasons why the run fails. */
+export function failures(result: RunResult): string[] {
+  const { ledger, recovery, inspection, end } = result;
+  const failed = Object.entries(offences(result)).flatMap(([what, count]) => (count === 0 ? [] : [`${what}: ${count}`]));
+  const missing = faultsMissing(result);
+  if (missing.length > 0) failed.push(`faults never committed: ${missing.join(", ")}`);
+  for (const code of ledger.errorsByCode.keys()) {
+    if (!Object.hasOwn(ERROR_CATALOG, code) || code === "INTERNAL_ERROR") failed.push(`unexpected error code: ${code}`);
+  }
+  if (recovery.neverRecovered > 0) failed.push(`servers that never recovered: ${recovery.neverRecovered}`);
+  if (end.exit.exitCode !== 0) failed.push(`exit code at SIGTERM: ${String(end.exit.exitCode)}`);
+  failed.push(...inspection.counterDiscrepancies.map((text) => `its own counters disagree: ${text}`));
+  if (ledger.verdicts["cut-by-delete"] > 0) failed.push(`calls unanswered at DELETE: ${ledger.verdicts["cut-by-delete"]}`);
+  return failed;
+}
+
+export function faultsMissing({ faults }: RunResult): string[] {
+  return [...faults].filter(([, count]) => count === 0).map(([kind]) => kind);
+}
+
+/** Returns the outcomes of the requests that were in flight at SIGTERM. */
+export function outcomesAtEnd({ ledger }: RunResult): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { verdict } of ledger.inFlightAtEnd) increment(counts, verdict ?? "lost");
+  return counts;
+}
+
+/** Formats the result as Markdown tables that are readable in a terminal too. */
+export function formatReport(result: RunResult): string {
+  const faultRows = [...result.faults].map(([kind, count]) => [`${kind}: ${FAULT_KINDS[kind]}`, count === 0 ? "never" : String(count)]);
+  const lost = [...result.ledger.lostBy].map(([cause, count]) => `lost: ${count} × ${cause}`);
+  return [table(["", "claw"], resultRows(result)), "", table(["fault", "committed"], faultRows), ...lost].join("\n");
+}
+
+function resultRows(result: RunResult): string[][] {
+  const { ledger, recovery, inspection, end, rssBeforeBytes, rssAfterBytes } = result;
+  const { verdicts } = ledger;
+  const { recoveries, neverRecovered, longestRecoveryMs } = recovery;
+  const { exit, replicas } = end;
+  const how = exit.isForced ? "killed" : `exit ${exit.exitCode ?? exit.signal ?? "?"}`;
+  const rows: readonly (readonly [title: string, value: string | number])[] = [
+    ["requests sent", ledger.sent],
+    ["right answers", verdicts.right],
+    ["typed errors", verdicts.error],
+    ...[...ledger.errorsByCode].map(([code, count]) => [`– ${code}`, count] as const),
+    ["given up by the client itself", verdicts.abandoned],
+    ["unanswered at the client's DELETE", verdicts["cut-by-delete"]],
+    ["refused after SIGTERM", verdicts["too-late"]],
+    ["cut by SIGKILL to its replica", verdicts["cut-by-kill"]],
+    ["resumed after SIGKILL to its replica", replicas?.streamsResumed ?? 0],
+    ...Object.entries(offences(result)).map(([what, count]) => [`**${what}**`, `**${count}**`] as const),
+    ["ends of servers: recovered, never", `${recoveries}, ${neverRecovered}`],
+    ["longest from an end to the next right answer", `${longestRecoveryMs.toFixed(0)} ms`],
+    ["in flight at SIGTERM", [...outcomesAtEnd(result)].map(([what, count]) => `${count} ${what}`).join(", ")],
+    ["end after SIGTERM", `${how} in ${exit.tookMs.toFixed(0)} ms`],
+    ["RSS before, after", `${(rssBeforeBytes / 1e6).toFixed(0)}, ${(rssAfterBytes / 1e6).toFixed(0)} MB`],
+    ["its own counters disagree with this table", inspection.counterDiscrepancies.length],
+  ];
+  return rows.map(([title, value]) => [title, String(value)]);
+}
+
+/** Returns details of the first offences. */
+export function formatExamples({ ledger, inspection, end, endedByItself }: RunResult): string {
+  const ended = endedByItself === undefined ? [] : [`ended by itself: ${endedByItself}`];
+  const ofReplicas = [...(end.replicas?.sessionEnds ?? []), ...(end.replicas?.executedTwice ?? [])].slice(0, MAX_REPLICA_EXAMPLES);
+  return [...ended, ...end.unhandledErrors, ...inspection.leftovers, ...ledger.examples, ...ofReplicas].map((line) => `${line}\n`).join("");
 }

@@ -1,6 +1,68 @@
-// The outcomes of all requests. Each request is settled exactly once.
+// The outcomes of all requests, each settled exactly once, and the recoveries after exits of servers.
 
-import { increment, Tally, type Verdict } from "./tally.ts";
+export type Verdict =
+  | "right"
+  /** A JSON-RPC error for the request. */
+  | "error"
+  /** An HTTP error without a JSON-RPC error, which MCP clients cannot read. */
+  | "untyped"
+  /** A response that does not match the request. */
+  | "wrong"
+  /** The response to another client's request. */
+  | "crossed"
+  /** No response, although the client waited longer than all time limits. */
+  | "lost"
+  /** The client itself disconnected. */
+  | "abandoned"
+  /** No response, after the client itself had ended the session. */
+  | "cut-by-delete"
+  /** No response, because the driver killed the replica that had the request. */
+  | "cut-by-kill"
+  /** Sent after SIGTERM to the sidecar, and not accepted. */
+  | "too-late";
+
+/**
+ * The requests that the sidecar counts only as requests without a session: it answers a discovery itself, and a subscription can stay open. A
+ * server with sessions gets a counted request for each resource of a subscription.
+ */
+export const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
+
+export class Tally {
+  readonly verdicts: Record<Verdict, number> = {
+    right: 0,
+    error: 0,
+    untyped: 0,
+    wrong: 0,
+    crossed: 0,
+    lost: 0,
+    abandoned: 0,
+    "cut-by-delete": 0,
+    "cut-by-kill": 0,
+    "too-late": 0,
+  };
+  sent = 0;
+  /** The part of these numbers that the counters of the sidecar need not have. */
+  readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
+  readonly errorsByCode = new Map<string, number>();
+
+  /** @param what the method or tool of the request. */
+  countSent(what: string): void {
+    this.sent++;
+    if (UNCOUNTED.has(what)) this.uncounted.sent++;
+  }
+
+  countEnd(what: string, verdict: Verdict, detail = ""): void {
+    this.verdicts[verdict]++;
+    if (verdict === "error") increment(this.errorsByCode, detail);
+    if (!UNCOUNTED.has(what)) return;
+    if (verdict === "right") this.uncounted.right++;
+    if (verdict === "error") increment(this.uncounted.errorsByCode, detail);
+  }
+}
+
+export function increment(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
 
 export interface RequestRecord {
   readonly client: string;
@@ -19,7 +81,7 @@ export interface RequestRecord {
 }
 
 /**
- * Longer than all time limits that the wrappers are configured with. A question that a client has lost with its connection renews the time
+ * Longer than all time limits that the sidecars are configured with. A question that a client has lost with its connection renews the time
  * of the later calls at its server, up to ten times REQUEST_TIMEOUT_MS.
  */
 export const LOST_AFTER_MS = 35_000;
@@ -42,7 +104,7 @@ export class Ledger extends Tally {
   readonly examples: string[] = [];
   readonly #pending = new Set<RequestRecord>();
   readonly #startedAtMs = performance.now();
-  /** The requests that were in flight at SIGTERM to the wrapper. */
+  /** The requests that were in flight at SIGTERM to the sidecar. */
   inFlightAtEnd: readonly RequestRecord[] = [];
   #endingAtMs = Number.POSITIVE_INFINITY;
 
@@ -93,7 +155,7 @@ export class Ledger extends Tally {
     this.sessionEnds.push(`session ended at ${this.#atMs()} ms: ${client}`);
   }
 
-  /** Must be called before SIGTERM. The wrapper may then reject new requests, but must still answer all earlier ones. */
+  /** Must be called before SIGTERM. The sidecar may then reject new requests, but must still answer all earlier ones. */
   markEnding(): void {
     this.#endingAtMs = performance.now();
     this.inFlightAtEnd = [...this.#pending].filter((record) => !this.isTooLate(record));
@@ -110,5 +172,59 @@ export class Ledger extends Tally {
 
   #atMs(): number {
     return Math.round(performance.now() - this.#startedAtMs);
+  }
+}
+
+interface Outage {
+  readonly pid: number;
+  readonly clients: ReadonlySet<string>;
+  /** Undefined if a call makes the server exit: the server then records the time. */
+  readonly exitedAtMs: number | undefined;
+  recoveredAtMs?: number;
+}
+
+export interface Recovery {
+  readonly recoveries: number;
+  /** Exits of servers whose clients have not had a right response since. */
+  readonly neverRecovered: number;
+  readonly longestRecoveryMs: number;
+}
+
+export class RecoveryClock {
+  /** The outages by pid of the server. */
+  readonly #outages = new Map<number, Outage>();
+  readonly #open = new Set<Outage>();
+
+  expect(pid: number, clients: readonly string[], exitedAtMs?: number): void {
+    if (clients.length === 0 || this.#outages.has(pid)) return;
+    const outage = { pid, clients: new Set(clients), exitedAtMs };
+    this.#outages.set(pid, outage);
+    this.#open.add(outage);
+  }
+
+  onRight(client: string, serverPid: number): void {
+    for (const outage of this.#open) {
+      if (outage.pid === serverPid || !outage.clients.has(client)) continue;
+      outage.recoveredAtMs = Date.now();
+      this.#open.delete(outage);
+    }
+  }
+
+  /** @param endsMs the recorded times of exits by pid. A server without one did not exit: the call never reached it. */
+  summary(endsMs: ReadonlyMap<number, number>): Recovery {
+    let recoveries = 0;
+    let neverRecovered = 0;
+    let longestRecoveryMs = 0;
+    for (const { pid, exitedAtMs, recoveredAtMs } of this.#outages.values()) {
+      const beginMs = exitedAtMs ?? endsMs.get(pid);
+      if (beginMs === undefined) continue;
+      if (recoveredAtMs === undefined) {
+        neverRecovered++;
+      } else {
+        recoveries++;
+        longestRecoveryMs = Math.max(longestRecoveryMs, recoveredAtMs - beginMs);
+      }
+    }
+    return { recoveries, neverRecovered, longestRecoveryMs };
   }
 }

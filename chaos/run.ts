@@ -1,40 +1,42 @@
-// Runs wrappers of an MCP server with faults under load, and prints the outcomes of all requests; see docs/CHAOS.md.
+// Runs the sidecar with faults under load, and prints the outcomes of all requests; see docs/CHAOS.md.
 
-import { writeFileSync } from "node:fs";
-import { availableParallelism, cpus } from "node:os";
-import { installPeers } from "../bench/prepare.ts";
-import { runChaos } from "./chaos-run.ts";
-import { writeSection } from "./document.ts";
-import { parseOptions } from "./options.ts";
-import { formatExamples, formatReport } from "./report.ts";
-import { failures, type RunResult } from "./results.ts";
+import { parseArgs } from "node:util";
+import { endWithSignals, positive, someSeed } from "../bench/command.ts";
+import { failures, formatExamples, formatReport, runChaos } from "./chaos-run.ts";
+import { SERVER_ERAS } from "./contract.ts";
+import { ALL_FAULT_KINDS, type FaultKind, faultsOf } from "./faults.ts";
 
-// Exit handlers kill all processes that the run has started.
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => process.exit(1));
-}
+endWithSignals();
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "60" },
+    seed: { type: "string", default: someSeed() },
+    faults: { type: "string", default: "all" },
+    "server-era": { type: "string", default: "legacy" },
+    replicas: { type: "string", default: "1" },
+    log: { type: "string" },
+  },
+});
+const era = SERVER_ERAS.find((each) => each === values["server-era"]);
+if (era === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
+const replicas = Math.floor(positive("--replicas", values.replicas));
+// A session ends when its private server changes its era, which replicas could not be told from an error.
+if (replicas > 1 && era === "changing") throw new Error("--replicas is for servers of one era");
+const seed = positive("--seed", values.seed);
+const durationMs = positive("--seconds", values.seconds) * 1000;
+const kinds = faultsOf(era, values.faults === "all" ? ALL_FAULT_KINDS : values.faults.split(",").map(findKind), replicas);
 
-const { adapters, seed, durationMs, kinds, faults, serverEra, replicas, logFile, jsonFile, markdownFile } = parseOptions(
-  process.argv.slice(2),
-);
-if (adapters.some(({ isSubject }) => !isSubject)) installPeers();
-const results: RunResult[] = [];
-for (const adapter of adapters) {
-  process.stderr.write(`${adapter.name}: ${durationMs / 1000} s, seed ${seed} ...\n`);
-  const result = await runChaos({ adapter, seed, durationMs, kinds, replicas, logFile });
-  process.stderr.write(formatExamples(result));
-  results.push(result);
-}
-
-const names = adapters.map(({ name }) => name).join(",");
-const command = `npm run chaos -- --against ${names} --seconds ${durationMs / 1000} --seed ${seed} --faults ${faults}${serverEra === "legacy" ? "" : ` --server-era ${serverEra}`}${replicas === 1 ? "" : ` --replicas ${replicas}`}`;
-const machine = `Node ${process.version}, ${process.platform} ${process.arch}, ${availableParallelism()} cores (${cpus()[0]?.model ?? "unknown"})`;
-const report = `\`${command}\`, ${machine}:\n\n${formatReport(results)}`;
-process.stdout.write(`${report}\n`);
-if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify({ command, machine, results }, null, 2)}\n`);
-if (markdownFile !== undefined) writeSection(markdownFile, replicas === 1 ? faults : "replicas", report);
-
-// An offence of a peer is a result; an offence of the subject is a failure.
-const failed = results.filter(({ name }) => adapters.some((adapter) => adapter.isSubject && adapter.name === name)).flatMap(failures);
+process.stderr.write(`${values.seconds} s, seed ${seed} ...\n`);
+const result = await runChaos({ seed, durationMs, kinds, era, replicas, logFile: values.log });
+process.stderr.write(formatExamples(result));
+const options = `--seconds ${values.seconds} --seed ${seed} --faults ${values.faults} --server-era ${era} --replicas ${replicas}`;
+process.stdout.write(`\`npm run chaos -- ${options}\`, Node ${process.version}:\n\n${formatReport(result)}\n`);
+const failed = failures(result);
 for (const failure of failed) process.stderr.write(`FAILED: ${failure}\n`);
 process.exit(failed.length === 0 ? 0 : 1);
+
+function findKind(name: string): FaultKind {
+  const kind = ALL_FAULT_KINDS.find((candidate) => candidate === name);
+  if (kind === undefined) throw new Error(`unknown fault ${name}; expected one of ${["all", ...ALL_FAULT_KINDS].join(", ")}`);
+  return kind;
+}

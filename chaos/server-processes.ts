@@ -13,7 +13,7 @@ import {
   type FixedEra,
   type ProcessRecord,
 } from "./contract.ts";
-import { isRunning } from "./process-table.ts";
+import { isRunning } from "../bench/proc.ts";
 
 const POLL_MS = 20;
 

@@ -1,85 +1,138 @@
 // Checks that the sidecar's memory does not grow under mixed load with restarts; see docs/CHAOS.md.
 
-import { randomInt } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { ADAPTERS } from "./adapters.ts";
-import { positive } from "./options.ts";
-import { runSoak } from "./soak-run.ts";
+import { endWithSignals, positive, someSeed } from "../bench/command.ts";
+import { findFreePort } from "../bench/program.ts";
+import { median } from "../bench/statistics.ts";
+import { SETTLE_MS } from "./chaos-run.ts";
+import { leftovers, readStatus } from "./counters.ts";
+import { type FaultKind, planFaults } from "./faults.ts";
+import { Stage } from "./stage.ts";
 
+/** Exits of servers, and ends of sessions, streams and connections, as in a long run in production. */
+const SOAK_FAULTS: readonly FaultKind[] = [
+  "sigkill",
+  "crash",
+  "exit_cleanly",
+  "hang",
+  "notification_flood",
+  "garbage",
+  "disconnect_storm",
+  "delete_during_calls",
+  "come_back",
+  "burst",
+];
+const FAULT_GAP_MS = 1000;
+const SAMPLE_INTERVAL_MS = 1000;
+const REPORT_SAMPLES = 30;
+/** The share of the time that is ignored, while caches and the heap grow. */
+const WARM_UP_SHARE = 0.2;
+/** The parts of the time after the warm-up. At the end of each, the heap is measured. */
+const HEAP_PARTS = 8;
+/** The heap also has the messages in flight, so the median of several measurements counts. */
+const HEAP_MEASUREMENTS = 5;
+const HEAP_PAUSE_MS = 500;
 const MAX_GROWTH_PERCENT = 10;
-const REPORT_INTERVAL_MS = 30_000;
-const BYTES_PER_MB = 1e6;
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => process.exit(1));
-}
+endWithSignals();
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, seed: { type: "string", default: someSeed() } } });
+const seed = positive("--seed", values.seed);
+const durationMs = positive("--minutes", values.minutes) * 60_000;
+const inspectorPort = await findFreePort();
+await using stage = await Stage.setUp({ seed, era: "legacy", nodeFlags: [`--inspect=127.0.0.1:${inspectorPort}`] });
+const { ledger, fleet, saboteur, random } = stage;
+const startedAtMs = performance.now();
+const samplesBytes: number[] = [];
+const sampler = setInterval(sample, SAMPLE_INTERVAL_MS);
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "10" },
-    seed: { type: "string", default: String(randomInt(1_000_000)) },
-    json: { type: "string" },
-  },
-});
-const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
-if (adapter === undefined) throw new Error("no subject");
+stage.startLoad();
+const measuringHeaps = measureHeaps();
+await saboteur.work(planFaults(SOAK_FAULTS, random.fork(), durationMs, FAULT_GAP_MS));
+await sleep(Math.max(0, startedAtMs + durationMs - performance.now()));
+clearInterval(sampler);
+const heapsBytes = await measuringHeaps;
+const { recoveries } = saboteur.recovery();
+await stage.stopLoad();
+await sleep(SETTLE_MS);
+const status = await readStatus(fleet.first);
+const left = leftovers(status);
+const { processesLeft, unhandledErrors } = await stage.tearDown();
 
-let reportedAtMs = 0;
-const result = await runSoak(adapter, positive("--seed", values.seed), positive("--minutes", values.minutes) * 60_000, (atMs, rssBytes) => {
-  if (atMs - reportedAtMs < REPORT_INTERVAL_MS) return;
-  reportedAtMs = atMs;
-  process.stderr.write(`${(atMs / 1000).toFixed(0)} s: ${megabytes(rssBytes)}\n`);
-});
-
-const {
-  seed,
-  sent,
-  right,
-  errors,
-  lost,
-  wrong,
-  restarts,
-  processesLeft,
-  quartersBytes,
-  growthPercent,
-  heapsBytes,
-  parked,
-  leftovers,
-  unhandledErrors,
-  examples,
-} = result;
+const quartersBytes = quarterMedians(samplesBytes.slice(samplesBytes.length * WARM_UP_SHARE));
+const growthPercent = ((quartersBytes.at(-1) ?? Number.NaN) / (quartersBytes[0] ?? Number.NaN) - 1) * 100;
+const { sent, verdicts } = ledger;
+const lost = verdicts.lost + verdicts.untyped;
+const wrong = verdicts.wrong + verdicts.crossed + ledger.strayAnswers + ledger.answeredTwice + ledger.crossedNotifications;
 process.stdout.write(
   [
     `seed ${seed}, ${values.minutes} min, Node ${process.version}`,
     `requests sent        ${sent}`,
-    `right answers        ${right}`,
-    `typed errors         ${errors}`,
+    `right answers        ${verdicts.right}`,
+    `typed errors         ${verdicts.error}`,
     `lost                 ${lost}`,
     `wrong                ${wrong}`,
-    `restarts             ${restarts}`,
+    `restarts             ${recoveries}`,
     `processes left       ${processesLeft}`,
     `unhandled rejections ${unhandledErrors.length}`,
     `RSS by quarter       ${quartersBytes.map(megabytes).join(", ")}`,
     `growth               ${growthPercent.toFixed(1)} %`,
-    `parked, expired      ${parked?.now ?? 0}, ${parked?.expired ?? 0}`,
-    `left over            ${leftovers.join(", ") || "nothing"}`,
+    `left over            ${left.join(", ") || "nothing"}`,
     `heap by eighth       ${heapsBytes.map(megabytes).join(", ")}`,
     "",
   ].join("\n"),
 );
-for (const line of [...unhandledErrors, ...examples]) process.stderr.write(`${line}\n`);
-if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
+for (const line of [...unhandledErrors, ...ledger.examples]) process.stderr.write(`${line}\n`);
+const offences = [lost, wrong, processesLeft, unhandledErrors.length, left.length];
+process.exit(offences.every((count) => count === 0) && growthPercent < MAX_GROWTH_PERCENT ? 0 : 1);
 
-const isGood =
-  lost === 0 &&
-  wrong === 0 &&
-  processesLeft === 0 &&
-  unhandledErrors.length === 0 &&
-  leftovers.length === 0 &&
-  growthPercent < MAX_GROWTH_PERCENT;
-process.exit(isGood ? 0 : 1);
+function sample(): void {
+  const rssBytes = fleet.rssBytes();
+  samplesBytes.push(rssBytes);
+  if (samplesBytes.length % REPORT_SAMPLES === 0) process.stderr.write(`${samplesBytes.length} s: ${megabytes(rssBytes)}\n`);
+}
+
+/** Measures at the end of the warm-up, then at the end of each part of the rest. */
+async function measureHeaps(): Promise<number[]> {
+  const measured: number[] = [];
+  const partMs = (durationMs * (1 - WARM_UP_SHARE)) / HEAP_PARTS;
+  for (let part = 0; part <= HEAP_PARTS; part++) {
+    // The last measurement ends before the load does.
+    const atMs = startedAtMs + durationMs * WARM_UP_SHARE + part * partMs - 2 * HEAP_MEASUREMENTS * HEAP_PAUSE_MS;
+    await sleep(Math.max(0, atMs - performance.now()));
+    const ofPart: number[] = [];
+    for (let count = 0; count < HEAP_MEASUREMENTS; count++) {
+      ofPart.push(await usedHeapBytes());
+      await sleep(HEAP_PAUSE_MS);
+    }
+    measured.push(median(ofPart));
+  }
+  return measured;
+}
+
+/** Returns the heap in use after a forced collection, by the inspector of the sidecar's Node. */
+async function usedHeapBytes(): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${inspectorPort}/json/list`);
+  const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
+  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
+  const used = Promise.withResolvers<number>();
+  const commands = ["HeapProfiler.collectGarbage", "Runtime.getHeapUsage"];
+  const send = (id: number): void => socket.send(JSON.stringify({ id, method: commands[id] }));
+  socket.addEventListener("error", () => used.reject(new Error("the inspector does not answer")));
+  socket.addEventListener("open", () => send(0));
+  socket.addEventListener("message", ({ data }) => {
+    const { id, result } = JSON.parse(String(data)) as { readonly id?: number; readonly result?: { readonly usedSize?: number } };
+    if (id === 0) send(1);
+    else if (id === 1) used.resolve(result?.usedSize ?? Number.NaN);
+  });
+  return used.promise.finally(() => socket.close());
+}
+
+function quarterMedians(samples: readonly number[]): number[] {
+  const length = samples.length / 4;
+  return [0, 1, 2, 3].map((quarter) => median(samples.slice(Math.floor(quarter * length), Math.floor((quarter + 1) * length))));
+}
 
 function megabytes(bytes: number): string {
-  return `${(bytes / BYTES_PER_MB).toFixed(1)} MB`;
+  return `${(bytes / 1e6).toFixed(1)} MB`;
 }

@@ -8,7 +8,6 @@ import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
 import { type ErrorEntry, SPECIAL_CLIENTS, type SpecialClient } from "../src/error-catalog/error-entry.ts";
 import { actionOf, type SidecarErrorCode } from "../src/errors.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
-import { comparisonMarkdown } from "./comparison.ts";
 import { metricsMarkdown } from "./metrics.ts";
 import { layersMarkdown } from "./layers.ts";
 import { replaceSection } from "./section.ts";
@@ -21,7 +20,6 @@ export const GENERATED_DOCUMENTS: Readonly<Record<string, () => string>> = {
   "CONFIGURATION.md": configurationMarkdown,
   "ERRORS.md": errorsMarkdown,
   "METRICS.md": () => replaceSection(readDocument("docs/METRICS.md"), "metrics", metricsMarkdown()),
-  "COMPARISON.md": comparisonMarkdown,
   "ARCHITECTURE.md": () => replaceSection(readDocument("docs/ARCHITECTURE.md"), "layers", layersMarkdown()),
   "../README.md": readmeMarkdown,
   "stable-names.txt": stableNames,

@@ -1,17 +1,17 @@
-// A client that sends arbitrary data, and records the responses. All of its waits have a time limit.
+// A client that sends arbitrary data, with and without a session, and records the responses. All of its waits have a time limit.
 
 import { once } from "node:events";
-import { Agent } from "node:http";
+import { Agent, type ClientRequest } from "node:http";
 import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { increment } from "../chaos/ledger.ts";
 import type { EventStream } from "../test/support/event-stream.ts";
-import { type Headers, type HttpReply, send } from "../test/support/http-client.ts";
+import { type Headers, type HttpReply, send, startRequest } from "../test/support/http-client.ts";
 import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
+import { ModernClient } from "../test/support/modern-client.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
-import { within } from "./bounded.ts";
-import type { ReplyCounts } from "./reply-counts.ts";
-
-const ANSWER_LIMIT_MS = 30_000;
+import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
 export interface Sent {
   readonly status: number;
@@ -28,6 +28,79 @@ export interface SendOptions {
   readonly limitMs?: number;
 }
 
+const ANSWER_LIMIT_MS = 30_000;
+const LISTEN_LIMIT_MS = 20_000;
+/** Longer than the time for which calls wait for the answers of clients that have left. */
+const LEFTOVER_LIMIT_MS = 15_000;
+const POLL_MS = 50;
+/** The calls of the bystander, and more than their memory. */
+const BYSTANDER_CALLS = 4;
+const BYSTANDER_BYTES = 16 * 1024;
+const SHOWN_COUNTS = 4;
+/** Only results are longer than this; errors are short. */
+const ERROR_LENGTH = 64 * 1024;
+
+/** @returns the value of the promise, or undefined if it takes longer. A later value or failure is ignored. */
+export async function within<Value>(promise: Promise<Value>, limitMs: number): Promise<Value | undefined> {
+  const timer = new AbortController();
+  promise.catch(() => undefined);
+  const overdue = sleep(limitMs, undefined, { signal: timer.signal }).catch(() => undefined);
+  try {
+    return await Promise.race([promise, overdue]);
+  } finally {
+    timer.abort();
+  }
+}
+
+/** Does something so many times at once. */
+export function times<Item>(count: number, act: (index: number) => Promise<Item>): Promise<Item[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => act(index)));
+}
+
+/** Does something for each item, for some of them at once. */
+export async function forAll<Item>(items: readonly Item[], act: (item: Item) => Promise<unknown>, atOnce = 50): Promise<void> {
+  for (let at = 0; at < items.length; at += atOnce) await Promise.all(items.slice(at, at + atOnce).map(act));
+}
+
+/** The responses to the attacker, counted by status and code. */
+export class ReplyCounts {
+  /** Responses that belong to the bystander, calls that a policy forbids, and whatever else an attack must not achieve. */
+  readonly breaches: string[] = [];
+  readonly #counts = new Map<string, number>();
+
+  add(what: string): void {
+    increment(this.#counts, what);
+  }
+
+  addReply(status: number, body: string): void {
+    this.add(`${status} ${meaningOf(body)}`.trim());
+    this.check(body);
+  }
+
+  check(body: string): void {
+    for (const mark of [BYSTANDER_MARK, FORBIDDEN_MARK]) {
+      const at = body.indexOf(mark);
+      if (at !== -1 && this.breaches.length < 3) this.breaches.push(`received ${mark}: ${body.slice(Math.max(0, at - 80), at + 80)}`);
+    }
+  }
+
+  toString(): string {
+    const sorted = [...this.#counts].sort(([, left], [, right]) => right - left);
+    const shown = sorted.slice(0, SHOWN_COUNTS).map(([what, count]) => (count === 1 ? what : `${count}× ${what}`));
+    if (sorted.length > SHOWN_COUNTS) shown.push(`${sorted.length - SHOWN_COUNTS} more`);
+    return shown.length === 0 ? "nothing" : shown.join(", ");
+  }
+}
+
+function meaningOf(body: string): string {
+  if (body === "") return "";
+  const start = body.slice(0, ERROR_LENGTH);
+  const code = /"code":"([A-Z_]+)"/.exec(start)?.[1] ?? /"error":\{[^]*?"code":(-?\d+)/.exec(start)?.[1];
+  if (code !== undefined) return code;
+  if (start.includes('"isError":true')) return "isError";
+  return /"result":/.test(start) || body.length > ERROR_LENGTH ? "result" : "other";
+}
+
 export class Attacker {
   readonly url: string;
   readonly origin: string;
@@ -38,8 +111,8 @@ export class Attacker {
   readonly #ended: AbortSignal;
   #lastId = 0;
 
-  constructor(url: string, origin: string, token: string, replies: ReplyCounts, ended: AbortSignal) {
-    this.url = url;
+  constructor(origin: string, token: string, replies: ReplyCounts, ended: AbortSignal) {
+    this.url = `${origin}/mcp`;
     this.origin = origin;
     this.token = token;
     this.replies = replies;
@@ -66,48 +139,24 @@ export class Attacker {
   }
 
   /** Sends any body, and counts the response. */
-  async post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
-    const reply = await this.#send(body, options);
-    if (typeof reply === "string") this.replies.add(reply);
-    else this.replies.addReply(reply.status, reply.body);
-    return typeof reply === "string" ? undefined : reply;
+  post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+    return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }));
   }
 
   /** Sends any body that only prepares the attack. The response is checked but not counted. */
-  async quietly(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
-    const reply = await this.#send(body, options);
-    if (typeof reply === "string") return undefined;
-    this.replies.check(reply.body);
-    return reply;
+  quietly(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+    return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }), false);
   }
 
   /** Sends a request as it is given, and counts the response. The headers have the token and the media types. */
-  async postAs(body: string, headers: Headers, limitMs = ANSWER_LIMIT_MS): Promise<Sent | undefined> {
-    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
-    try {
-      const reply = await send(this.url, { body, headers, agent: this.#agent, signal });
-      this.replies.addReply(reply.status, reply.body);
-      return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
-    } catch (error) {
-      this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
-      return undefined;
-    }
+  postAs(body: string, headers: Headers): Promise<Sent | undefined> {
+    return this.#exchange(undefined, (signal) => send(this.url, { body, headers, agent: this.#agent, signal }));
   }
 
   /** Sends a GET or DELETE, and counts the response. A stream that stays open has no response. */
-  async fetch(
-    method: "GET" | "DELETE",
-    { limitMs = ANSWER_LIMIT_MS, headers = {}, ...options }: SendOptions = {},
-  ): Promise<Sent | undefined> {
-    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
-    try {
-      const reply = await send(this.url, { method, headers: this.#client(options).getHeaders({ headers }), agent: this.#agent, signal });
-      this.replies.addReply(reply.status, reply.body);
-      return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
-    } catch (error) {
-      this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
-      return undefined;
-    }
+  fetch(method: "GET" | "DELETE", { limitMs, headers: more = {}, ...options }: SendOptions = {}): Promise<Sent | undefined> {
+    const headers = this.#client(options).getHeaders({ headers: more });
+    return this.#exchange(limitMs, (signal) => send(this.url, { method, headers, agent: this.#agent, signal }));
   }
 
   request(method: string, params: unknown, options?: SendOptions): Promise<Sent | undefined> {
@@ -135,6 +184,11 @@ export class Attacker {
     return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
+  /** Returns a POST for a raw connection. */
+  rawPost(body: string): string {
+    return this.head([`Content-Length: ${Buffer.byteLength(body)}`]) + body;
+  }
+
   /** Returns the head of a GET that opens a stream, for a raw connection. */
   streamHead(): string {
     return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
@@ -148,14 +202,23 @@ export class Attacker {
     return connection;
   }
 
-  /** Opens a raw connection of which nothing is read. @returns undefined if this fails. */
-  async connectUnread(): Promise<Socket | undefined> {
+  /** Writes to a raw connection of which nothing is read. @returns undefined if it is not opened. */
+  async writeUnread(text: string): Promise<Socket | undefined> {
     const { hostname, port } = new URL(this.origin);
     const socket = connect(Number(port), hostname).pause();
     // The sidecar closes the connection at some time.
     socket.on("error", () => undefined);
     this.#ended.addEventListener("abort", () => socket.destroy(), { once: true });
-    return (await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined ? undefined : socket;
+    if ((await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined) return undefined;
+    socket.write(text);
+    return socket;
+  }
+
+  /** Writes to a raw connection of its own, and reads and counts one response. */
+  async writeRaw(text: string | Buffer, limitMs?: number): Promise<HttpReply | undefined> {
+    const connection = await this.connect();
+    await connection?.write(text).catch(() => undefined);
+    return connection === undefined ? undefined : this.hear(connection, limitMs);
   }
 
   /** Reads and counts one response on a raw connection. @returns undefined if there is none. */
@@ -171,18 +234,125 @@ export class Attacker {
     }
   }
 
+  addBreach(what: string): void {
+    this.replies.breaches.push(what.slice(0, 600));
+  }
+
+  /** Reads `/status`. @returns undefined if it cannot be read. */
+  async status(): Promise<Status | undefined> {
+    const headers = { Authorization: `Bearer ${this.token}` };
+    const reply = await send(new URL("/status", this.origin), { method: "GET", headers }).catch(() => undefined);
+    return reply === undefined ? undefined : (JSON.parse(reply.body) as Status);
+  }
+
+  /** Waits until subscriptions, questions and requests of the attack have ended. Any that stay are a missed bar. */
+  async expectNothingLeft(): Promise<void> {
+    const deadlineMs = performance.now() + LEFTOVER_LIMIT_MS;
+    for (;;) {
+      const left = leftoversIn(await this.status());
+      if (left === "") return;
+      if (performance.now() > deadlineMs) return this.addBreach(`left over: ${left}`);
+      await sleep(POLL_MS);
+    }
+  }
+
   /** Returns a client with the attacker's token and session, unless the options have others. */
   #client(options: SendOptions): McpClient {
     return new McpClient(this.url, { sessionId: this.sessionId, token: this.token, agent: this.#agent, ...options });
   }
 
-  async #send(body: unknown, options: SendOptions): Promise<Sent | string> {
-    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(options.limitMs ?? ANSWER_LIMIT_MS)]);
+  async #exchange(
+    limitMs = ANSWER_LIMIT_MS,
+    start: (signal: AbortSignal) => Promise<HttpReply>,
+    isCounted = true,
+  ): Promise<Sent | undefined> {
+    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
     try {
-      const reply = await this.#client(options).post(body, { signal });
-      return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
+      const { status, body, headers } = await start(signal);
+      if (isCounted) this.replies.addReply(status, body);
+      else this.replies.check(body);
+      return { status, body, sessionId: headers["mcp-session-id"]?.toString() };
     } catch (error) {
-      return signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut");
+      if (isCounted) this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
+      return undefined;
     }
+  }
+}
+
+/** The used part of `/status` (docs/operations/status.md). */
+interface Status {
+  readonly sessions: number;
+  readonly lanes: { readonly shared: { readonly requestsInFlight: number } };
+  readonly stateless?: { readonly subscriptions: number; readonly asks?: { readonly parked: { readonly now: number } } };
+  readonly memory: { readonly subscriptions: number; readonly unread: number; readonly requests: number };
+}
+
+function leftoversIn(status: Status | undefined): string {
+  if (status === undefined) return "no status";
+  const { lanes, stateless, memory } = status;
+  const uses: Readonly<Record<string, readonly [amount: number, most: number]>> = {
+    "parked calls": [stateless?.asks?.parked.now ?? 0, 0],
+    subscriptions: [stateless?.subscriptions ?? 0, 0],
+    "subscription bytes": [memory.subscriptions, 0],
+    "unread bytes": [memory.unread, 0],
+    "requests in flight": [lanes.shared.requestsInFlight, BYSTANDER_CALLS],
+    "request bytes": [memory.requests, BYSTANDER_BYTES],
+  };
+  const left = Object.entries(uses).filter(([, [amount, most]]) => amount > most);
+  return left.map(([use, [amount]]) => `${amount} ${use}`).join(", ");
+}
+
+type HeaderChanges = Readonly<Record<string, string | undefined>>;
+
+/** The attacker as a client of MCP 2026-07-28: requests without a session, and subscriptions. */
+export class StatelessAttacker {
+  readonly attacker: Attacker;
+  readonly client: ModernClient;
+  readonly #listens = new Set<ClientRequest>();
+
+  /** @param capabilities those that it declares. */
+  constructor(attacker: Attacker, capabilities: object = {}) {
+    this.attacker = attacker;
+    this.client = new ModernClient(attacker.url, { token: attacker.token, capabilities });
+  }
+
+  /** Sends a request, and counts the response. @param headers replace those of the request; undefined removes one. */
+  request(method: string, params: Readonly<Record<string, unknown>> = {}, headers: HeaderChanges = {}): Promise<Sent | undefined> {
+    const { requestState, inputResponses } = params;
+    const composed = this.client.compose(method, params, { headers, requestState, inputResponses: inputResponses as object });
+    return this.attacker.postAs(composed.body, composed.headers);
+  }
+
+  callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<Sent | undefined> {
+    return this.request("tools/call", { name, arguments: args }, headers);
+  }
+
+  /** Sends any body, with the headers of a call of `echo`. */
+  raw(body: string, headers: HeaderChanges = {}): Promise<Sent | undefined> {
+    return this.attacker.postAs(body, this.client.compose("tools/call", { name: "echo" }, { headers }).headers);
+  }
+
+  /** Opens subscriptions, of which nothing is read if they are not `read`. Resolves when all responses have begun. */
+  async listen(count: number, filter: object, { isRead = false } = {}): Promise<void> {
+    await times(count, () => this.#listenOnce(filter, isRead));
+  }
+
+  /** Closes the connections of all subscriptions. */
+  endListens(): void {
+    for (const request of this.#listens) request.destroy();
+    this.#listens.clear();
+  }
+
+  async #listenOnce(filter: object, isRead: boolean): Promise<void> {
+    const { replies, url } = this.attacker;
+    const call = this.client.compose("subscriptions/listen", { notifications: filter });
+    const { request, response } = startRequest(url, { ...call, agent: false });
+    // The sidecar closes the connection of a reader that does not read.
+    request.on("error", () => undefined);
+    this.#listens.add(request);
+    const begun = await within(response, LISTEN_LIMIT_MS).catch(() => undefined);
+    replies.add(begun === undefined ? "no response to a listen" : `${begun.statusCode} to a listen`);
+    begun?.on("error", () => undefined);
+    if (begun !== undefined && (isRead || begun.statusCode !== 200)) begun.resume();
   }
 }

@@ -1,54 +1,84 @@
-// An MCP client that sends requests without a pause: several at a time, in one session after another.
+// The clients under load. Each sends requests without a pause, several at a time: in one session after another, or without a session.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Ledger } from "../ledger.ts";
-import type { Random } from "../random.ts";
-import type { Verdict } from "../tally.ts";
 import { ASK_TOOL } from "../contract.ts";
-import {
-  ASK_SHARE,
-  BURST_REQUESTS,
-  type ChaosClient,
-  MAX_THINK_MS,
-  OTHER_REQUEST_SHARE,
-  PAUSE_AFTER_ERROR_MS,
-  PAUSE_BEFORE_LISTENING_AGAIN_MS,
-  PROGRESS_SHARE,
-  SLOW_SHARE,
-  TEXTS,
-} from "./chaos-client.ts";
-import { type Identity, Session } from "./session.ts";
-import type { Endpoint } from "./spread-exchange.ts";
+import type { Ledger, Verdict } from "../ledger.ts";
+import type { Random } from "../random.ts";
 
-export interface LoadClientOptions {
-  readonly endpoint: Endpoint;
-  readonly identity: Identity;
+export interface CallOptions {
+  readonly text: string;
+  readonly delayMs: number;
+  readonly hasProgress: boolean;
+}
+
+/** The requests of a client: in one session, or without any. */
+export interface Caller {
+  readonly isStateless: boolean;
+  /** True once the session has ended in the sidecar. */
+  readonly isOver: boolean;
+  /** @returns false if it cannot be used. */
+  open(): Promise<boolean>;
+  /** Calls a tool. With `onLostStream`, the stream is broken after its first event, and resumed. */
+  call(tool: string, options: CallOptions, onLostStream?: () => void): Promise<Verdict>;
+  /** Calls the tool that asks. @param leaves true to leave the question unanswered. */
+  callAsking(text: string, leaves: boolean): Promise<Verdict>;
+  /** Sends one of two requests that are no calls. */
+  ask(isFirst: boolean): Promise<Verdict>;
+  /** Keeps a stream or a subscription open. Resolves when it has ended. */
+  listen(): Promise<unknown>;
+  /** Ends the subscriptions, which are requests. */
+  endListens(): void;
+  /** Breaks all connections. */
+  disconnect(): void;
+  /** Ends the session, even if requests are in flight. */
+  delete(): Promise<void>;
+  /** Closes an ended session after its last pending response. */
+  closeWhenIdle(): Promise<void>;
+  close(): void;
+}
+
+export interface ClientOptions {
+  readonly name: string;
   readonly ledger: Ledger;
   readonly random: Random;
   /** The number of requests at a time. */
   readonly slots: number;
-  /** True if the client keeps a GET stream open. */
+  /** True if the client keeps a stream or a subscription open. */
   readonly listens: boolean;
   /** True if the client can answer questions. */
   readonly answers: boolean;
-  readonly onRight: (client: ChaosClient, serverPid: number) => void;
+  readonly createCaller: (onRight: (serverPid: number) => void) => Caller;
+  readonly onRight: (client: LoadClient, serverPid: number) => void;
 }
 
+/** Texts with multi-byte characters, which detect a split within a character. */
+const TEXTS = ["", "plain", "Grüße aus Köln", "日本語のテキスト", "🦀🦞 emoji", 'quotes " and \\ and \n newline', "é".repeat(500)];
+const PAUSE_AFTER_ERROR_MS = 50;
+const MAX_THINK_MS = 10;
+const PAUSE_BEFORE_LISTENING_AGAIN_MS = 100;
+const BURST_REQUESTS = 300;
 const COME_BACK_MS = 300;
+const OTHER_REQUEST_SHARE = 0.1;
+const SLOW_SHARE = 0.05;
+const PROGRESS_SHARE = 0.1;
+/** The share of calls that ask, of a client that can answer, and the share of their questions that it does not answer. */
+const ASK_SHARE = 0.1;
+export const LEAVE_SHARE = 0.1;
 
-export class LoadClient implements ChaosClient {
+export class LoadClient {
   readonly name: string;
+  /** The process that sent the last right response. */
   serverPid: number | undefined;
-  readonly #options: LoadClientOptions;
-  #session: Promise<Session | undefined> | undefined;
-  #current: Session | undefined;
+  readonly #options: ClientOptions;
+  #opening: Promise<Caller | undefined> | undefined;
+  #caller: Caller | undefined;
   #isStopping = false;
   #slots: Promise<void>[] = [];
   readonly #side = new Set<Promise<unknown>>();
 
-  constructor(options: LoadClientOptions) {
+  constructor(options: ClientOptions) {
     this.#options = options;
-    this.name = options.identity.name;
+    this.name = options.name;
   }
 
   start(): void {
@@ -56,63 +86,70 @@ export class LoadClient implements ChaosClient {
     this.#slots = Array.from({ length: this.#options.slots }, () => this.#work());
   }
 
-  /** Waits for all responses, then ends the session. */
+  /** Waits for all responses, then leaves. */
   async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#caller?.endListens();
     await this.finish();
-    await this.#current?.delete();
+    await this.#caller?.delete();
     this.leave();
   }
 
+  /** Sends no further requests, and waits for all responses. */
   async finish(): Promise<void> {
     this.#isStopping = true;
-    await Promise.all([...this.#slots, ...this.#side]);
+    await Promise.all(this.#slots);
+    // Side work may begin more of it.
+    while (this.#side.size > 0) await Promise.all(this.#side);
   }
 
+  /** Closes all connections. */
   leave(): void {
     this.#isStopping = true;
-    this.#current?.close();
-    this.#current = undefined;
-    this.#session = undefined;
+    this.#caller?.close();
+    this.#caller = undefined;
+    this.#opening = undefined;
   }
 
+  /** Calls a tool that causes a fault, in addition to the load. @returns false if the client cannot. */
   provoke(tool: string): boolean {
-    const session = this.#current;
-    if (session === undefined || session.isOver) return false;
-    this.#aside(session.call(tool, { text: "Köln 🦀", delayMs: 0, hasProgress: false }));
-    return true;
+    return this.#aside((caller) => caller.call(tool, { text: "Köln 🦀", delayMs: 0, hasProgress: false }));
   }
 
+  /** Sends many requests at once. @returns false if the client cannot. */
   burst(): boolean {
-    const session = this.#current;
-    if (session === undefined || session.isOver) return false;
-    for (let index = 0; index < BURST_REQUESTS; index++) {
-      this.#aside(session.call("echo", { text: "burst", delayMs: index % 5, hasProgress: false }));
-    }
-    return true;
+    const echo = (caller: Caller, index: number): Promise<unknown> =>
+      caller.call("echo", { text: "burst", delayMs: index % 5, hasProgress: false });
+    return this.#aside((caller) => Promise.all(Array.from({ length: BURST_REQUESTS }, (_, index) => echo(caller, index))));
   }
 
+  /** Breaks the stream of a call after its first event, and resumes it. @returns false without a session, which has no replay. */
   comeBack(onLostStream: () => void): boolean {
-    const session = this.#current;
-    if (session === undefined || session.isOver) return false;
+    if (this.#caller?.isStateless === true) return false;
     const { answers, random } = this.#options;
     const tool = answers && random.isLucky(0.5) ? ASK_TOOL : "echo";
-    this.#aside(session.call(tool, { text: "back again 🦀", delayMs: COME_BACK_MS, hasProgress: true }, onLostStream));
-    return true;
+    return this.#aside((caller) => caller.call(tool, { text: "back again 🦀", delayMs: COME_BACK_MS, hasProgress: true }, onLostStream));
   }
 
-  /** The session continues. */
+  /** Breaks all connections. A session continues. */
   disconnect(): void {
-    this.#current?.disconnect();
+    this.#caller?.disconnect();
   }
 
+  /** Ends the session while its requests are in flight. @returns false without a session. */
   deleteSession(): boolean {
-    const session = this.#current;
-    if (session === undefined || session.isOver) return false;
-    this.#aside(session.delete());
+    return this.#caller?.isStateless !== true && this.#aside((caller) => caller.delete());
+  }
+
+  /** Does something besides the load. @returns false if the client has no session. */
+  #aside(act: (caller: Caller) => Promise<unknown>): boolean {
+    const caller = this.#caller;
+    if (caller === undefined || caller.isOver) return false;
+    this.#track(act(caller));
     return true;
   }
 
-  #aside(work: Promise<unknown>): void {
+  #track(work: Promise<unknown>): void {
     this.#side.add(work);
     void work.finally(() => this.#side.delete(work));
   }
@@ -120,18 +157,17 @@ export class LoadClient implements ChaosClient {
   async #work(): Promise<void> {
     const { random } = this.#options;
     while (!this.#isStopping) {
-      const session = await this.#openSession();
-      const verdict = session === undefined ? "error" : await this.#oneRequest(session);
+      const caller = await this.#openCaller();
+      const verdict = caller === undefined ? "error" : await this.#oneRequest(caller);
       await sleep(verdict === "right" ? random.integer(0, MAX_THINK_MS) : PAUSE_AFTER_ERROR_MS);
     }
   }
 
-  async #oneRequest(session: Session): Promise<Verdict> {
+  async #oneRequest(caller: Caller): Promise<Verdict> {
     const { random, answers } = this.#options;
-    if (random.isLucky(OTHER_REQUEST_SHARE)) return session.ask(random.isLucky(0.5) ? "ping" : "tools/list");
-    if (answers && random.isLucky(ASK_SHARE))
-      return session.call(ASK_TOOL, { text: random.pick(TEXTS) ?? "", delayMs: 0, hasProgress: false });
-    return session.call("echo", {
+    if (random.isLucky(OTHER_REQUEST_SHARE)) return caller.ask(random.isLucky(0.5));
+    if (answers && random.isLucky(ASK_SHARE)) return caller.callAsking(random.pick(TEXTS) ?? "", random.isLucky(LEAVE_SHARE));
+    return caller.call("echo", {
       text: random.pick(TEXTS) ?? "",
       delayMs: random.isLucky(SLOW_SHARE) ? random.integer(50, 400) : random.integer(0, 10),
       hasProgress: random.isLucky(PROGRESS_SHARE),
@@ -139,38 +175,40 @@ export class LoadClient implements ChaosClient {
   }
 
   /** Returns the session that all slots share, or opens a new one if the last one has ended. */
-  async #openSession(): Promise<Session | undefined> {
-    if (this.#current?.isOver === true) {
-      void this.#current.closeWhenIdle();
-      this.#current = undefined;
-      this.#session = undefined;
+  async #openCaller(): Promise<Caller | undefined> {
+    if (this.#caller?.isOver === true) {
+      void this.#caller.closeWhenIdle();
+      this.#caller = undefined;
+      this.#opening = undefined;
     }
-    this.#session ??= this.#open().then((session) => {
-      this.#current = session;
+    this.#opening ??= this.#open().then((caller) => {
+      this.#caller = caller;
       // The next slot that needs a session tries again.
-      if (session === undefined) this.#session = undefined;
-      return session;
+      if (caller === undefined) this.#opening = undefined;
+      return caller;
     });
-    return this.#session;
+    return this.#opening;
   }
 
-  async #open(): Promise<Session | undefined> {
-    const { endpoint, identity, ledger, onRight, listens } = this.#options;
-    const session = new Session(endpoint, identity, ledger, (serverPid) => {
+  async #open(): Promise<Caller | undefined> {
+    const { createCaller, onRight, listens } = this.#options;
+    const caller = createCaller((serverPid) => {
       this.serverPid = serverPid;
       onRight(this, serverPid);
     });
-    if (!(await session.open())) {
-      session.close();
+    if (!(await caller.open())) {
+      caller.close();
       return undefined;
     }
-    if (listens) void this.#listen(session);
-    return session;
+    const listening = listens ? this.#listen(caller) : undefined;
+    // A subscription is a request, which is accounted for.
+    if (listening !== undefined && caller.isStateless) this.#track(listening);
+    return caller;
   }
 
-  async #listen(session: Session): Promise<void> {
-    while (!this.#isStopping && !session.isOver) {
-      await session.listen();
+  async #listen(caller: Caller): Promise<void> {
+    while (!this.#isStopping && !caller.isOver) {
+      await caller.listen();
       await sleep(PAUSE_BEFORE_LISTENING_AGAIN_MS);
     }
   }

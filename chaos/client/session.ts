@@ -2,24 +2,17 @@
 
 import { Agent } from "node:http";
 import { McpClient } from "../../test/support/mcp-client.ts";
-import { type AskAnswer, questionStart, type ToolArguments } from "../contract.ts";
-import { LOST_AFTER_MS, type Ledger, type RequestRecord } from "../ledger.ts";
-import type { Verdict } from "../tally.ts";
-import type { Exchange, ExchangeEnd } from "./http-exchange.ts";
+import { ASK_TOOL, type AskAnswer, questionStart, type ToolArguments } from "../contract.ts";
+import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
+import { type Endpoint, type Exchange, type ExchangeEnd, spreadExchange, type Target } from "./exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
-import { type Endpoint, spreadExchange, type Target } from "./spread-exchange.ts";
+import type { Caller, CallOptions } from "./load-client.ts";
 
 export interface Identity {
   readonly name: string;
   readonly capabilities: object;
   /** Decides if the client answers a question by an error. */
   readonly refuses: () => boolean;
-}
-
-export interface EchoOptions {
-  readonly text: string;
-  readonly delayMs: number;
-  readonly hasProgress: boolean;
 }
 
 interface Sending {
@@ -39,13 +32,13 @@ interface Sending {
 
 const PROTOCOL_VERSION = "2025-11-25";
 
-export class Session {
-  /** True once the session has ended in the wrapper. */
+export class Session implements Caller {
+  readonly isStateless = false;
   isOver = false;
   #isDeleted = false;
   readonly #client: McpClient;
   readonly #endpoint: Endpoint;
-  /** Ids are the same in every session, which detects a wrapper that confuses the ids of clients. */
+  /** Ids are the same in every session, which detects a sidecar that confuses the ids of clients. */
   #nextId = 1;
   readonly #identity: Identity;
   readonly #ledger: Ledger;
@@ -55,7 +48,7 @@ export class Session {
 
   constructor(endpoint: Endpoint, identity: Identity, ledger: Ledger, onRight: (serverPid: number) => void) {
     this.#endpoint = endpoint;
-    this.#client = new McpClient(endpoint.url.href, { token: endpoint.token, sendsVersion: true });
+    this.#client = new McpClient(endpoint.url, { token: endpoint.token, sendsVersion: true });
     this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
     this.#ledger = ledger;
@@ -72,12 +65,17 @@ export class Session {
     return verdict === "right";
   }
 
-  async ask(method: "ping" | "tools/list"): Promise<Verdict> {
+  async ask(isFirst: boolean): Promise<Verdict> {
+    const method = isFirst ? "ping" : "tools/list";
     return this.#request(method, {}, { what: method });
   }
 
-  /** Calls a tool. With `onLostStream`, the connection is broken after the first event with an id, and the stream is resumed with GET. */
-  async call(tool: string, { text, delayMs, hasProgress }: EchoOptions, onLostStream?: () => void): Promise<Verdict> {
+  /** The question arrives on its own, and the client decides then if it answers. */
+  async callAsking(text: string): Promise<Verdict> {
+    return this.call(ASK_TOOL, { text, delayMs: 0, hasProgress: false });
+  }
+
+  async call(tool: string, { text, delayMs, hasProgress }: CallOptions, onLostStream?: () => void): Promise<Verdict> {
     const nonce = `${this.#nextId}-${performance.now()}`;
     const args: ToolArguments = { client: this.#identity.name, nonce, text, delayMs };
     const meta = hasProgress ? { _meta: { progressToken: `${this.#identity.name}/${nonce}` } } : {};
@@ -93,12 +91,14 @@ export class Session {
     void this.#tell(this.#identity.refuses() ? { id, error: { code: -32603, message: "not now" } } : { id, result: answer });
   }
 
-  /** Opens the GET stream. Resolves when it has ended. */
   async listen(): Promise<void> {
     await this.#exchange({ method: "GET" });
   }
 
-  /** Ends the session on all replicas, even if requests are in flight. */
+  /** The GET stream ends with the session. */
+  endListens(): void {}
+
+  /** Ends the session on all replicas. */
   async delete(): Promise<void> {
     this.isOver = true;
     this.#isDeleted = true;
@@ -106,7 +106,6 @@ export class Session {
     await Promise.all(targets.map((target) => this.#exchange({ method: "DELETE", target })));
   }
 
-  /** Breaks all connections. */
   disconnect(): void {
     for (const [running, record] of this.#exchanges) {
       if (record !== undefined) this.#ledger.settle(record, "abandoned");
@@ -114,7 +113,6 @@ export class Session {
     }
   }
 
-  /** Closes an ended session after its last pending response. */
   async closeWhenIdle(): Promise<void> {
     const awaited = [...this.#exchanges].filter(([, record]) => record !== undefined);
     await Promise.all(awaited.map(([{ ended }]) => ended));

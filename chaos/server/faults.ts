@@ -2,15 +2,13 @@
 
 import { spawn } from "node:child_process";
 import { LONG_LINE_BYTES, type ToolFault } from "../contract.ts";
-import { answerLine, type Call } from "./call.ts";
-import { say, sayInHalves, sayLine, writeAll } from "./output.ts";
-import { recordProcess } from "./records.ts";
-import { announce } from "./subscriptions.ts";
+import { announce, answerLine, type Call } from "./answers.ts";
+import { recordProcess, say, sayInHalves, sayLine, writeAll } from "./process.ts";
 
 const CRASH_CODE = 7;
 const HALF_LINE_PAUSE_MS = 120;
 const REQUEST_PAUSE_MS = 30;
-/** Longer than the time limits for requests that the wrappers are configured with. */
+/** Longer than the time limits for requests that the sidecars are configured with. */
 const LATE_MS = 4500;
 const STDERR_LINES = 80_000;
 const NOTIFICATIONS = 5000;

@@ -10,13 +10,22 @@ import {
   type ToolArguments,
   type ToolFault,
 } from "../contract.ts";
-import { answerLine } from "./call.ts";
-import { decideEra, discoverResult, isModern, resultMembers, servesHandshake } from "./era.ts";
+import {
+  answerLine,
+  ask,
+  type AskingCall,
+  decideEra,
+  discoverResult,
+  endListen,
+  isModern,
+  listen,
+  onAnswer,
+  resultMembers,
+  servesHandshake,
+  subscribedUris,
+} from "./answers.ts";
 import { FAULTS } from "./faults.ts";
-import { say, sayLine, writeAll } from "./output.ts";
-import { ask, type AskingCall, onAnswer } from "./questions.ts";
-import { readSwitch, recordCall, recordFault, recordProcess } from "./records.ts";
-import { endListen, listen, subscribedUris } from "./subscriptions.ts";
+import { readSwitch, recordCall, recordFault, recordProcess, say, sayLine, writeAll } from "./process.ts";
 
 interface Message {
   readonly id?: string | number;
@@ -40,7 +49,7 @@ process.stdin.on("data", (chunk: string) => {
   rest = lines.pop() ?? "";
   for (const line of lines) if (line !== "") onMessage(JSON.parse(line) as Message);
 });
-// The wrapper has exited, or terminates this server.
+// The sidecar has exited, or terminates this server.
 process.stdin.on("end", () => process.exit(0));
 
 function endInLoop(code: number): never {

@@ -1,21 +1,14 @@
 import type { Random } from "../../chaos/random.ts";
-import type { Attack } from "../attack.ts";
+import type { Attack } from "../stage.ts";
 import { ARGUMENT_ATTACKS, LIST_ATTACKS } from "./arguments.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
-import { BURST_ATTACKS } from "./bursts.ts";
-import { HTTP_ATTACKS } from "./http.ts";
-import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
+import { BURST_ATTACKS, HTTP_ATTACKS } from "./http.ts";
+import { LINE_ATTACKS, RESULT_ATTACKS, STREAM_ATTACKS } from "./lines.ts";
 import { MODERN_SERVER_ATTACKS } from "./modern-server.ts";
 import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
-import { RESULT_ATTACKS } from "./results.ts";
 import { STATELESS_ATTACKS } from "./stateless.ts";
-import { LISTEN_ATTACKS } from "./stateless-listens.ts";
-import { QUESTION_ATTACKS } from "./stateless-questions.ts";
-import { FORGED_ID_ATTACKS } from "./sessions/forged-ids.ts";
-import { OTHER_REPLICA_ATTACKS } from "./sessions/other-replicas.ts";
-import { REPLAYED_ID_ATTACKS } from "./sessions/replayed-ids.ts";
-import { STREAM_ATTACKS } from "./streams.ts";
+import { SESSION_ATTACKS } from "./sessions.ts";
 import { SUM_ATTACKS } from "./sums.ts";
 
 /** Shows the effect of the machine itself on the figures. */
@@ -31,7 +24,6 @@ const SHORT_RUN_PLACES = 3;
 
 const OTHER_ATTACKS: readonly Attack[] = [
   ...BODY_ATTACKS,
-  ...ERROR_ATTACKS,
   ...LINE_ATTACKS,
   ...STREAM_ATTACKS,
   ...NAME_ATTACKS,
@@ -41,12 +33,8 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...HTTP_ATTACKS,
   ...BURST_ATTACKS,
   ...STATELESS_ATTACKS,
-  ...LISTEN_ATTACKS,
-  ...QUESTION_ATTACKS,
   ...MODERN_SERVER_ATTACKS,
-  ...FORGED_ID_ATTACKS,
-  ...REPLAYED_ID_ATTACKS,
-  ...OTHER_REPLICA_ATTACKS,
+  ...SESSION_ATTACKS,
 ].map(afterPoison);
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];

@@ -1,32 +1,22 @@
 // Combinations of schemas and arguments that are costly to check: both sides are hostile.
 
-import type { Attack, Scene } from "../attack.ts";
+import { times } from "../attacker.ts";
 import type { ToolList } from "../contract.ts";
+import type { Attack, Scene } from "../stage.ts";
 
 const ENFORCE = ["--argument-check", "enforce"];
 
-function check(name: string, tools: ToolList, run: (scene: Scene) => Promise<void>): Attack {
-  return {
-    name: `arguments: ${name}`,
-    flags: ENFORCE,
-    tools,
-    run: async (scene) => {
-      await scene.attacker.open();
-      await run(scene);
-    },
-  };
-}
-
 /** Calls a tool with each of the arguments in turn, and then with the first of them five times at once. */
 function calls(name: string, tools: ToolList, argumentTexts: () => readonly string[], tool = "checked"): Attack {
-  return check(name, tools, async ({ attacker }) => {
+  const run = async ({ attacker }: Scene): Promise<void> => {
+    await attacker.open();
     const bodies = argumentTexts().map(
       (args) => `{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"${tool}","arguments":${args}}}`,
     );
     for (const body of bodies) await attacker.post(body);
-    const [first] = bodies;
-    await Promise.all(Array.from({ length: 5 }, () => attacker.post(first)));
-  });
+    await times(5, () => attacker.post(bodies[0]));
+  };
+  return { name: `arguments: ${name}`, flags: ENFORCE, tools, run };
 }
 
 function membersOf(count: number, member: (index: number) => string): string {
@@ -88,7 +78,7 @@ export const LIST_ATTACKS: readonly Attack[] = LISTS.flatMap((tools) =>
     mayRefuse: true,
     run: async ({ attacker }: Scene) => {
       await attacker.open();
-      await Promise.all(Array.from({ length: 20 }, () => attacker.request("tools/list", {})));
+      await times(20, () => attacker.request("tools/list", {}));
       const line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
       await attacker.callTool("trick", { trick: "tiny", line, count: 1000 });
       await attacker.request("tools/list", { cursor: "c".repeat(100_000) });

@@ -1,10 +1,10 @@
 // Request bodies of the largest size that are costly to parse.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Attack } from "../attack.ts";
-import type { Attacker, SendOptions } from "../attacker.ts";
+import { type Attacker, type SendOptions, times } from "../attacker.ts";
 import { MAX_BODY_BYTES } from "../contract.ts";
 import { SHAPES, type Shape, shapeText } from "../shapes.ts";
+import type { Attack } from "../stage.ts";
 
 const AT_ONCE = 20;
 
@@ -64,7 +64,7 @@ const crowds: readonly Attack[] = Object.entries(CONTEXTS).map(([name, context])
     await attacker.open();
     for (const shape of HARD) {
       const body = bodyOf(context, shape);
-      await Promise.all(Array.from({ length: AT_ONCE }, () => attacker.post(body, context.options)));
+      await times(AT_ONCE, () => attacker.post(body, context.options));
     }
   },
 }));
@@ -128,7 +128,7 @@ const others: readonly Attack[] = [
       const head = attacker.head([`Content-Length: ${body.length}`]);
       const size = Math.ceil(body.length / 40);
       const pieces = Array.from({ length: 40 }, (_, index) => body.subarray(index * size, (index + 1) * size));
-      await Promise.all(Array.from({ length: AT_ONCE }, () => sendInPieces(attacker, head, pieces, 100)));
+      await times(AT_ONCE, () => sendInPieces(attacker, head, pieces, 100));
     },
   },
   {

@@ -1,10 +1,8 @@
 // A server without sessions (MCP 2026-07-28) and clients with sessions: questions, subscriptions and results that no honest server has.
 
-import type { Attack, Scene } from "../attack.ts";
-import type { Attacker } from "../attacker.ts";
-import { within } from "../bounded.ts";
+import { type Attacker, times, within } from "../attacker.ts";
 import { LISTEN_SWITCH, LISTEN_TRICKS, LONG_LINE_BYTES, STOLEN_MARK, type ToolList } from "../contract.ts";
-import { expectNothingLeft } from "../leftovers.ts";
+import type { Attack, Scene } from "../stage.ts";
 
 const MIB = 1024 * 1024;
 const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: { listChanged: true } };
@@ -26,7 +24,7 @@ interface Options {
 /** Returns an attack by a client that declares all questions. Afterwards its session ends, and nothing of it may be left. */
 function modernServer(
   name: string,
-  run: (client: Attacker, scene: Scene) => Promise<void>,
+  run: (client: Attacker, scene: Scene) => Promise<unknown>,
   { flags = FLAGS, tools = "plain", mayRefuse = false }: Options = {},
 ): Attack {
   return {
@@ -40,7 +38,7 @@ function modernServer(
       await attacker.open("2025-11-25", CAPABILITIES);
       await run(attacker, scene);
       await attacker.close();
-      await expectNothingLeft(attacker);
+      await attacker.expectNothingLeft();
     },
   };
 }
@@ -105,13 +103,13 @@ const ANSWERS: readonly string[] = [
 
 export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
   modernServer("400 calls that ask, and a client that leaves without an answer", async (client) => {
-    await Promise.all(Array.from({ length: 400 }, () => ask(client, ONE_QUESTION)));
+    await times(400, () => ask(client, ONE_QUESTION));
   }),
   modernServer("20 clients with 50 calls each that ask, and break their connections", async (_client, { others }) => {
     await Promise.all(
       others.map(async (other) => {
         await other.open("2025-11-25", CAPABILITIES);
-        await Promise.all(Array.from({ length: 50 }, () => ask(other, ONE_QUESTION)));
+        await times(50, () => ask(other, ONE_QUESTION));
         await other.close();
       }),
     );
@@ -123,7 +121,7 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     const onQuestion = async (id: number): Promise<void> => {
       for (const near of [id, id + 1, id - 1]) await thief?.post(`{"jsonrpc":"2.0","id":${near},${stolen}}`);
     };
-    await Promise.all(Array.from({ length: 40 }, () => askAndAnswer(client, '"result":{"action":"accept"}', { onQuestion })));
+    await times(40, () => askAndAnswer(client, '"result":{"action":"accept"}', { onQuestion }));
     await thief?.close();
   }),
   modernServer("members of questions that are repeated, escaped, deep, or of another form", async (client) => {
@@ -139,11 +137,11 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     }
   }),
   modernServer("50 calls whose server asks nothing again and again", async (client) => {
-    await Promise.all(Array.from({ length: 50 }, () => ask(client, '"requestState":"s"', { isEndless: true, limitMs: 10_000 })));
+    await times(50, () => ask(client, '"requestState":"s"', { isEndless: true, limitMs: 10_000 }));
   }),
   modernServer("40 calls whose server asks again after each answer", async (client) => {
     const answer = '"result":{"action":"accept","content":{}}';
-    await Promise.all(Array.from({ length: 40 }, () => askAndAnswer(client, answer, { isEndless: true })));
+    await times(40, () => askAndAnswer(client, answer, { isEndless: true }));
   }),
   modernServer("answers with other, repeated, escaped, long and deep members", async (client) => {
     for (const answer of ANSWERS) await askAndAnswer(client, answer);
@@ -152,7 +150,7 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     "20 crashes while calls ask",
     async (client) => {
       for (let count = 0; count < 20; count++) {
-        await Promise.all([...Array.from({ length: 10 }, () => ask(client, ONE_QUESTION, { limitMs: 200 })), client.callTool("exit")]);
+        await Promise.all([times(10, () => ask(client, ONE_QUESTION, { limitMs: 200 })), client.callTool("exit")]);
       }
     },
     { mayRefuse: true },
@@ -160,9 +158,8 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
   ...LISTEN_TRICKS.map((trick) =>
     modernServer(`subscriptions that are ${trick}, and 400 resources`, async (client, { setSwitch, removeSwitch }) => {
       setSwitch(LISTEN_SWITCH, trick);
-      const requests = Array.from({ length: 400 }, (_, index) => client.request("resources/subscribe", { uri: `x://${index}` }));
-      await Promise.all(requests);
-      await Promise.all(Array.from({ length: 400 }, (_, index) => client.request("resources/unsubscribe", { uri: `x://${index}` })));
+      await times(400, (index) => client.request("resources/subscribe", { uri: `x://${index}` }));
+      await times(400, (index) => client.request("resources/unsubscribe", { uri: `x://${index}` }));
       removeSwitch(LISTEN_SWITCH);
     }),
   ),
@@ -185,8 +182,7 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
   }),
   modernServer("100,000 updates for a stream that is not read", async (client) => {
     await client.request("resources/subscribe", { uri: "x://flood" });
-    const socket = await client.connectUnread();
-    socket?.write(client.streamHead());
+    await client.writeUnread(client.streamHead());
     await client.callTool("trick", { trick: "flood", uri: "x://flood", count: 50_000, padding: 1000 });
   }),
   modernServer("reserved members and answers in requests of clients", async (client) => {
@@ -214,6 +210,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     { flags: [...FLAGS, "--max-result-bytes", "16384"], mayRefuse: true },
   ),
   ...(["many-tools", "large-tool", "deep-schema", "poisoned-schema"] as const).map((tools) =>
-    modernServer(`a list of ${tools}`, async (client) => void (await client.request("tools/list", {})), { tools }),
+    modernServer(`a list of ${tools}`, (client) => client.request("tools/list", {}), { tools }),
   ),
 ];

@@ -1,7 +1,7 @@
 // Names that an engine with the bug of nodejs/node#63785 misreads. The poison is an object with the name `i\` after some members. Then, the
 // engine also reads `"i\u0064"`, which is `id`, as `i\` after the same members.
 
-import type { Attack, Scene } from "../attack.ts";
+import type { Attack, Scene } from "../stage.ts";
 
 const ROUNDS = 12;
 /** The number of ids that a round tries: about as many as the sidecar assigns in it. */
@@ -156,28 +156,6 @@ const repeated: Attack = {
   },
 };
 
-/** `OWN` is the id of the attacker's call, and `OTHER` an id of another client. */
-const TWO_IDS = [
-  '"id":OWN,"id":OTHER',
-  '"id":OTHER,"id":OWN',
-  '"id":OWN,"ID":OTHER',
-  '"id":OWN,"i\\u0064":OTHER',
-  '"i\\u0064":OTHER,"id":OWN',
-  '"x":1,"i\\u0064":OTHER,"id":OWN',
-];
-
-const twoIds: Attack = {
-  name: "poison: answers of the server with two ids",
-  run: async (scene) => {
-    const { attacker } = scene;
-    await attacker.open();
-    await PLACES["a result of the server"]?.(scene);
-    for (let round = 0; round < 3; round++) {
-      for (const members of TWO_IDS) await attacker.callTool("trick", { trick: "two_ids", members });
-    }
-  },
-};
-
 const schema: Attack = {
   name: "poison: names in the schema of a tool",
   flags: ["--argument-check", "enforce"],
@@ -192,7 +170,7 @@ const schema: Attack = {
   },
 };
 
-export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, repeated, twoIds, schema];
+export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, repeated, schema];
 
 /** Returns the same attack on a sidecar whose engine has parsed the poison. */
 export function afterPoison(attack: Attack): Attack {

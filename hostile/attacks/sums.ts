@@ -1,8 +1,8 @@
 // Many uses of memory, each allowed by itself, from one client or from twenty. Their sum has the memory budget as its limit.
 
-import type { Attack, Scene } from "../attack.ts";
-import type { Attacker } from "../attacker.ts";
+import { type Attacker, times } from "../attacker.ts";
 import type { ServerEra } from "../contract.ts";
+import type { Attack, Scene } from "../stage.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
@@ -22,29 +22,13 @@ interface Sum {
   readonly use: Use;
 }
 
-function times<Item>(count: number, make: (index: number) => Promise<Item>): Promise<Item[]> {
-  return Promise.all(Array.from({ length: count }, (_, index) => make(index)));
-}
-
 function call(id: string | number, name: string, args: object): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
 }
 
 /** Calls a tool on a connection of its own, so that all calls are in flight at once. */
-async function callAlone(attacker: Attacker, message: object | string): Promise<void> {
-  const connection = await attacker.connect();
-  if (connection === undefined) return;
-  const body = typeof message === "string" ? message : JSON.stringify(message);
-  await connection.write(attacker.head([`Content-Length: ${Buffer.byteLength(body)}`]) + body).catch(() => undefined);
-  await attacker.hear(connection);
-}
-
-/** Sends the beginning of a request whose body never ends. */
-async function stall(attacker: Attacker, text: string, declaredBytes: number): Promise<void> {
-  const connection = await attacker.connect();
-  if (connection === undefined) return;
-  await connection.write(attacker.head([`Content-Length: ${declaredBytes}`]) + text).catch(() => undefined);
-  await attacker.hear(connection, SLOW_MS);
+function callAlone(attacker: Attacker, message: object | string): Promise<unknown> {
+  return attacker.writeRaw(attacker.rawPost(typeof message === "string" ? message : JSON.stringify(message)));
 }
 
 const SUMS: readonly Sum[] = [
@@ -67,7 +51,8 @@ const SUMS: readonly Sum[] = [
     name: "100 bodies of 4 MB that stall",
     count: 100,
     use: async (attacker, count) => {
-      await times(count, () => stall(attacker, " ".repeat(3_900_000), 4_000_000));
+      const start = attacker.head(["Content-Length: 4000000"]) + " ".repeat(3_900_000);
+      await times(count, () => attacker.writeRaw(start, SLOW_MS));
     },
   },
   {
@@ -76,8 +61,7 @@ const SUMS: readonly Sum[] = [
     use: async (attacker, count) => {
       await times(count, async (index) => {
         const body = JSON.stringify(call(index, "trick", { trick: "line", shape: "plain", as: "result", bytes: 4_000_000 }));
-        const socket = await attacker.connectUnread();
-        socket?.write(attacker.head([`Content-Length: ${body.length}`]) + body);
+        await attacker.writeUnread(attacker.rawPost(body));
       });
       // A response shows that the server has handled the calls before.
       await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
@@ -111,11 +95,10 @@ const SUMS: readonly Sum[] = [
     count: 20_000,
     use: async (attacker, count) => {
       for (let done = 0; done < count; done += PIPELINED) {
-        const socket = await attacker.connectUnread();
-        for (let index = done; index < done + PIPELINED; index++) {
-          const body = JSON.stringify(call(index, "echo", { text: "t".repeat(1000) }));
-          socket?.write(attacker.head([`Content-Length: ${body.length}`]) + body);
-        }
+        const bodies = Array.from({ length: PIPELINED }, (_, index) =>
+          JSON.stringify(call(done + index, "echo", { text: "t".repeat(1000) })),
+        );
+        await attacker.writeUnread(bodies.map((body) => attacker.rawPost(body)).join(""));
       }
       await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
     },

@@ -7,7 +7,7 @@ const LARGE_BYTES = 4 * 1024 * 1024;
 const WIDE = 10_000;
 const DEPTH = 5000;
 
-const PLAIN = ["echo", "wire_id", "trick", "exit", "denied", "ask"].map((name) => tool(name, '{"type":"object"}'));
+const PLAIN = ["echo", "wire_id", "trick", "exit", "denied"].map((name) => tool(name, '{"type":"object"}'));
 PLAIN.push(tool("strict", '{"type":"object","properties":{"text":{"type":"string"},"force":false}}'));
 
 const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {

@@ -1,20 +1,41 @@
 // An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
 // allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list and a `ServerEra`.
 
-import { readSwitch, recordProcess } from "../../chaos/server/records.ts";
-import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
-import { MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, INITIALIZE_SWITCH, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
+import { readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
+import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
+import { FORBIDDEN_MARK, LISTEN_SWITCH, type ListenTrick, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
-import { listen } from "./listens.ts";
-import { plainNames } from "./plain-names.ts";
 import { TRICKS } from "./tricks.ts";
 
+type Id = string | number;
+
 interface Message {
-  readonly id?: string | number;
+  readonly id?: Id;
   readonly method?: string;
   readonly params?: Readonly<Record<string, unknown>>;
 }
+
+const QUESTION = { method: "elicitation/create", params: { message: "?", requestedSchema: {} } };
+
+const LISTENS: Readonly<Record<ListenTrick, (id: Id, filter: unknown) => void>> = {
+  silent: () => undefined,
+  refused: (id) => say({ id, error: { code: -32603, message: "no" } }),
+  ended: (id, filter) => {
+    acknowledge(id, filter);
+    say({ id, result: { resultType: "complete", _meta: { [META.subscriptionId]: id } } });
+  },
+  cancelled: (id, filter) => {
+    acknowledge(id, filter);
+    say({ method: "notifications/cancelled", params: { requestId: id } });
+  },
+  "acknowledged-twice": (id, filter) => {
+    acknowledge(id, filter);
+    acknowledge(id, {});
+  },
+  "accepts-nothing": (id) => acknowledge(id, {}),
+  invalid: (id) => acknowledge(id, { resourceSubscriptions: [1, null, {}], toolsListChanged: "yes", taskIds: 7 }),
+  asks: (id) => say({ id, result: { resultType: "input_required", inputRequests: { q: QUESTION } } }),
+};
 
 recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
@@ -70,7 +91,6 @@ function onMessage({ id, method, params }: Message, line: string): void {
     case "tools/list":
       return onList(id);
     case "tools/call":
-      if (params?.["name"] === "ask") return onAsk(id, params);
       return onCall(id, String(params?.["name"]), (params?.["arguments"] ?? {}) as Readonly<Record<string, unknown>>, params ?? {});
     case "resources/subscribe":
     case "resources/unsubscribe":
@@ -82,13 +102,7 @@ function onMessage({ id, method, params }: Message, line: string): void {
   }
 }
 
-function onInitialize(id: string | number, params: Message["params"]): void {
-  const deepData = Number(readSwitch(INITIALIZE_SWITCH) ?? 0);
-  if (deepData > 0) {
-    writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":{"code":-32000,"message":"no","data":`);
-    writeAll(1, `${"[".repeat(deepData)}${"]".repeat(deepData)}}}\n`);
-    return;
-  }
+function onInitialize(id: Id, params: Message["params"]): void {
   say({
     id,
     result: {
@@ -99,12 +113,12 @@ function onInitialize(id: string | number, params: Message["params"]): void {
   });
 }
 
-function onDiscover(id: string | number): void {
+function onDiscover(id: Id): void {
   const capabilities = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
   say({ id, result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities, ttlMs: 0, cacheScope: "private" } });
 }
 
-function onList(id: string | number): void {
+function onList(id: Id): void {
   const answer = (): void =>
     sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"complete","tools":${listedTools(toolList)}}}`);
   const delay = readSwitch(SLOW_LIST_SWITCH);
@@ -112,20 +126,7 @@ function onList(id: string | number): void {
   else if (delay !== "never") setTimeout(answer, Number(delay));
 }
 
-/** Asks for input. The state has the owner that the arguments name, and must come back with the same owner. */
-function onAsk(id: string | number, params: NonNullable<Message["params"]>): void {
-  const owner = String((params["arguments"] as { owner?: unknown } | undefined)?.owner);
-  const { requestState } = params;
-  if (requestState === undefined) return say({ id, result: { resultType: "input_required", requestState: `of ${owner}` } });
-  sayText(id, requestState === `of ${owner}` ? "the own state" : FORBIDDEN_MARK);
-}
-
-function onCall(
-  id: string | number,
-  name: string,
-  args: Readonly<Record<string, unknown>>,
-  params: Readonly<Record<string, unknown>>,
-): void {
+function onCall(id: Id, name: string, args: Readonly<Record<string, unknown>>, params: Readonly<Record<string, unknown>>): void {
   switch (name) {
     case "echo": {
       const answer = (): void => sayText(id, typeof args["text"] === "string" ? args["text"] : "nothing");
@@ -152,6 +153,29 @@ function onCall(
   }
 }
 
-function sayText(id: string | number, text: string): void {
+function sayText(id: Id, text: string): void {
   say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
+}
+
+/** Accepts all that is asked for, if no trick is chosen. */
+function listen(id: Id, filter: unknown): void {
+  const trick = readSwitch(LISTEN_SWITCH) as ListenTrick | undefined;
+  (trick === undefined ? acknowledge : LISTENS[trick])(id, filter);
+}
+
+/** The id of the request is that of the subscription. */
+function acknowledge(id: Id, notifications: unknown): void {
+  say({ method: "notifications/subscriptions/acknowledged", params: { _meta: { [META.subscriptionId]: id }, notifications } });
+}
+
+/**
+ * Replaces escapes of ASCII characters. This server must parse names like servers in Python or Go, even on an engine whose JSON.parse
+ * misreads names with escapes (nodejs/node#63785).
+ */
+function plainNames(line: string): string {
+  if (!line.includes("\\u00")) return line;
+  return line.replaceAll(/\\(?:u00(?<hex>[2-7][0-9a-f])|[^])/gi, (escape: string, hex: string | undefined) => {
+    const character = hex === undefined ? "" : String.fromCharCode(Number.parseInt(hex, 16));
+    return character === "" || character === '"' || character === "\\" ? escape : character;
+  });
 }

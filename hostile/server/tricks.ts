@@ -1,6 +1,6 @@
 // The server's tricks, one per call of the tool `trick`. Each trick gets the id of its call.
 
-import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
+import { say, sayLine, writeAll } from "../../chaos/server/process.ts";
 import { META } from "../../test/support/modern-client.ts";
 import { FORBIDDEN_MARK, STOLEN_MARK } from "../contract.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
@@ -45,12 +45,6 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
     }
     done(id);
   },
-  /** Responds with an error whose data is deeply nested. */
-  error: (id, { depth }) => {
-    writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":{"code":-32000,"message":"no","data":`);
-    writeAll(1, "[".repeat(Number(depth)));
-    writeAll(1, `${"]".repeat(Number(depth))}}}\n`);
-  },
   /** Responds with many content items, or with few long ones. */
   contents: (id, { count, length }) => {
     const item = JSON.stringify({ type: "text", text: "t".repeat(Number(length)) });
@@ -68,14 +62,6 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
     for (let left = Math.floor(Number(bytes) / text.length); left > 0; left -= 10_000)
       writeAll(1, left < 10_000 ? text.repeat(left) : block);
     writeAll(1, `${tail}\n`);
-  },
-  /** Responds with two ids, its own and one of another client. */
-  two_ids: (id, { members }) => {
-    for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {
-      const ids = String(members).replaceAll("OWN", JSON.stringify(id)).replaceAll("OTHER", String(other));
-      sayLine(`{"jsonrpc":"2.0",${ids},"result":{"content":[{"type":"text","text":"of two"}]}}`);
-    }
-    done(id);
   },
   /** Sends notifications with the ids of other requests: of calls, of subscriptions, and of none. */
   forge: (id, { count }) => {

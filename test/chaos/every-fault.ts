@@ -1,10 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { ADAPTERS } from "../../chaos/adapters.ts";
-import { runChaos } from "../../chaos/chaos-run.ts";
-import { faultsOf } from "../../chaos/faults/kinds.ts";
+import { failures, faultsMissing, offences, outcomesAtEnd, runChaos, type RunResult } from "../../chaos/chaos-run.ts";
+import { faultsOf } from "../../chaos/faults.ts";
 import type { ServerEraOption } from "../../chaos/contract.ts";
-import { inEra } from "../../chaos/options.ts";
-import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
 import { SEED } from "../support/seed.ts";
 
 /** Enough for every kind of fault, although a crash loop takes several seconds of it. */
@@ -20,10 +17,8 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
     let result: RunResult;
 
     beforeAll(async () => {
-      const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
-      if (adapter === undefined) throw new Error("no subject");
       result = await runChaos({
-        adapter: inEra(adapter, era),
+        era,
         seed: SEED,
         durationMs: DURATION_MS,
         kinds: faultsOf(era),
@@ -33,12 +28,12 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
 
     it("no response is lost or mixed up, and nothing is left behind", () => {
       const zeros = Object.fromEntries(Object.keys(offences(result)).map((what) => [what, 0]));
-      expect({ ...offences(result), examples: result.examples }).toEqual({ ...zeros, examples: [] });
+      expect({ ...offences(result), examples: result.ledger.examples }).toEqual({ ...zeros, examples: [] });
     });
 
     it("thousands of responses are right, and the sidecar always recovers", () => {
-      expect(result.verdicts.right).toBeGreaterThanOrEqual(FEWEST_RIGHT_ANSWERS);
-      expect(result.neverRecovered).toBe(0);
+      expect(result.ledger.verdicts.right).toBeGreaterThanOrEqual(FEWEST_RIGHT_ANSWERS);
+      expect(result.recovery.neverRecovered).toBe(0);
     });
 
     it("every kind of fault occurred", () => {
@@ -47,8 +42,8 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
 
     it("every error has a known code, and the sidecar exits in time with code 0", () => {
       expect(failures(result)).toEqual([]);
-      expect(result.errorsByCode["UPSTREAM_EXITED"]).toBeGreaterThan(0);
-      expect(result.inFlightAtEnd["right"]).toBeGreaterThan(0);
+      expect(result.ledger.errorsByCode.get("UPSTREAM_EXITED")).toBeGreaterThan(0);
+      expect(outcomesAtEnd(result).get("right")).toBeGreaterThan(0);
     });
   });
 }

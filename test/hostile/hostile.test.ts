@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { runHostile } from "../../hostile/hostile-run.ts";
-import { formatMisses, formatTable } from "../../hostile/table.ts";
+import { formatMisses, formatTable, runHostile } from "../../hostile/hostile-run.ts";
 import { SEED } from "../support/seed.ts";
 
 const DURATION_MS = 60_000;

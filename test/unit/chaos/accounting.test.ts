@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Inbox } from "../../../chaos/client/inbox.ts";
 import { digestOf } from "../../../chaos/contract.ts";
-import { ALL_FAULT_KINDS } from "../../../chaos/faults/kinds.ts";
-import { planFaults } from "../../../chaos/faults/schedule.ts";
+import { ALL_FAULT_KINDS, planFaults } from "../../../chaos/faults.ts";
 import { Ledger, type RequestRecord } from "../../../chaos/ledger.ts";
 import { Random } from "../../../chaos/random.ts";
 

@@ -3,11 +3,10 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Inbox } from "../../../chaos/client/inbox.ts";
-import { type Endpoint, spreadExchange, type Target } from "../../../chaos/client/spread-exchange.ts";
-import { Ledger, type RequestRecord } from "../../../chaos/ledger.ts";
-import { worst } from "../../../chaos/replicas/figures.ts";
-import { Tally } from "../../../chaos/tally.ts";
-import { findFreePort } from "../../../bench/free-port.ts";
+import { type Endpoint, spreadExchange, type Target } from "../../../chaos/client/exchange.ts";
+import { Ledger, type RequestRecord, Tally } from "../../../chaos/ledger.ts";
+import { worst } from "../../../chaos/fleet.ts";
+import { findFreePort } from "../../../bench/program.ts";
 
 function record(id: number): RequestRecord {
   return { client: "anna", what: "echo", id, nonce: `n${id}`, text: "t", sentAtMs: 0 };
@@ -30,7 +29,7 @@ async function listen(listener: RequestListener): Promise<number> {
 function spreadOver(targets: readonly Target[]): Endpoint {
   let turn = 0;
   const next = (): Target | undefined => targets[turn++];
-  return { url: new URL("http://127.0.0.1:1/"), token: undefined, replicas: { next, all: () => targets } };
+  return { url: "http://127.0.0.1:1/", token: undefined, replicas: { next, all: () => targets } };
 }
 
 describe("requests that are spread over replicas", () => {

@@ -1,0 +1,356 @@
+// The process that calls the targets. Its only argument is a `Load` as JSON, and its output the result, so that nothing else takes its time.
+
+import { connect } from "node:net";
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { HttpConnection, type HttpResponse, type Outcome } from "./http-connection.ts";
+import { memoryBytes, treeCpuMs } from "./proc.ts";
+import { median, percentile, sum } from "./statistics.ts";
+
+/** A target, as the load needs it. */
+export interface Side {
+  readonly port: number;
+  readonly token: string | undefined;
+  readonly pid: number;
+}
+
+export interface Calls {
+  readonly title: string;
+  readonly connections: number;
+  readonly resultBytes: number;
+  /** In a result of JSON in text, every few characters need an escape. */
+  readonly isJson?: boolean;
+  /** True for calls without a session (MCP 2026-07-28). */
+  readonly isStateless?: boolean;
+}
+
+/** All targets have the same load process and take turns, so that a slow moment of the machine affects all of them. */
+export type Load = { readonly sides: readonly Side[]; readonly seconds: number } & (
+  | { readonly kind: "calls"; readonly calls: Calls }
+  /** Calls with this number of progress notifications, one call at a time. */
+  | { readonly kind: "progress"; readonly notifications: number }
+  /** Sessions with an idle stream each, then notifications for all of them. */
+  | { readonly kind: "streams"; readonly streams: number }
+);
+
+/** What was measured at one side, by title. */
+export type Measured = Readonly<Record<string, number>>;
+export interface LoadResult {
+  readonly measured: readonly Measured[];
+  /** The first error of each side that had one. */
+  readonly errors: readonly string[];
+}
+
+type Session = (method: "POST" | "GET" | "DELETE", body?: string) => string;
+
+const LEGACY_VERSION = "2025-11-25";
+const MODERN_VERSION = "2026-07-28";
+const CLIENT_INFO = { name: "bench-load", version: "1.0.0" };
+const MODERN_META = {
+  "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+  "io.modelcontextprotocol/clientCapabilities": {},
+  "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
+};
+const TURN_MS = 1000;
+const WARM_UP_MS = 1000;
+/** Errors after which a turn ends. */
+const MAX_ERRORS = 100;
+/** Longer than any response takes. */
+const LATE_MS = 15_000;
+/** A response has its id near its beginning or its end. */
+const ID_WITHIN_BYTES = 400;
+const SETTLE_MS = 1000;
+const BROADCASTS = 20;
+const LIST_CHANGED = '"notifications/tools/list_changed"';
+
+const errors: string[] = [];
+
+async function runCalls(sides: readonly Side[], calls: Calls, seconds: number): Promise<Measured[]> {
+  const players = await Promise.all(sides.map((side) => Player.open(side, calls)));
+  for (const player of players) await player.play(WARM_UP_MS);
+  for (let turn = 0; turn < seconds; turn++) {
+    // Another one begins each time, so that none of them always comes after the same one.
+    const first = turn % players.length;
+    for (const player of [...players.slice(first), ...players.slice(0, first)]) await player.takeTurn();
+  }
+  for (const player of players) await player.close();
+  return players.map((player) => player.summary());
+}
+
+/** Keeps one call in flight on each connection to one side. */
+class Player {
+  readonly #side: Side;
+  readonly #calls: Calls;
+  readonly #session: Session;
+  readonly #connections: HttpConnection[];
+  readonly #turns: { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number; readonly cpuMs: number }[] = [];
+  #lastId = 0;
+  #errors = 0;
+  #latenciesMs: number[] = [];
+
+  private constructor(side: Side, calls: Calls, session: Session) {
+    this.#side = side;
+    this.#calls = calls;
+    this.#session = session;
+    this.#connections = Array.from({ length: calls.connections }, () => new HttpConnection(side.port));
+  }
+
+  static async open(side: Side, calls: Calls): Promise<Player> {
+    const session = calls.isStateless === true ? requestsTo(side, modernHeaders()) : await openSession(side);
+    return new Player(side, calls, session);
+  }
+
+  async takeTurn(): Promise<void> {
+    const cpuBeforeMs = treeCpuMs(this.#side.pid);
+    await this.play(TURN_MS);
+    const sorted = this.#latenciesMs.toSorted((a, b) => a - b);
+    this.#turns.push({
+      perSecond: (sorted.length * 1000) / TURN_MS,
+      p50Ms: percentile(sorted, 50),
+      p99Ms: percentile(sorted, 99),
+      cpuMs: (treeCpuMs(this.#side.pid) - cpuBeforeMs) / sorted.length,
+    });
+  }
+
+  /** Calls until the time is over. Resolves after the last response. */
+  async play(durationMs: number): Promise<void> {
+    this.#latenciesMs = [];
+    const untilMs = performance.now() + durationMs;
+    const errorsBefore = this.#errors;
+    const driven = this.#connections.map((connection) => new Promise<void>((resolve) => this.#callNext(connection, untilMs, resolve)));
+    const isLate = await Promise.race([Promise.all(driven).then(() => false), sleep(durationMs + LATE_MS, true, { ref: false })]);
+    if (isLate) this.#countError("calls without a response");
+    if (this.#errors > errorsBefore + MAX_ERRORS) throw new Error(errors[0]);
+  }
+
+  summary(): Measured {
+    return {
+      "calls/s": sum(this.#turns.map(({ perSecond }) => perSecond)) / this.#turns.length,
+      "p50 ms": median(this.#turns.map(({ p50Ms }) => p50Ms)),
+      "p99 ms": median(this.#turns.map(({ p99Ms }) => p99Ms)),
+      "CPU ms of a call": median(this.#turns.map(({ cpuMs }) => cpuMs)),
+      errors: this.#errors,
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const connection of this.#connections) connection.close();
+    if (this.#calls.isStateless !== true) await closeSession(this.#side, this.#session);
+  }
+
+  #callNext(connection: HttpConnection, untilMs: number, onEnd: () => void): void {
+    // Ids are unique on all connections, because some targets distinguish calls of a session only by id.
+    const id = ++this.#lastId;
+    const sentAtMs = performance.now();
+    connection.request(this.#session("POST", echoCall(id, this.#calls)), (outcome) => {
+      const nowMs = performance.now();
+      const fault = faultOf(outcome, id, this.#calls);
+      if (fault !== undefined) this.#countError(fault);
+      else if (nowMs < untilMs) this.#latenciesMs.push(nowMs - sentAtMs);
+      if (nowMs >= untilMs || this.#errors > MAX_ERRORS || outcome instanceof Error) onEnd();
+      else this.#callNext(connection, untilMs, onEnd);
+    });
+  }
+
+  #countError(fault: string): void {
+    if (this.#errors === 0) errors.push(fault);
+    this.#errors++;
+  }
+}
+
+async function runProgress(side: Side, notifications: number, seconds: number): Promise<Measured> {
+  const session = await openSession(side);
+  const connection = new HttpConnection(side.port);
+  const rates: number[] = [];
+  const losses: number[] = [];
+  const untilMs = performance.now() + WARM_UP_MS / 2 + seconds * 1000;
+  // At least one call is measured, even if it is slow.
+  for (let id = 1; performance.now() < untilMs || rates.length === 0; id++) {
+    const params = { name: "progress", arguments: { count: notifications }, _meta: { progressToken: `of-${id}` } };
+    const startedAtMs = performance.now();
+    const { body } = await connection.exchange(session("POST", toolCall(id, params)));
+    const elapsedMs = performance.now() - startedAtMs;
+    if (!hasId(body, id)) throw new Error(`no answer to ${id}: ${excerpt(body)}`);
+    const arrived = countProgress(body.toString("latin1"), id);
+    // The first call is the warm-up.
+    if (id > 1) {
+      rates.push((arrived * 1000) / elapsedMs);
+      losses.push(notifications - arrived);
+    }
+  }
+  connection.close();
+  await closeSession(side, session);
+  return { "notifications/s": median(rates), "lost of a call": median(losses) };
+}
+
+/** Counts the notifications of a call. @throws unless they are its own, and in order. */
+function countProgress(text: string, id: number): number {
+  let last = 0;
+  let arrived = 0;
+  for (const [, progress] of text.matchAll(/"progress":(\d+)/g)) {
+    if (Number(progress) <= last) throw new Error(`progress ${progress} after ${last}`);
+    last = Number(progress);
+    arrived++;
+  }
+  if (text.split(`"progressToken":"of-${id}"`).length - 1 !== arrived) throw new Error("progress notifications with another token");
+  return arrived;
+}
+
+async function runStreams(side: Side, count: number): Promise<Measured> {
+  const beforeBytes = memoryBytes(side.pid, "VmRSS");
+  const sessions: Session[] = [];
+  const streams: NotificationStream[] = [];
+  for (let opened = 0; opened < count; opened++) {
+    const session = await openSession(side);
+    sessions.push(session);
+    streams.push(await NotificationStream.open(side.port, session("GET")));
+  }
+  await sleep(SETTLE_MS);
+  const openBytes = memoryBytes(side.pid, "VmRSS");
+  const connection = new HttpConnection(side.port);
+  const timesMs: number[] = [];
+  for (let id = 1; id <= BROADCASTS; id++) {
+    const arrived = Promise.all(streams.map((stream) => stream.next()));
+    const late = sleep(LATE_MS, undefined, { ref: false }).then(() => Promise.reject(new Error("streams without the notification")));
+    const startedAtMs = performance.now();
+    const answered = connection.exchange(sessions[0]?.("POST", toolCall(id, { name: "change-list", arguments: {} })) ?? "");
+    await Promise.race([arrived, late]);
+    timesMs.push(performance.now() - startedAtMs);
+    await answered;
+  }
+  for (const stream of streams) stream.close();
+  return { "KB of a stream": (openBytes - beforeBytes) / 1000 / count, "broadcast ms": median(timesMs) };
+}
+
+/** A GET stream that waits for notifications of a changed list. */
+class NotificationStream {
+  // All streams read into one buffer, because each chunk is consumed before the next read.
+  static readonly #buffer = Buffer.allocUnsafe(65_536);
+  readonly #socket;
+  #unread = "";
+  #needle = "\r\n\r\n";
+  #found = Promise.withResolvers<void>();
+
+  private constructor(port: number) {
+    const callback = (length: number): boolean => {
+      this.#read(NotificationStream.#buffer.toString("latin1", 0, length));
+      return true;
+    };
+    this.#socket = connect({ host: "127.0.0.1", port, onread: { buffer: NotificationStream.#buffer, callback } });
+    this.#socket.on("error", (error) => this.#found.reject(error));
+  }
+
+  /** Resolves at the beginning of the response. */
+  static async open(port: number, request: string): Promise<NotificationStream> {
+    const stream = new NotificationStream(port);
+    stream.#socket.write(request, "latin1");
+    await stream.#found.promise;
+    stream.#needle = LIST_CHANGED;
+    return stream;
+  }
+
+  /** Must be called before the notification can arrive. */
+  next(): Promise<void> {
+    this.#found = Promise.withResolvers<void>();
+    return this.#found.promise;
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #read(text: string): void {
+    this.#unread += text;
+    const at = this.#unread.indexOf(this.#needle);
+    // The rest may have the beginning of the needle.
+    this.#unread = at === -1 ? this.#unread.slice(-this.#needle.length) : this.#unread.slice(at + this.#needle.length);
+    if (at !== -1) this.#found.resolve();
+  }
+}
+
+/** Opens a session. @returns a function that composes its requests. */
+async function openSession(side: Side): Promise<Session> {
+  const opening = new HttpConnection(side.port);
+  const params = { protocolVersion: LEGACY_VERSION, capabilities: {}, clientInfo: CLIENT_INFO };
+  const initialize = JSON.stringify({ jsonrpc: "2.0", id: "initialize", method: "initialize", params });
+  const { status, head, body } = await opening.exchange(requestsTo(side)("POST", initialize));
+  if (status !== 200) throw new Error(`initialize answered ${status}: ${excerpt(body)}`);
+  const sessionId = /\r\nmcp-session-id: *([^\r]+)/i.exec(head)?.[1];
+  const session = requestsTo(side, {
+    "MCP-Protocol-Version": LEGACY_VERSION,
+    ...(sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId }),
+  });
+  await opening.exchange(session("POST", '{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+  // As most clients do. The metrics of the sidecar distinguish listed tools only.
+  await opening.exchange(session("POST", '{"jsonrpc":"2.0","id":"tools","method":"tools/list"}'));
+  opening.close();
+  return session;
+}
+
+/** Ends a session, so that a target with one server per session ends the server. */
+async function closeSession(side: Side, session: Session): Promise<void> {
+  const closing = new HttpConnection(side.port);
+  await closing.exchange(session("DELETE"));
+  closing.close();
+}
+
+function requestsTo({ port, token }: Side, more: Readonly<Record<string, string>> = {}): Session {
+  const headers = { Host: `127.0.0.1:${port}`, ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }), ...more };
+  const fixed = Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+  return (method, body) => {
+    const start = `${method} /mcp HTTP/1.1\r\n${fixed}`;
+    if (body === undefined) return `${start}Accept: text/event-stream\r\n\r\n`;
+    // The body is ASCII, so that its length is its size.
+    const types = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+    return `${start}${types}Content-Length: ${body.length}\r\n\r\n${body}`;
+  };
+}
+
+function modernHeaders(): Readonly<Record<string, string>> {
+  return { "MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "tools/call", "Mcp-Name": "echo" };
+}
+
+function echoCall(id: number, { resultBytes, isJson, isStateless }: Calls): string {
+  const meta = isStateless === true ? { _meta: MODERN_META } : {};
+  return toolCall(id, { name: "echo", arguments: { bytes: resultBytes, json: isJson === true }, ...meta });
+}
+
+function toolCall(id: number, params: object): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params });
+}
+
+/**
+ * Returns what is wrong with a response. It compares bytes instead of parsing, because parsing 1 MB per response would make the load process
+ * the bottleneck.
+ */
+function faultOf(outcome: Outcome, id: number, { resultBytes, isJson }: Calls): string | undefined {
+  if (outcome instanceof Error) return outcome.message;
+  const { status, body }: HttpResponse = outcome;
+  const textAt = body.indexOf('"text":"');
+  if (status !== 200 || textAt === -1) return `status ${status}: ${excerpt(body)}`;
+  if (!hasId(body, id)) return `answer to another request than ${id}: ${excerpt(body)}`;
+  // A plain text has no quotes, so the next quote ends it.
+  const start = textAt + '"text":"'.length;
+  const bytes = isJson === true ? body.length - start : body.indexOf('"', start) - start;
+  return bytes === resultBytes || (isJson === true && bytes > resultBytes) ? undefined : `result of ${bytes} bytes`;
+}
+
+function hasId(body: Buffer, id: number): boolean {
+  const ends = [body.subarray(0, ID_WITHIN_BYTES), body.subarray(-ID_WITHIN_BYTES)];
+  return ends.some((part) => part.includes(`"id":${id},`) || part.includes(`"id":${id}}`));
+}
+
+function excerpt(body: Buffer): string {
+  return body.toString("utf8", 0, 200);
+}
+
+const load = JSON.parse(process.argv[2] ?? "") as Load;
+const measured: Measured[] = [];
+if (load.kind === "calls") measured.push(...(await runCalls(load.sides, load.calls, load.seconds)));
+else if (load.kind === "progress") for (const side of load.sides) measured.push(await runProgress(side, load.notifications, load.seconds));
+else for (const side of load.sides) measured.push(await runStreams(side, load.streams));
+process.stdout.write(`${JSON.stringify({ measured, errors } satisfies LoadResult)}\n`);
+// Calls that were given up may be in flight.
+process.exit(0);

@@ -1,0 +1,56 @@
+// What Linux knows of a process: proc(5).
+
+import { readdirSync, readFileSync } from "node:fs";
+
+/** The unit of times. */
+const TICK_MS = 10;
+/** The indices of fields after the name of the process. */
+const STATE = 0;
+const PARENT = 1;
+/** The times of the process, and of its children that have ended, in user and kernel mode. */
+const CPU_TIMES = [11, 15] as const;
+const START_TIME = 19;
+
+/** Returns the resident memory of one process without its children, in bytes: the current one (`VmRSS`) or the peak (`VmHWM`). */
+export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];
+  if (kibibytes === undefined) throw new Error(`no ${field} of process ${pid}`);
+  return Number(kibibytes) * 1024;
+}
+
+/** Returns the CPU time of a process and all that descend from it. */
+export function treeCpuMs(rootPid: number): number {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const processes = pids.map((pid) => ({ pid: Number(pid), fields: fieldsOf(Number(pid)) ?? [] }));
+  const sumOf = (pid: number): number =>
+    processes.reduce((sum, each) => {
+      if (each.pid === pid) return sum + cpuMs(each.fields);
+      return Number(each.fields[PARENT]) === pid ? sum + sumOf(each.pid) : sum;
+    }, 0);
+  return sumOf(rootPid);
+}
+
+/** Together with the pid, it identifies a process, even if the pid is reused. */
+export function startTimeOf(pid: number): string | undefined {
+  return fieldsOf(pid)?.[START_TIME];
+}
+
+/** True if exactly this process runs. A zombie does not run. */
+export function isRunning(pid: number, startTime: string): boolean {
+  const fields = fieldsOf(pid);
+  return fields !== undefined && fields[START_TIME] === startTime && fields[STATE] !== "Z" && fields[STATE] !== "X";
+}
+
+function cpuMs(fields: readonly string[]): number {
+  return fields.slice(...CPU_TIMES).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
+}
+
+function fieldsOf(pid: number): readonly string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return undefined;
+  }
+}
