@@ -22,7 +22,7 @@ const PATIENCE_MS = 200_000;
 const POLL_MS = 50;
 /** Longer than the time in which calls wait for answers (`stage.ts`). */
 export const SETTLE_MS = 2000;
-const MAX_REPLICA_EXAMPLES = 12;
+const MAX_REPEATED = 12;
 
 export interface RunOptions extends StageOptions {
   readonly durationMs: number;
@@ -45,24 +45,23 @@ export interface RunResult {
 
 export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options }: RunOptions): Promise<RunResult> {
   await using stage = await Stage.setUp(options);
-  const { ledger, fleet, saboteur, random } = stage;
+  const { ledger, sidecar, saboteur, random } = stage;
 
   stage.startLoad();
   await sleep(durationMs * WARM_UP_SHARE);
   await stage.stopLoad();
   await sleep(SETTLE_MS);
-  const rssBeforeBytes = fleet.rssBytes();
+  const rssBeforeBytes = sidecar.memoryBytes();
 
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
   await saboteur.retryMissing(kinds, PATIENCE_MS);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
   await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight);
-  await fleet.countUnready();
   await stage.stopLoad();
   await sleep(SETTLE_MS);
-  const rssAfterBytes = fleet.rssBytes();
-  const inspection = await inspect(fleet, ledger);
+  const rssAfterBytes = sidecar.memoryBytes();
+  const inspection = await inspect(sidecar, ledger);
   const committed = saboteur.committed();
   const recovery = saboteur.recovery();
 
@@ -72,7 +71,7 @@ export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options 
   await waitUntil(() => ledger.sent >= finalRequests);
   const end = await stage.tearDown();
   const faults = new Map<FaultKind, number>(kinds.map((kind) => [kind, committed.get(kind) ?? 0]));
-  const { endedByItself } = fleet;
+  const { endedByItself } = sidecar;
   return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes };
 }
 
@@ -84,14 +83,6 @@ async function waitUntil(isDone: () => boolean): Promise<void> {
 /** Returns the counts that must be zero. */
 export function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
   const { verdicts } = ledger;
-  const { replicas } = end;
-  const ofReplicas = {
-    "executed twice": replicas?.executedTwice.length ?? 0,
-    "sessions that ended by themselves": replicas?.sessionEnds.length ?? 0,
-    "ready after SIGTERM": replicas?.slowToLeave ?? 0,
-    "not ready after the faults": replicas?.unready ?? 0,
-    "refused before the drain": replicas?.refusedEarly ?? 0,
-  };
   return {
     lost: verdicts.lost,
     wrong: verdicts.wrong,
@@ -102,8 +93,8 @@ export function offences({ ledger, end, inspection, endedByItself }: RunResult):
     "processes left": end.processesLeft,
     "left over in its memory": inspection.leftovers.length,
     "unhandled rejections": end.unhandledErrors.length,
+    "executed twice": end.executedTwice.length,
     "ended by itself": endedByItself === undefined ? 0 : 1,
-    ...(replicas === undefined ? {} : ofReplicas),
   };
 }
 
@@ -145,7 +136,7 @@ function resultRows(result: RunResult): string[][] {
   const { ledger, recovery, inspection, end, rssBeforeBytes, rssAfterBytes } = result;
   const { verdicts } = ledger;
   const { recoveries, neverRecovered, longestRecoveryMs } = recovery;
-  const { exit, replicas } = end;
+  const { exit } = end;
   const how = exit.isForced ? "killed" : `exit ${exit.exitCode ?? exit.signal ?? "?"}`;
   const rows: readonly (readonly [title: string, value: string | number])[] = [
     ["requests sent", ledger.sent],
@@ -155,8 +146,6 @@ function resultRows(result: RunResult): string[][] {
     ["given up by the client itself", verdicts.abandoned],
     ["unanswered at the client's DELETE", verdicts["cut-by-delete"]],
     ["refused after SIGTERM", verdicts["too-late"]],
-    ["cut by SIGKILL to its replica", verdicts["cut-by-kill"]],
-    ["resumed after SIGKILL to its replica", replicas?.streamsResumed ?? 0],
     ...Object.entries(offences(result)).map(([what, count]) => [`**${what}**`, `**${count}**`] as const),
     ["ends of servers: recovered, never", `${recoveries}, ${neverRecovered}`],
     ["longest from an end to the next right answer", `${longestRecoveryMs.toFixed(0)} ms`],
@@ -171,6 +160,7 @@ function resultRows(result: RunResult): string[][] {
 /** Returns details of the first offences. */
 export function formatExamples({ ledger, inspection, end, endedByItself }: RunResult): string {
   const ended = endedByItself === undefined ? [] : [`ended by itself: ${endedByItself}`];
-  const ofReplicas = [...(end.replicas?.sessionEnds ?? []), ...(end.replicas?.executedTwice ?? [])].slice(0, MAX_REPLICA_EXAMPLES);
-  return [...ended, ...end.unhandledErrors, ...inspection.leftovers, ...ledger.examples, ...ofReplicas].map((line) => `${line}\n`).join("");
+  return [...ended, ...end.unhandledErrors, ...inspection.leftovers, ...ledger.examples, ...end.executedTwice.slice(0, MAX_REPEATED)]
+    .map((line) => `${line}\n`)
+    .join("");
 }

@@ -5,10 +5,7 @@ import { createHash } from "node:crypto";
 /** The environment variable that names the directory. Server processes write their records there, and look there for CRASH_LOOP_FILE. */
 export const DIRECTORY_VARIABLE = "CHAOS_DIR";
 
-/** The environment variable with the name of the replica that a server belongs to. */
-export const REPLICA_VARIABLE = "CHAOS_REPLICA";
-/** If this environment variable is set, servers write down each call before they execute it, each in a file of its own. */
-export const CALLS_VARIABLE = "CHAOS_CALLS";
+/** Servers write down each call before they execute it, each in a file of its own. */
 export const CALLS_FILE_END = ".calls";
 
 /** The environment variable with the protocol era of the server. */
@@ -67,8 +64,6 @@ export interface ProcessRecord {
   /** The start time in /proc/PID/stat. Together with the pid it identifies a process, even if the pid is reused. */
   readonly startTime: string;
   readonly kind: "server" | "grandchild";
-  /** The replica whose process it is; empty without replicas. */
-  readonly replica: string;
 }
 
 /** The tool that asks its client, then responds like `echo`. */

@@ -2,8 +2,7 @@
 
 import type { ProgramProcess } from "../bench/program.ts";
 import { Series } from "../test/support/series.ts";
-import type { Fleet } from "./fleet.ts";
-import { type Ledger, type Tally, UNCOUNTED } from "./ledger.ts";
+import { type Ledger, UNCOUNTED } from "./ledger.ts";
 
 /** The used part of `/status` (docs/operations/status.md). */
 interface Status {
@@ -48,8 +47,8 @@ export function leftovers(status: Status): string[] {
 }
 
 /** Returns the differences between the sidecar and its clients. Must be called when no request is in flight. */
-function discrepancies(status: Status, metrics: Series, tally: Tally): string[] {
-  const { sent, verdicts, errorsByCode, uncounted } = tally;
+function discrepancies(status: Status, metrics: Series, ledger: Ledger): string[] {
+  const { sent, verdicts, errorsByCode, uncounted } = ledger;
   const { requests, answers } = status.counters;
   const refused = requests.refused ?? {};
   const failures = (answers["failures"] ?? {}) as Counts;
@@ -73,7 +72,7 @@ function discrepancies(status: Status, metrics: Series, tally: Tally): string[] 
     const fewest = seen - (uncounted.errorsByCode.get(code) ?? 0);
     check(code, (failures[code] ?? 0) + (refused[code] ?? 0), fewest, seen + unseen);
   }
-  checkMetrics(metrics, tally, check);
+  checkMetrics(metrics, ledger, check);
   return found;
 }
 
@@ -87,7 +86,7 @@ const DURATION = "mcp_server_operation_duration_seconds_count";
 type Check = (what: string, theirs: number, fewest: number, most: number) => void;
 
 /** Checks the number of durations by error. Must be called when no request is in flight. */
-function checkMetrics(series: Series, { verdicts, errorsByCode, uncounted }: Tally, check: Check): void {
+function checkMetrics(series: Series, { verdicts, errorsByCode, uncounted }: Ledger, check: Check): void {
   const unseen = verdicts.abandoned + verdicts["cut-by-delete"] + verdicts.lost;
   // These requests may have begun before the measurement, and end after it.
   const count = (labels: Readonly<Record<string, string | undefined>>): number =>
@@ -112,22 +111,9 @@ export interface Inspection {
   readonly counterDiscrepancies: readonly string[];
 }
 
-/** Inspects all processes. Must be called when no request is in flight and all clients have left. */
-export async function inspect(fleet: Fleet, ledger: Ledger): Promise<Inspection> {
-  const all = fleet.all();
-  const inspected = all.map(async ({ name, wrapper, tally }) => {
-    const status = await readStatus(wrapper);
-    const metrics = new Series(await read(wrapper, "/metrics"));
-    const found = { leftovers: leftovers(status), counterDiscrepancies: discrepancies(status, metrics, all.length === 1 ? ledger : tally) };
-    return { leftovers: found.leftovers.map(of(name)), counterDiscrepancies: found.counterDiscrepancies.map(of(name)) };
-  });
-  const found = await Promise.all(inspected);
-  return {
-    leftovers: found.flatMap((each) => each.leftovers),
-    counterDiscrepancies: found.flatMap((each) => each.counterDiscrepancies),
-  };
-}
-
-function of(name: string): (text: string) => string {
-  return (text) => `${name}: ${text}`;
+/** Must be called when no request is in flight and all clients have left. */
+export async function inspect(sidecar: ProgramProcess, ledger: Ledger): Promise<Inspection> {
+  const status = await readStatus(sidecar);
+  const metrics = new Series(await read(sidecar, "/metrics"));
+  return { leftovers: leftovers(status), counterDiscrepancies: discrepancies(status, metrics, ledger) };
 }

@@ -11,7 +11,6 @@ import {
   TOOL_FAULTS,
   type ToolFault,
 } from "./contract.ts";
-import type { Fleet } from "./fleet.ts";
 import { increment, type Recovery, type RecoveryClock } from "./ledger.ts";
 import type { Random } from "./random.ts";
 import type { ServerProcesses } from "./server-processes.ts";
@@ -26,8 +25,6 @@ const DRIVER_FAULTS = {
   come_back: "a client loses a stream during a call, and resumes it",
   delete_during_calls: "a client ends its session while its calls are in flight",
   era_change: "a server is killed, and servers that start later speak other protocol revisions",
-  replica_restart: "SIGTERM to a replica, and another one starts",
-  replica_kill: "SIGKILL to a replica and its servers, and another one starts",
 } as const;
 
 /** All kinds of faults with their descriptions. In addition, each run ends with a SIGTERM under load. */
@@ -41,12 +38,9 @@ export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 /** The faults with which a server exits. */
 const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
 
-/** The faults of one of several replicas. */
-const REPLICA_FAULTS: ReadonlySet<FaultKind> = new Set(["replica_restart", "replica_kill"]);
-
-/** Returns those of the faults that are possible with a server of this era, and with this number of replicas. */
-export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS, replicas = 1): FaultKind[] {
-  return kinds.filter((kind) => (kind !== "era_change" || era === "changing") && (!REPLICA_FAULTS.has(kind) || replicas > 1));
+/** Returns those of the faults that are possible with a server of this era. */
+export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS): FaultKind[] {
+  return kinds.filter((kind) => kind !== "era_change" || era === "changing");
 }
 
 interface ScheduledFault {
@@ -80,22 +74,18 @@ export class Saboteur {
     come_back: () => this.#comeBack(),
     delete_during_calls: () => this.#someClient((client) => client.deleteSession()) !== undefined,
     era_change: () => this.#changeEra(),
-    replica_restart: () => this.#fleet.replace("SIGTERM", this.#random),
-    replica_kill: () => this.#fleet.replace("SIGKILL", this.#random),
   };
   /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
   readonly #clients: readonly LoadClient[];
   readonly #servers: ServerProcesses;
-  readonly #fleet: Fleet;
   readonly #recovery: RecoveryClock;
   readonly #random: Random;
   /** The era of servers that start. */
   #era: FixedEra = "legacy";
 
-  constructor(clients: readonly LoadClient[], fleet: Fleet, servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
+  constructor(clients: readonly LoadClient[], servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
     this.#clients = clients;
-    this.#fleet = fleet;
     this.#servers = servers;
     this.#recovery = recovery;
     this.#random = random;

@@ -16,8 +16,6 @@ export type Verdict =
   | "abandoned"
   /** No response, after the client itself had ended the session. */
   | "cut-by-delete"
-  /** No response, because the driver killed the replica that had the request. */
-  | "cut-by-kill"
   /** Sent after SIGTERM to the sidecar, and not accepted. */
   | "too-late";
 
@@ -26,39 +24,6 @@ export type Verdict =
  * server with sessions gets a counted request for each resource of a subscription.
  */
 export const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
-
-export class Tally {
-  readonly verdicts: Record<Verdict, number> = {
-    right: 0,
-    error: 0,
-    untyped: 0,
-    wrong: 0,
-    crossed: 0,
-    lost: 0,
-    abandoned: 0,
-    "cut-by-delete": 0,
-    "cut-by-kill": 0,
-    "too-late": 0,
-  };
-  sent = 0;
-  /** The part of these numbers that the counters of the sidecar need not have. */
-  readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
-  readonly errorsByCode = new Map<string, number>();
-
-  /** @param what the method or tool of the request. */
-  countSent(what: string): void {
-    this.sent++;
-    if (UNCOUNTED.has(what)) this.uncounted.sent++;
-  }
-
-  countEnd(what: string, verdict: Verdict, detail = ""): void {
-    this.verdicts[verdict]++;
-    if (verdict === "error") increment(this.errorsByCode, detail);
-    if (!UNCOUNTED.has(what)) return;
-    if (verdict === "right") this.uncounted.right++;
-    if (verdict === "error") increment(this.uncounted.errorsByCode, detail);
-  }
-}
 
 export function increment(counts: Map<string, number>, key: string): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -76,28 +41,37 @@ export interface RequestRecord {
   /** The time when the whole request had been passed to the operating system. */
   sentAtMs: number;
   verdict?: Verdict;
-  /** The numbers of the replica that has got the request; undefined without replicas. */
-  tally?: Tally | undefined;
 }
 
 /**
- * Longer than all time limits that the sidecars are configured with. A question that a client has lost with its connection renews the time
+ * Longer than all time limits that the sidecar is configured with. A question that a client has lost with its connection renews the time
  * of the later calls at its server, up to ten times REQUEST_TIMEOUT_MS.
  */
 export const LOST_AFTER_MS = 35_000;
 const MAX_EXAMPLES = 12;
 
-export class Ledger extends Tally {
+export class Ledger {
+  readonly verdicts: Record<Verdict, number> = {
+    right: 0,
+    error: 0,
+    untyped: 0,
+    wrong: 0,
+    crossed: 0,
+    lost: 0,
+    abandoned: 0,
+    "cut-by-delete": 0,
+    "too-late": 0,
+  };
+  sent = 0;
+  /** The part of these numbers that the counters of the sidecar need not have. */
+  readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
+  readonly errorsByCode = new Map<string, number>();
   /** Second responses to a request. */
   answeredTwice = 0;
   /** Responses to requests that were never sent. */
   strayAnswers = 0;
   /** Notifications for another client's request. */
   crossedNotifications = 0;
-  /** Sessions that a 404 ended, although their clients had not: the time, and the name of the client. */
-  readonly sessionEnds: string[] = [];
-  /** Streams of calls that were resumed, because their replica was killed. */
-  streamsResumed = 0;
   /** Lost requests by method or tool, and by the end of the wait. */
   readonly lostBy = new Map<string, number>();
   /** The first offences in detail, for the search for their cause. */
@@ -109,7 +83,8 @@ export class Ledger extends Tally {
   #endingAtMs = Number.POSITIVE_INFINITY;
 
   open(record: RequestRecord): void {
-    this.countSent(record.what);
+    this.sent++;
+    if (UNCOUNTED.has(record.what)) this.uncounted.sent++;
     this.#pending.add(record);
   }
 
@@ -118,22 +93,14 @@ export class Ledger extends Tally {
     if (verdict === "untyped" && this.isTooLate(record)) return this.settle(record, "too-late");
     record.verdict = verdict;
     this.#pending.delete(record);
-    this.countEnd(record.what, verdict, detail);
-    record.tally?.countEnd(record.what, verdict, detail);
+    this.verdicts[verdict]++;
+    if (verdict === "error") increment(this.errorsByCode, detail);
+    if (UNCOUNTED.has(record.what)) {
+      if (verdict === "right") this.uncounted.right++;
+      if (verdict === "error") increment(this.uncounted.errorsByCode, detail);
+    }
     if (verdict === "lost") increment(this.lostBy, `${record.what}: ${detail}`);
     if (verdict === "lost" || verdict === "wrong" || verdict === "crossed" || verdict === "untyped") this.#keep(verdict, record, detail);
-  }
-
-  /** Counts the request for the replica that gets it, too. One that refused it before has ended, and its numbers are not used. */
-  attach(record: RequestRecord, tally: Tally): void {
-    record.tally = tally;
-    tally.countSent(record.what);
-  }
-
-  /** Must be called before the response may come from another replica. */
-  detach(record: RequestRecord): void {
-    record.tally?.countEnd(record.what, "abandoned");
-    record.tally = undefined;
   }
 
   countSecondAnswer(record: Pick<RequestRecord, "client" | "what" | "id">, detail: string): void {
@@ -149,10 +116,6 @@ export class Ledger extends Tally {
   countStrayAnswer(client: string, detail: string): void {
     this.strayAnswers++;
     this.#keep("stray answer", { client, what: "", id: 0 }, detail);
-  }
-
-  countSessionEnd(client: string): void {
-    this.sessionEnds.push(`session ended at ${this.#atMs()} ms: ${client}`);
   }
 
   /** Must be called before SIGTERM. The sidecar may then reject new requests, but must still answer all earlier ones. */

@@ -13,23 +13,19 @@ const { values } = parseArgs({
     seed: { type: "string", default: someSeed() },
     faults: { type: "string", default: "all" },
     "server-era": { type: "string", default: "legacy" },
-    replicas: { type: "string", default: "1" },
     log: { type: "string" },
   },
 });
 const era = SERVER_ERAS.find((each) => each === values["server-era"]);
 if (era === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
-const replicas = Math.floor(positive("--replicas", values.replicas));
-// A session ends when its private server changes its era, which replicas could not be told from an error.
-if (replicas > 1 && era === "changing") throw new Error("--replicas is for servers of one era");
 const seed = positive("--seed", values.seed);
 const durationMs = positive("--seconds", values.seconds) * 1000;
-const kinds = faultsOf(era, values.faults === "all" ? ALL_FAULT_KINDS : values.faults.split(",").map(findKind), replicas);
+const kinds = faultsOf(era, values.faults === "all" ? ALL_FAULT_KINDS : values.faults.split(",").map(findKind));
 
 process.stderr.write(`${values.seconds} s, seed ${seed} ...\n`);
-const result = await runChaos({ seed, durationMs, kinds, era, replicas, logFile: values.log });
+const result = await runChaos({ seed, durationMs, kinds, era, logFile: values.log });
 process.stderr.write(formatExamples(result));
-const options = `--seconds ${values.seconds} --seed ${seed} --faults ${values.faults} --server-era ${era} --replicas ${replicas}`;
+const options = `--seconds ${values.seconds} --seed ${seed} --faults ${values.faults} --server-era ${era}`;
 process.stdout.write(`\`npm run chaos -- ${options}\`, Node ${process.version}:\n\n${formatReport(result)}\n`);
 const failed = failures(result);
 for (const failure of failed) process.stderr.write(`FAILED: ${failure}\n`);

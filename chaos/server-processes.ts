@@ -44,11 +44,6 @@ export class ServerProcesses {
     return isOurs && kill(pid, signal);
   }
 
-  /** Kills all processes of a replica that has been killed. */
-  killAll(replica: string): void {
-    for (const record of this.running()) if (record.replica === replica) kill(record.pid, "SIGKILL");
-  }
-
   /** Returns the calls that servers have executed more than once. */
   repeatedCalls(): string[] {
     const seen = new Set<string>();

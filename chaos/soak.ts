@@ -41,7 +41,7 @@ const seed = positive("--seed", values.seed);
 const durationMs = positive("--minutes", values.minutes) * 60_000;
 const inspectorPort = await findFreePort();
 await using stage = await Stage.setUp({ seed, era: "legacy", nodeFlags: [`--inspect=127.0.0.1:${inspectorPort}`] });
-const { ledger, fleet, saboteur, random } = stage;
+const { ledger, sidecar, saboteur, random } = stage;
 const startedAtMs = performance.now();
 const samplesBytes: number[] = [];
 const sampler = setInterval(sample, SAMPLE_INTERVAL_MS);
@@ -55,7 +55,7 @@ const heapsBytes = await measuringHeaps;
 const { recoveries } = saboteur.recovery();
 await stage.stopLoad();
 await sleep(SETTLE_MS);
-const status = await readStatus(fleet.first);
+const status = await readStatus(sidecar);
 const left = leftovers(status);
 const { processesLeft, unhandledErrors } = await stage.tearDown();
 
@@ -87,7 +87,7 @@ const offences = [lost, wrong, processesLeft, unhandledErrors.length, left.lengt
 process.exit(offences.every((count) => count === 0) && growthPercent < MAX_GROWTH_PERCENT ? 0 : 1);
 
 function sample(): void {
-  const rssBytes = fleet.rssBytes();
+  const rssBytes = sidecar.memoryBytes();
   samplesBytes.push(rssBytes);
   if (samplesBytes.length % REPORT_SAMPLES === 0) process.stderr.write(`${samplesBytes.length} s: ${megabytes(rssBytes)}\n`);
 }

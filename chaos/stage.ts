@@ -2,30 +2,20 @@
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { MAIN, type Program, type ProgramEnd } from "../bench/program.ts";
-import type { Endpoint } from "./client/exchange.ts";
-import { type ClientOptions, LEAVE_SHARE, LoadClient } from "./client/load-client.ts";
+import { MAIN, type ProgramEnd, ProgramProcess } from "../bench/program.ts";
+import { type ClientOptions, type Endpoint, LEAVE_SHARE, LoadClient } from "./client/load-client.ts";
 import { Session } from "./client/session.ts";
 import { StatelessRequests } from "./client/stateless.ts";
-import { ERA_VARIABLE, type ServerEraOption } from "./contract.ts";
+import { DIRECTORY_VARIABLE, ERA_VARIABLE, type ServerEraOption } from "./contract.ts";
 import { Saboteur } from "./faults.ts";
-import { figuresOf, Fleet, type ReplicaFigures, worst } from "./fleet.ts";
 import { Ledger, RecoveryClock } from "./ledger.ts";
 import { Random } from "./random.ts";
 import { ServerProcesses } from "./server-processes.ts";
 
-interface Crowd {
-  readonly clients: number;
-  /** Those that declare capabilities, which need a private server with sessions. */
-  readonly privates: number;
-  readonly stateless: number;
-  /** True if private clients are asked. */
-  readonly answers: boolean;
-}
-
-const ALONE: Crowd = { clients: 24, privates: 4, stateless: 8, answers: true };
-/** Each private client has a server on each replica, and a replica refuses the answer to a question of another one. */
-const SPREAD: Crowd = { clients: 12, privates: 2, stateless: 4, answers: false };
+/** The clients: those that declare capabilities come first, those without a session last. */
+const CLIENTS = 24;
+const PRIVATE_CLIENTS = 4;
+const STATELESS_CLIENTS = 8;
 const MAX_SLOTS = 4;
 /** Only a process that is left reaches it. */
 const PROCESS_GRACE_MS = 60_000;
@@ -50,8 +40,6 @@ export interface StageOptions {
   readonly seed: number;
   /** The protocol era of the server. */
   readonly era: ServerEraOption;
-  /** The number of processes of the sidecar; by default one. */
-  readonly replicas?: number | undefined;
   /** Arguments for the Node of the sidecar. */
   readonly nodeFlags?: readonly string[];
   /** The file for the sidecar's output. By default, it is deleted with the other files. */
@@ -62,41 +50,41 @@ export interface StageEnd {
   readonly exit: ProgramEnd;
   readonly processesLeft: number;
   readonly unhandledErrors: readonly string[];
-  /** What only several replicas have; undefined for one process. */
-  readonly replicas: ReplicaFigures | undefined;
+  /** Calls that servers have executed more than once. */
+  readonly executedTwice: readonly string[];
 }
 
 /** Use with `await using`, so that no process is left running after an error. */
 export class Stage implements AsyncDisposable {
   readonly ledger = new Ledger();
   readonly random: Random;
-  readonly fleet: Fleet;
+  readonly sidecar: ProgramProcess;
   readonly saboteur: Saboteur;
   readonly #servers: ServerProcesses;
   readonly #clients: readonly LoadClient[];
 
-  private constructor(fleet: Fleet, servers: ServerProcesses, seed: number) {
-    this.fleet = fleet;
+  private constructor(sidecar: ProgramProcess, servers: ServerProcesses, seed: number) {
+    this.sidecar = sidecar;
     this.random = new Random(seed);
     this.#servers = servers;
     const recovery = new RecoveryClock();
     const onRight = (client: LoadClient, pid: number): void => recovery.onRight(client.name, pid);
-    const crowd = fleet.wrappers.length > 1 ? SPREAD : ALONE;
-    this.#clients = createClients(crowd, fleet.endpoint, this.ledger, this.random.fork(), onRight);
-    this.saboteur = new Saboteur(this.#clients, fleet, servers, recovery, this.random.fork());
+    this.#clients = createClients({ url: sidecar.url, token: TOKEN }, this.ledger, this.random.fork(), onRight);
+    this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
-  static async setUp({ seed, era, replicas = 1, nodeFlags = [], logFile }: StageOptions): Promise<Stage> {
+  static async setUp({ seed, era, nodeFlags = [], logFile }: StageOptions): Promise<Stage> {
     const servers = new ServerProcesses();
+    const { directory } = servers;
     process.once("exit", () => servers.remove());
-    const program: Program = {
+    const program = {
       name: "claw",
       token: TOKEN,
-      environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, [ERA_VARIABLE]: era },
+      environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, [ERA_VARIABLE]: era, [DIRECTORY_VARIABLE]: directory },
       healthPath: "/readyz",
-      nodeArgs: (port) => [...nodeFlags, MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
+      nodeArgs: (port: number) => [...nodeFlags, MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
     };
-    return new Stage(await Fleet.start(program, replicas, servers, logFile), servers, seed);
+    return new Stage(await ProgramProcess.start(program, logFile ?? join(directory, "sidecar.log")), servers, seed);
   }
 
   startLoad(): void {
@@ -111,46 +99,39 @@ export class Stage implements AsyncDisposable {
   /** Sends SIGTERM to the sidecar under load, and stops everything. */
   async tearDown(): Promise<StageEnd> {
     this.ledger.markEnding();
-    const { wrappers, ends, first } = this.fleet;
-    const lastEnds = await Promise.all(wrappers.map((wrapper) => wrapper.end()));
+    const exit = await this.sidecar.end();
     await Promise.all(this.#clients.map((client) => client.finish()));
     for (const client of this.#clients) client.leave();
     const left = await this.#servers.left(PROCESS_GRACE_MS);
-    const unhandledErrors = await first.unhandledErrors();
-    const replicas = wrappers.length === 1 ? undefined : figuresOf(this.fleet, this.#servers, this.ledger);
+    const unhandledErrors = await this.sidecar.unhandledErrors();
+    const executedTwice = this.#servers.repeatedCalls();
     this.#servers.remove();
-    return { exit: worst([...ends, ...lastEnds]), processesLeft: left.length, unhandledErrors, replicas };
+    return { exit, processesLeft: left.length, unhandledErrors, executedTwice };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.leave();
-    await Promise.all(this.fleet.wrappers.map((wrapper) => wrapper.end()));
+    await this.sidecar.end();
     this.#servers.remove();
   }
 }
 
 /** Creates clients of both protocol eras. Every second one listens. */
-function createClients(
-  { clients, privates, stateless, answers }: Crowd,
-  endpoint: Endpoint,
-  ledger: Ledger,
-  random: Random,
-  onRight: ClientOptions["onRight"],
-): LoadClient[] {
-  return Array.from({ length: clients }, (_, index) => {
+function createClients(endpoint: Endpoint, ledger: Ledger, random: Random, onRight: ClientOptions["onRight"]): LoadClient[] {
+  return Array.from({ length: CLIENTS }, (_, index) => {
     const own = random.fork();
     const options = { ledger, random: own, onRight, slots: own.integer(1, MAX_SLOTS), listens: index % 2 === 0 };
-    if (index >= clients - stateless) {
+    if (index >= CLIENTS - STATELESS_CLIENTS) {
       const name = `stateless-${index}`;
       const canAnswer = index % 4 < 2;
       const capabilities = canAnswer ? { elicitation: {} } : {};
       const createCaller: ClientOptions["createCaller"] = (onPid) => new StatelessRequests(endpoint, name, ledger, onPid, capabilities);
       return new LoadClient({ ...options, name, answers: canAnswer, createCaller });
     }
-    const isPrivate = index < privates;
+    const isPrivate = index < PRIVATE_CLIENTS;
     const capabilities = isPrivate ? { elicitation: {}, sampling: {}, roots: { listChanged: true } } : {};
     const identity = { name: `${isPrivate ? "private" : "shared"}-${index}`, capabilities, refuses: () => own.isLucky(LEAVE_SHARE) };
     const createCaller: ClientOptions["createCaller"] = (onPid) => new Session(endpoint, identity, ledger, onPid);
-    return new LoadClient({ ...options, name: identity.name, answers: isPrivate && answers, createCaller });
+    return new LoadClient({ ...options, name: identity.name, answers: isPrivate, createCaller });
   });
 }

@@ -1,9 +1,8 @@
-// One HTTP request to the sidecar, or to the next of its replicas. Its messages are reported as they arrive.
+// One HTTP request to the sidecar. Its messages are reported as they arrive.
 
 import type { IncomingMessage } from "node:http";
 import { EventStreamParser } from "../../test/support/event-stream-parser.ts";
 import { type HttpCall, startRequest } from "../../test/support/http-client.ts";
-import type { Tally } from "../ledger.ts";
 
 export interface ExchangeListener {
   /** Called for each JSON value of the body or of an event. */
@@ -26,8 +25,6 @@ export interface ExchangeEnd {
   readonly failure?: string;
   /** The beginning of a body that is not JSON. */
   readonly excerpt?: string;
-  /** True if the connection ended because the driver killed the replica. */
-  readonly isKilled?: boolean;
 }
 
 export interface Exchange {
@@ -38,7 +35,7 @@ export interface Exchange {
 
 const EXCERPT_CHARS = 200;
 
-function exchange(url: string, call: HttpCall, listener: ExchangeListener): Exchange {
+export function exchange(url: string, call: HttpCall, listener: ExchangeListener): Exchange {
   const { request, response } = startRequest(url, call);
   request.on("finish", () => listener.onSent?.());
   const ended = response.then(
@@ -86,65 +83,4 @@ async function readBody(incoming: IncomingMessage, head: ExchangeHead, listener:
   }
   for (const message of Array.isArray(messages) ? (messages as unknown[]) : [messages]) listener.onMessage?.(message, undefined);
   return { head };
-}
-
-/** One process of the sidecar. */
-export interface Target {
-  readonly url: string;
-  readonly tally: Tally;
-  /** True once the driver has sent SIGKILL to it. */
-  readonly wasKilled: boolean;
-}
-
-/** The replicas as a load balancer knows them. It has no affinity. */
-export interface Replicas {
-  /** Returns the next one in turn that is not one of the tried ones; undefined if there is none. It may have ended. */
-  next(tried: ReadonlySet<Target>): Target | undefined;
-  all(): readonly Target[];
-}
-
-export interface Endpoint {
-  readonly url: string;
-  readonly token: string | undefined;
-  /** If set, each request goes to the next of these instead of to the URL. */
-  readonly replicas?: Replicas;
-}
-
-interface Choice {
-  /** The only replica that may get the request. */
-  readonly target?: Target | undefined;
-  /** Called before each attempt. */
-  readonly onTarget: (target: Target) => void;
-}
-
-/** Sends one request. A replica that refuses the connection has got nothing, so the request goes to the one after it. */
-export function spreadExchange({ url, replicas }: Endpoint, call: HttpCall, listener: ExchangeListener, choice: Choice): Exchange {
-  if (replicas === undefined) return exchange(url, call, listener);
-  let current: Exchange | undefined;
-  let isAbandoned = false;
-  const run = async (): Promise<ExchangeEnd> => {
-    const tried = new Set<Target>();
-    let end: ExchangeEnd = { failure: "no replica" };
-    for (;;) {
-      const target = tried.size === 0 ? (choice.target ?? replicas.next(tried)) : replicas.next(tried);
-      if (target === undefined) return end;
-      tried.add(target);
-      choice.onTarget(target);
-      current = exchange(target.url, call, listener);
-      end = await current.ended;
-      if (wasRefused(end) && choice.target === undefined && !isAbandoned) continue;
-      return end.failure !== undefined && !wasRefused(end) && target.wasKilled ? { ...end, isKilled: true } : end;
-    }
-  };
-  return {
-    ended: run(),
-    abandon: () => {
-      isAbandoned = true;
-      current?.abandon();
-    },
-  };
-}
-
-function wasRefused({ failure }: ExchangeEnd): boolean {
-  return failure?.startsWith("ECONNREFUSED") === true;
 }

@@ -65,11 +65,10 @@ export class Inbox {
   }
 
   /** Settles a request whose HTTP exchange has ended without a response. */
-  settleAtEnd(record: RequestRecord, { head, failure, excerpt = "", isKilled = false }: ExchangeEnd, isSessionDeleted: boolean): void {
+  settleAtEnd(record: RequestRecord, { head, failure, excerpt = "" }: ExchangeEnd, isSessionDeleted: boolean): void {
     if (record.verdict !== undefined) return;
     const { status = 0, contentType = "" } = head ?? {};
-    if (isKilled) this.#ledger.settle(record, "cut-by-kill");
-    else if (isSessionDeleted) this.#ledger.settle(record, "cut-by-delete");
+    if (isSessionDeleted) this.#ledger.settle(record, "cut-by-delete");
     else if (status >= 400) this.#ledger.settle(record, "untyped", `HTTP ${status}, ${contentType}: ${excerpt.slice(0, 60)}`);
     else if (this.#ledger.isTooLate(record)) this.#ledger.settle(record, "too-late");
     else this.#ledger.settle(record, "lost", failure ?? `HTTP ${status} without an answer`);

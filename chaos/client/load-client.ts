@@ -11,6 +11,12 @@ export interface CallOptions {
   readonly hasProgress: boolean;
 }
 
+/** The address of the sidecar. */
+export interface Endpoint {
+  readonly url: string;
+  readonly token: string | undefined;
+}
+
 /** The requests of a client: in one session, or without any. */
 export interface Caller {
   readonly isStateless: boolean;

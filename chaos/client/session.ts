@@ -4,9 +4,9 @@ import { Agent } from "node:http";
 import { McpClient } from "../../test/support/mcp-client.ts";
 import { ASK_TOOL, type AskAnswer, questionStart, type ToolArguments } from "../contract.ts";
 import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
-import { type Endpoint, type Exchange, type ExchangeEnd, spreadExchange, type Target } from "./exchange.ts";
+import { type Exchange, type ExchangeEnd, exchange } from "./exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
-import type { Caller, CallOptions } from "./load-client.ts";
+import type { Caller, CallOptions, Endpoint } from "./load-client.ts";
 
 export interface Identity {
   readonly name: string;
@@ -19,15 +19,11 @@ interface Sending {
   readonly method: "POST" | "GET" | "DELETE";
   readonly body?: string;
   /** The request that is posted, or whose stream is resumed. */
-  readonly record?: RequestRecord;
+  readonly record?: RequestRecord | undefined;
   readonly lastEventId?: string;
-  readonly onMessage?: () => void;
-  /** The only replica that may get it. */
-  readonly target?: Target | undefined;
-  /** Called for each event with an id, unless the request has been answered. */
-  readonly onEvent?: (eventId: string) => void;
-  /** True to break the connection after the first such event. */
-  readonly breaksAfterEvent?: boolean;
+  readonly onMessage?: (() => void) | undefined;
+  /** If set, the connection is broken after the first event with an id, unless the request has been answered. */
+  readonly onFirstEvent?: (eventId: string) => void;
 }
 
 const PROTOCOL_VERSION = "2025-11-25";
@@ -37,7 +33,6 @@ export class Session implements Caller {
   isOver = false;
   #isDeleted = false;
   readonly #client: McpClient;
-  readonly #endpoint: Endpoint;
   /** Ids are the same in every session, which detects a sidecar that confuses the ids of clients. */
   #nextId = 1;
   readonly #identity: Identity;
@@ -47,7 +42,6 @@ export class Session implements Caller {
   readonly #exchanges = new Map<Exchange, RequestRecord | undefined>();
 
   constructor(endpoint: Endpoint, identity: Identity, ledger: Ledger, onRight: (serverPid: number) => void) {
-    this.#endpoint = endpoint;
     this.#client = new McpClient(endpoint.url, { token: endpoint.token, sendsVersion: true });
     this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
@@ -98,12 +92,10 @@ export class Session implements Caller {
   /** The GET stream ends with the session. */
   endListens(): void {}
 
-  /** Ends the session on all replicas. */
   async delete(): Promise<void> {
     this.isOver = true;
     this.#isDeleted = true;
-    const targets = this.#endpoint.replicas?.all() ?? [undefined];
-    await Promise.all(targets.map((target) => this.#exchange({ method: "DELETE", target })));
+    await this.#exchange({ method: "DELETE" });
   }
 
   disconnect(): void {
@@ -153,39 +145,21 @@ export class Session implements Caller {
   }
 
   async #postAndFetch(sending: Sending, onLostStream: (() => void) | undefined): Promise<ExchangeEnd> {
-    const { record, onMessage } = sending;
+    if (onLostStream === undefined) return this.#exchange(sending);
     let lastEventId: string | undefined;
-    const isResumable = (): boolean => lastEventId !== undefined && record?.verdict === undefined;
-    const resumed = (): Sending => ({
-      method: "GET",
-      ...(lastEventId === undefined ? {} : { lastEventId }),
-      ...(record === undefined ? {} : { record }),
-      ...(onMessage === undefined ? {} : { onMessage }),
-    });
-    let end = await this.#exchange({
-      ...sending,
-      onEvent: (eventId) => (lastEventId = eventId),
-      breaksAfterEvent: onLostStream !== undefined,
-    });
-    if (lastEventId !== undefined && onLostStream !== undefined) {
-      onLostStream();
-      // The next replica need not be the one that counts the response.
-      if (record !== undefined) this.#ledger.detach(record);
-      end = await this.#exchange(resumed());
-    }
-    while (end.isKilled === true && isResumable()) {
-      this.#ledger.streamsResumed++;
-      end = await this.#exchange(resumed());
-    }
-    return end;
+    const end = await this.#exchange({ ...sending, onFirstEvent: (eventId) => (lastEventId = eventId) });
+    if (lastEventId === undefined) return end;
+    onLostStream();
+    const { record, onMessage } = sending;
+    return this.#exchange({ method: "GET", record, onMessage, lastEventId });
   }
 
-  async #exchange({ method, body, record, lastEventId, onMessage, target, onEvent, breaksAfterEvent }: Sending): Promise<ExchangeEnd> {
+  async #exchange({ method, body, record, lastEventId, onMessage, onFirstEvent }: Sending): Promise<ExchangeEnd> {
     let status = 0;
     let isBroken = false;
     const headers = method === "GET" ? this.#client.getHeaders({ lastEventId }) : this.#client.postHeaders();
-    const running = spreadExchange(
-      this.#endpoint,
+    const running = exchange(
+      this.#client.url,
       { agent: this.#agent, method, headers, ...(body === undefined ? {} : { body }) },
       {
         onSent: () => {
@@ -194,23 +168,17 @@ export class Session implements Caller {
         onHead: (head) => {
           status = head.status;
           if (head.sessionId !== undefined) this.#client.sessionId ||= head.sessionId;
-          if (status === 404) this.#onNotFound();
+          this.isOver ||= status === 404;
         },
         onMessage: (message, eventId) => {
           // Later events of the same chunk count as not received.
           if (isBroken) return;
           this.#inbox.receive(message as Incoming, eventId, record, status);
           onMessage?.();
-          if (onEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
-          onEvent(eventId);
-          isBroken = breaksAfterEvent === true;
-          if (isBroken) running.abandon();
-        },
-      },
-      {
-        target,
-        onTarget: ({ tally }) => {
-          if (record !== undefined && method === "POST") this.#ledger.attach(record, tally);
+          if (onFirstEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
+          onFirstEvent(eventId);
+          isBroken = true;
+          running.abandon();
         },
       },
     );
@@ -221,11 +189,6 @@ export class Session implements Caller {
     clearTimeout(overdue);
     this.#exchanges.delete(running);
     return end;
-  }
-
-  #onNotFound(): void {
-    if (!this.isOver) this.#ledger.countSessionEnd(this.#identity.name);
-    this.isOver = true;
   }
 
   /** Sends a notification, or the response to a server request. */

@@ -4,9 +4,9 @@ import { Agent } from "node:http";
 import { META, ModernClient } from "../../test/support/modern-client.ts";
 import { ASK_TOOL, type AskAnswer, questionOf, resourceOf, type ToolArguments } from "../contract.ts";
 import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
-import { type Endpoint, type Exchange, spreadExchange } from "./exchange.ts";
+import { type Exchange, exchange } from "./exchange.ts";
 import { Inbox, type Incoming, isQuestion, type QuestionResult } from "./inbox.ts";
-import type { Caller, CallOptions } from "./load-client.ts";
+import type { Caller, CallOptions, Endpoint } from "./load-client.ts";
 
 interface Running {
   readonly exchange: Exchange;
@@ -29,7 +29,6 @@ export class StatelessRequests implements Caller {
   readonly #name: string;
   readonly #ledger: Ledger;
   readonly #onRight: (serverPid: number) => void;
-  readonly #endpoint: Endpoint;
   readonly #client: ModernClient;
   readonly #agent = new Agent({ keepAlive: true });
   readonly #running = new Set<Running>();
@@ -41,7 +40,6 @@ export class StatelessRequests implements Caller {
     this.#name = name;
     this.#ledger = ledger;
     this.#onRight = onRight;
-    this.#endpoint = endpoint;
     this.#client = new ModernClient(endpoint.url, { token: endpoint.token, capabilities });
   }
 
@@ -132,8 +130,8 @@ export class StatelessRequests implements Caller {
       } else if (method === LISTEN && !isAcknowledged) this.#countStray(record, message);
       this.#check(record, message);
     };
-    const running = spreadExchange(
-      this.#endpoint,
+    const running = exchange(
+      this.#client.url,
       { agent: this.#agent, ...this.#client.compose(method, params as Readonly<Record<string, unknown>>, { id }) },
       {
         onSent: () => (record.sentAtMs = performance.now()),
@@ -146,7 +144,6 @@ export class StatelessRequests implements Caller {
           else onNotification(incoming);
         },
       },
-      { onTarget: ({ tally }) => this.#ledger.attach(record, tally) },
     );
     const entry: Running = { exchange: running, record };
     this.#running.add(entry);

@@ -3,15 +3,7 @@
 import { appendFileSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { startTimeOf } from "../../bench/proc.ts";
-import {
-  CALLS_FILE_END,
-  CALLS_VARIABLE,
-  DIRECTORY_VARIABLE,
-  FAULT_LOG_FILE,
-  type ProcessRecord,
-  REPLICA_VARIABLE,
-  type ToolArguments,
-} from "../contract.ts";
+import { CALLS_FILE_END, DIRECTORY_VARIABLE, FAULT_LOG_FILE, type ProcessRecord, type ToolArguments } from "../contract.ts";
 
 const RETRY_PAUSE_MS = 1;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
@@ -58,12 +50,10 @@ export function writeAll(fd: number, content: string | Buffer): void {
 }
 
 const directory = process.env[DIRECTORY_VARIABLE];
-const replica = process.env[REPLICA_VARIABLE] ?? "";
-const recordsCalls = process.env[CALLS_VARIABLE] !== undefined;
 
 export function recordProcess(pid: number, kind: ProcessRecord["kind"]): void {
   if (directory === undefined) return;
-  const record: ProcessRecord = { pid, startTime: startTimeOf(pid) ?? "", kind, replica };
+  const record: ProcessRecord = { pid, startTime: startTimeOf(pid) ?? "", kind };
   writeFileSync(join(directory, `${pid}.json`), JSON.stringify(record));
 }
 
@@ -72,9 +62,9 @@ export function recordFault(name: string): void {
   if (directory !== undefined) appendFileSync(join(directory, FAULT_LOG_FILE), `${name} ${process.pid} ${Date.now()}\n`);
 }
 
-/** Records the call if the driver wants to know of calls that are executed twice. */
+/** Records the call, so that the driver sees calls that are executed twice. */
 export function recordCall({ client, nonce }: ToolArguments): void {
-  if (directory !== undefined && recordsCalls) appendFileSync(join(directory, `${process.pid}${CALLS_FILE_END}`), `${client} ${nonce}\n`);
+  if (directory !== undefined) appendFileSync(join(directory, `${process.pid}${CALLS_FILE_END}`), `${client} ${nonce}\n`);
 }
 
 /** Returns the content of a file in the directory, or undefined if it does not exist. */
