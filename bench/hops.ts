@@ -1,18 +1,19 @@
 // Counts the files and functions of src/ that one request goes through, by V8's precise coverage after a warm-up.
 // `node bench/hops.ts [--files] [PATH/main.ts]`; `--files` also prints the names of the files.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { EventEmitter, once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
-import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { findFreePort } from "./program.ts";
+import { McpClient } from "../test/support/mcp-client.ts";
+import { Inspector } from "./inspector.ts";
+import { findFreePort, ProgramProcess } from "./program.ts";
 
 const ROOT = dirname(import.meta.dirname);
 const SERVER = [process.execPath, join(ROOT, "test", "fixtures", "stdio-server.ts")];
 const WARM_UP_CALLS = 30;
+const POLL_MS = 10;
 
 interface ScriptCoverage {
   readonly url: string;
@@ -21,67 +22,58 @@ interface ScriptCoverage {
 
 /** A sidecar with an inspector, and one MCP session. */
 class InspectedSidecar {
+  readonly directory: string;
   readonly #main: string;
-  readonly #child: ChildProcess;
-  /** Emits each line of stdout and stderr. */
-  readonly #output = new EventEmitter();
-  readonly #url: string;
-  #inspector: WebSocket | undefined;
-  #lastId = 0;
-  #sessionId = "";
+  readonly #process: ProgramProcess;
+  readonly #client: McpClient;
+  readonly #inspector: Inspector;
 
-  private constructor(main: string, port: number, flags: readonly string[]) {
+  private constructor(directory: string, main: string, sidecar: ProgramProcess, client: McpClient, inspector: Inspector) {
+    this.directory = directory;
     this.#main = main;
-    this.#url = `http://127.0.0.1:${port}`;
-    // With this flag, the sidecar does not start Node again, which would end the inspector.
-    const args = ["--inspect=127.0.0.1:0", "--max-semi-space-size=8", main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER];
-    const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], FIXTURE_READ_ONLY: "wait_for_file" };
-    this.#child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
-    const { stdout, stderr } = this.#child;
-    if (stdout === null || stderr === null) throw new Error("the sidecar has no output");
-    for (const output of [stdout, stderr]) createInterface(output).on("line", (line) => this.#output.emit("line", line));
+    this.#process = sidecar;
+    this.#client = client;
+    this.#inspector = inspector;
   }
 
   static async start(main: string, flags: readonly string[]): Promise<InspectedSidecar> {
-    const sidecar = new InspectedSidecar(main, await findFreePort(), flags);
-    const listening = sidecar.lineWith("Debugger listening on ");
-    const ready = sidecar.lineWith("mcp server ready");
-    const inspector = new WebSocket((await listening).replace(/^.* on /, ""));
-    await once(inspector, "open");
-    sidecar.#inspector = inspector;
-    await ready;
-    const clientInfo = { name: "hops", version: "1" };
-    await sidecar.request("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo });
-    await sidecar.#post({ jsonrpc: "2.0", method: "notifications/initialized" });
-    await sidecar.#command("Profiler.enable");
-    await sidecar.#command("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
-    return sidecar;
+    const directory = await mkdtemp(join(tmpdir(), "hops-"));
+    const inspectorPort = await findFreePort();
+    // With the second flag, the sidecar does not start Node again, which would end the inspector.
+    const nodeFlags = [`--inspect=127.0.0.1:${inspectorPort}`, "--max-semi-space-size=8"];
+    const program = {
+      name: "the sidecar",
+      token: undefined,
+      environment: { FIXTURE_READ_ONLY: "wait_for_file" },
+      healthPath: "/readyz",
+      nodeArgs: (port: number) => [...nodeFlags, main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER],
+    };
+    const sidecar = await ProgramProcess.start(program, join(directory, "log"));
+    const inspector = await Inspector.connect(inspectorPort);
+    const client = await new McpClient(sidecar.url).open();
+    await inspector.command("Profiler.enable");
+    await inspector.command("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+    return new InspectedSidecar(directory, main, sidecar, client, inspector);
   }
 
-  lineWith(part: string): Promise<string> {
-    const { promise, resolve: found } = Promise.withResolvers<string>();
-    const look = (line: string): void => {
-      if (!line.includes(part)) return;
-      this.#output.off("line", look);
-      found(line);
-    };
-    this.#output.on("line", look);
-    return promise;
+  /** Resolves when the output of the sidecar has this part. */
+  async logged(part: string): Promise<void> {
+    while (!(await readFile(join(this.directory, "log"), "utf8")).includes(part)) await sleep(POLL_MS);
   }
 
   async serverPid(): Promise<number> {
-    const { pid } = (await (await fetch(`${this.#url}/readyz`)).json()) as { readonly pid: number };
+    const { pid } = (await (await fetch(`${this.#process.origin}/readyz`)).json()) as { readonly pid: number };
     return pid;
   }
 
-  async request(method: string, params: object): Promise<void> {
-    const text = await this.#post({ jsonrpc: "2.0", id: ++this.#lastId, method, params });
-    if (!text.includes('"result":')) throw new Error(`${method} was answered with ${text}`);
+  async callTool(name: string, args: object): Promise<void> {
+    const { status, result } = await this.#client.callTool(name, args);
+    if (result === undefined) throw new Error(`${name} was answered with ${status}`);
   }
 
   /** The functions that were called since the last time, by file. */
   async takeCalled(): Promise<ReadonlyMap<string, number>> {
-    const { result } = (await this.#command("Profiler.takePreciseCoverage")) as { readonly result: readonly ScriptCoverage[] };
+    const { result } = (await this.#inspector.command("Profiler.takePreciseCoverage")) as { readonly result: readonly ScriptCoverage[] };
     const called = new Map<string, number>();
     for (const { url, functions } of result) {
       const file = url.startsWith("file:") ? relative(dirname(this.#main), fileURLToPath(url)) : "..";
@@ -92,31 +84,9 @@ class InspectedSidecar {
   }
 
   async stop(): Promise<void> {
-    this.#inspector?.close();
-    const exited = once(this.#child, "exit");
-    this.#child.kill("SIGTERM");
-    await exited;
-  }
-
-  async #post(message: object): Promise<string> {
-    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-    const response = await fetch(`${this.#url}/mcp`, {
-      method: "POST",
-      headers: this.#sessionId === "" ? headers : { ...headers, "Mcp-Session-Id": this.#sessionId },
-      body: JSON.stringify(message),
-    });
-    this.#sessionId = response.headers.get("mcp-session-id") ?? this.#sessionId;
-    return response.text();
-  }
-
-  async #command(method: string, params: object = {}): Promise<unknown> {
-    const inspector = this.#inspector;
-    if (inspector === undefined) throw new Error("not connected");
-    // Without other domains, each message is an answer.
-    const answered = once(inspector, "message") as Promise<[{ readonly data: string }]>;
-    inspector.send(JSON.stringify({ id: ++this.#lastId, method, params }));
-    const [{ data }] = await answered;
-    return (JSON.parse(data) as { readonly result: unknown }).result;
+    this.#inspector.close();
+    await this.#process.end();
+    await rm(this.directory, { recursive: true });
   }
 }
 
@@ -125,21 +95,18 @@ type Run = (sidecar: InspectedSidecar) => Promise<void>;
 const callTool =
   (name: string, args: object): Run =>
   (sidecar) =>
-    sidecar.request("tools/call", { name, arguments: args });
+    sidecar.callTool(name, args);
 
 /** A call that only reads is in flight when the server is killed. The next server answers it. */
 const replay: Run = async (sidecar) => {
-  const directory = await mkdtemp(join(tmpdir(), "hops-"));
-  const path = join(directory, "answer");
+  const path = join(sidecar.directory, `answer-${performance.now()}`);
   const pid = await sidecar.serverPid();
   await sidecar.takeCalled();
-  const waiting = sidecar.lineWith(`waiting for ${path}`);
-  const answered = callTool("wait_for_file", { path })(sidecar);
-  await waiting;
+  const answered = sidecar.callTool("wait_for_file", { path });
+  await sidecar.logged(`waiting for ${path}`);
   process.kill(pid, "SIGKILL");
   await writeFile(path, "");
   await answered;
-  await rm(directory, { recursive: true });
 };
 
 const SCENARIOS: readonly (readonly [name: string, flags: readonly string[], warmUps: number, run: Run])[] = [

@@ -43,7 +43,7 @@ const { values, positionals } = parseArgs({
     seconds: { type: "string" },
     only: { type: "string", default: "" },
     json: { type: "string" },
-    targets: { type: "string", default: "claw,claw-policy,supergateway,mcp-proxy,bare" },
+    targets: { type: "string", default: "claw,supergateway,mcp-proxy" },
     before: { type: "string" },
     flags: { type: "string", default: "" },
     "before-flags": { type: "string" },
@@ -158,15 +158,12 @@ function slowerCalls(): string[] {
 
 /** Returns the bars that claw misses beside the others, as far as they were measured. */
 function missedBars(): string[] {
-  const ratio = (title: string, quantity: string, other: string): number => ratioOf(title, quantity, "claw", other).ratio;
+  const ratio = (title: string, other: string): number => ratioOf(title, "calls/s", "claw", other).ratio;
   const [small, large] = [callsOf(100, 16).title, callsOf(LARGE_BYTES, 16).title];
   const bars: readonly (readonly [what: string, value: number, least: number, most: number])[] = [
-    ["calls/s beside supergateway", ratio(small, "calls/s", "supergateway"), 6, Infinity],
-    ["calls/s beside bare", ratio(small, "calls/s", "bare"), 0.75, Infinity],
-    ["calls/s beside those with every rule of the policy", ratio(small, "calls/s", "claw-policy"), 0, 1.25],
-    ["p50 of one connection beside bare", ratio(callsOf(100, 1).title, "p50 ms", "bare"), 0, 1.5],
-    ["calls/s of 1 MB beside supergateway", ratio(large, "calls/s", "supergateway"), 1.5, Infinity],
-    ["calls/s of 1 MB beside mcp-proxy", ratio(large, "calls/s", "mcp-proxy"), 1.5, Infinity],
+    ["calls/s beside supergateway", ratio(small, "supergateway"), 6, Infinity],
+    ["calls/s of 1 MB beside supergateway", ratio(large, "supergateway"), 1.5, Infinity],
+    ["calls/s of 1 MB beside mcp-proxy", ratio(large, "mcp-proxy"), 1.5, Infinity],
     ["ready ms", median(valuesOf(START, "ready ms", "claw")), 0, 350],
     ["idle RSS MB", median(valuesOf(START, "idle RSS MB", "claw")), 0, 100],
     ["progress notifications lost", sum(valuesOf(PROGRESS, "lost of a call", "claw")), 0, 0],

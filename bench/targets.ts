@@ -1,4 +1,4 @@
-// The compared programs: this build, another one, similar programs, and a bare bridge.
+// The compared programs: this build, another one, and similar programs.
 
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -21,33 +21,15 @@ const PEERS_DIR = join(BENCH_DIR, "node_modules");
 const TOKEN = randomBytes(24).toString("hex");
 const SERVER_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
-/** All rules of the tool policy. Each permits the calls of the load, so that only the cost of the rules is measured. */
-const EVERY_POLICY = [
-  ["allow-tools", "echo,progress,change-*"],
-  ["deny-tools", "secret_*,*_admin"],
-  ["read-only", "on"],
-  ["descriptor", join(BENCH_DIR, "echo-child.claw-describe.json")],
-  ["descriptor-mode", "enforce"],
-  ["argument-check", "enforce"],
-  ["tool-timeouts-ms", "echo=60000"],
-  ["tool-concurrency", "echo=1000"],
-  ["tool-calls-per-minute", "*=1000000"],
-  ["session-calls-per-minute", "1000000"],
-  ["sessions-per-minute", "1000000"],
-  ["max-result-bytes", "16000000"],
-].map(([flag, value]) => `--${flag}=${value}`);
-
 /** The targets of `npm run bench`, by name. */
 const TARGETS: Readonly<Record<string, () => Target>> = {
   claw: () => claw("claw", MAIN),
-  "claw-policy": () => claw("claw-policy", MAIN, EVERY_POLICY),
   supergateway: () => supergateway("supergateway", []),
   // By default, it logs every message in full. This shows the cost of the log.
   "supergateway-quiet": () => supergateway("supergateway-quiet", ["--logLevel", "none"]),
   "mcp-proxy": () => mcpProxy("mcp-proxy", []),
   // By default, it keeps every event for replay. This shows the cost of the store.
   "mcp-proxy-no-store": () => mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
-  bare: () => other("bare", "/healthz", (port) => [join(BENCH_DIR, "bare-bridge.ts"), String(port), ...SERVER_COMMAND]),
 };
 
 /** Returns the named targets. Installs the similar programs if they are needed for the first time. */

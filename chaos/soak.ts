@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { endWithSignals, positive, someSeed } from "../bench/command.ts";
+import { Inspector } from "../bench/inspector.ts";
 import { findFreePort } from "../bench/program.ts";
 import { median } from "../bench/statistics.ts";
 import { SETTLE_MS } from "./chaos-run.ts";
@@ -92,8 +93,9 @@ function sample(): void {
   if (samplesBytes.length % REPORT_SAMPLES === 0) process.stderr.write(`${samplesBytes.length} s: ${megabytes(rssBytes)}\n`);
 }
 
-/** Measures at the end of the warm-up, then at the end of each part of the rest. */
+/** Measures the heap in use after forced collections: at the end of the warm-up, then at the end of each part of the rest. */
 async function measureHeaps(): Promise<number[]> {
+  const inspector = await Inspector.connect(inspectorPort);
   const measured: number[] = [];
   const partMs = (durationMs * (1 - WARM_UP_SHARE)) / HEAP_PARTS;
   for (let part = 0; part <= HEAP_PARTS; part++) {
@@ -102,30 +104,15 @@ async function measureHeaps(): Promise<number[]> {
     await sleep(Math.max(0, atMs - performance.now()));
     const ofPart: number[] = [];
     for (let count = 0; count < HEAP_MEASUREMENTS; count++) {
-      ofPart.push(await usedHeapBytes());
+      await inspector.command("HeapProfiler.collectGarbage");
+      const { usedSize } = (await inspector.command("Runtime.getHeapUsage")) as { readonly usedSize: number };
+      ofPart.push(usedSize);
       await sleep(HEAP_PAUSE_MS);
     }
     measured.push(median(ofPart));
   }
+  inspector.close();
   return measured;
-}
-
-/** Returns the heap in use after a forced collection, by the inspector of the sidecar's Node. */
-async function usedHeapBytes(): Promise<number> {
-  const response = await fetch(`http://127.0.0.1:${inspectorPort}/json/list`);
-  const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
-  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
-  const used = Promise.withResolvers<number>();
-  const commands = ["HeapProfiler.collectGarbage", "Runtime.getHeapUsage"];
-  const send = (id: number): void => socket.send(JSON.stringify({ id, method: commands[id] }));
-  socket.addEventListener("error", () => used.reject(new Error("the inspector does not answer")));
-  socket.addEventListener("open", () => send(0));
-  socket.addEventListener("message", ({ data }) => {
-    const { id, result } = JSON.parse(String(data)) as { readonly id?: number; readonly result?: { readonly usedSize?: number } };
-    if (id === 0) send(1);
-    else if (id === 1) used.resolve(result?.usedSize ?? Number.NaN);
-  });
-  return used.promise.finally(() => socket.close());
 }
 
 function quarterMedians(samples: readonly number[]): number[] {

@@ -1,44 +1,14 @@
 // JSON values of any length, each costly to parse in another way. They are generated in pieces, so that long values need little memory.
 
-export const SHAPES = [
-  "objects",
-  "deep-arrays",
-  "deep-objects",
-  "plain",
-  "non-ascii",
-  "escapes",
-  "quotes",
-  "lone-surrogates",
-  "line-separators",
-  "members",
-  "duplicate-names",
-  "escaped-names",
-  "long-name",
-  "digits",
-  "numbers",
-  "mixed",
-  "white-space",
-  "line-breaks",
-  "invalid-end",
-] as const;
-export type Shape = (typeof SHAPES)[number];
-
 /** A text, or a function of its index, and the number of repetitions. */
 type Piece = readonly [text: string | ((index: number) => string), count: number];
 
 const CHUNK_LENGTH = 64 * 1024;
 
-const MAKERS: Readonly<Record<Shape, (bytes: number) => readonly Piece[]>> = {
+const MAKERS = {
   objects: (bytes) => list("{}", bytes),
-  "deep-arrays": (bytes) => [
-    ["[", bytes >> 1],
-    ["]", bytes >> 1],
-  ],
-  "deep-objects": (bytes) => [
-    ['{"a":', Math.floor((bytes - 1) / 6)],
-    ["1", 1],
-    ["}", Math.floor((bytes - 1) / 6)],
-  ],
+  "deep-arrays": (bytes) => around("[", bytes >> 1, "", "]"),
+  "deep-objects": (bytes) => around('{"a":', Math.floor((bytes - 1) / 6), "1", "}"),
   plain: (bytes) => quoted("x", bytes),
   "non-ascii": (bytes) => quoted("ü€😀", bytes),
   escapes: (bytes) => quoted("\\u0041\\n\\\\\\/", bytes),
@@ -48,29 +18,17 @@ const MAKERS: Readonly<Record<Shape, (bytes: number) => readonly Piece[]>> = {
   members: (bytes) => members(bytes, (index) => `"m${padded(index)}":1,`),
   "duplicate-names": (bytes) => members(bytes, () => '"same":1,'),
   "escaped-names": (bytes) => members(bytes, (index) => `"\\u006d${padded(index)}":1,`),
-  "long-name": (bytes) => [
-    ['{"', 1],
-    ["n", bytes - 6],
-    ['":1}', 1],
-  ],
-  digits: (bytes) => [["7", bytes]],
+  "long-name": (bytes) => between('{"', "n", bytes - 6, '":1}'),
+  digits: (bytes) => between("", "7", bytes, ""),
   numbers: (bytes) => list("1.7976931348623157e308", bytes),
   mixed: (bytes) => list('[],{},"",0,null,{"a":[]}', bytes),
-  "white-space": (bytes) => [
-    [" ", bytes - 1],
-    ["1", 1],
-  ],
-  "line-breaks": (bytes) => [
-    ["[", 1],
-    ["\n\r", (bytes - 3) >> 1],
-    ["1]", 1],
-  ],
-  "invalid-end": (bytes) => [
-    ["[", 1],
-    ["{},", Math.floor((bytes - 4) / 3)],
-    ["{}}", 1],
-  ],
-};
+  "white-space": (bytes) => between("", " ", bytes - 1, "1"),
+  "line-breaks": (bytes) => between("[", "\n\r", (bytes - 3) >> 1, "1]"),
+  "invalid-end": (bytes) => between("[", "{},", Math.floor((bytes - 4) / 3), "{}}"),
+} as const satisfies Readonly<Record<string, (bytes: number) => readonly Piece[]>>;
+
+export type Shape = keyof typeof MAKERS;
+export const SHAPES = Object.keys(MAKERS) as Shape[];
 
 /** Returns a value of at most `bytes` bytes, and only slightly fewer. */
 export function shapeText(shape: Shape, bytes: number): string {
@@ -91,28 +49,27 @@ export function* shapeChunks(shape: Shape, bytes: number): Generator<string> {
   }
 }
 
+/** Returns a text that is repeated, with one before it and one after it. */
+function between(before: string, text: Piece[0], count: number, after: string): readonly Piece[] {
+  const once = (part: string): readonly Piece[] => (part === "" ? [] : [[part, 1]]);
+  return [...once(before), [text, Math.max(0, count)], ...once(after)];
+}
+
+/** Returns a text that is nested so many times. */
+function around(before: string, count: number, text: string, after: string): readonly Piece[] {
+  return [...between("", before, count, text), ...between("", after, count, "")];
+}
+
 function list(item: string, bytes: number): readonly Piece[] {
-  return [
-    ["[", 1],
-    [`${item},`, Math.max(0, Math.floor((bytes - item.length - 2) / (item.length + 1)))],
-    [`${item}]`, 1],
-  ];
+  return between("[", `${item},`, Math.floor((bytes - item.length - 2) / (item.length + 1)), `${item}]`);
 }
 
 function quoted(content: string, bytes: number): readonly Piece[] {
-  return [
-    ['"', 1],
-    [content, Math.floor((bytes - 2) / Buffer.byteLength(content))],
-    ['"', 1],
-  ];
+  return between('"', content, Math.floor((bytes - 2) / Buffer.byteLength(content)), '"');
 }
 
 function members(bytes: number, member: (index: number) => string): readonly Piece[] {
-  return [
-    ["{", 1],
-    [member, Math.max(0, Math.floor((bytes - 10) / member(0).length))],
-    ['"last":1}', 1],
-  ];
+  return between("{", member, Math.floor((bytes - 10) / member(0).length), '"last":1}');
 }
 
 function padded(index: number): string {

@@ -12,10 +12,9 @@ const LIMIT_MS = 8000;
 const FLOOD_URI = "file:///flood";
 
 /** Returns an attack with a session. @param name with its group. */
-function http(name: string, run: (scene: Scene) => Promise<unknown>, flags: readonly string[] = []): Attack {
+function http(name: string, run: (scene: Scene) => Promise<unknown>): Attack {
   return {
     name,
-    flags,
     run: async (scene) => {
       await scene.attacker.open();
       await run(scene);
@@ -55,26 +54,6 @@ export const HTTP_ATTACKS: readonly Attack[] = [
     ];
     for (const bomb of bombs) await times(20, () => attacker.writeRaw(bomb, LIMIT_MS));
   }),
-  http("http: 200 half requests: heads and bodies that do not end", async ({ attacker }) => {
-    const half = attacker.head(["Content-Length: 1000000"]);
-    await times(200, (index) => attacker.writeRaw(index % 2 === 0 ? half.slice(0, half.length - 2) : `${half}{"jsonrpc"`, 20_000));
-  }),
-  http("http: slow heads and bodies, a byte at a time, 100 at once", async ({ attacker }) => {
-    const text = attacker.rawPost(PING);
-    const connections = await connectMany(attacker, 100);
-    await Promise.all(
-      connections.map(async (connection, index) => {
-        const from = index % 2 === 0 ? 0 : text.length - PING.length;
-        await connection.write(text.slice(0, from)).catch(() => undefined);
-        for (let at = from; at < from + 40 && !attacker.isOver; at++) {
-          // The sidecar may have closed it.
-          await connection.write(text.slice(at, at + 1)).catch(() => undefined);
-          await sleep(100);
-        }
-        await attacker.hear(connection, 8000);
-      }),
-    );
-  }),
   http(`http: ${SILENT} connections that say nothing, then ask at once`, async ({ attacker }) => {
     const connections = await connectMany(attacker, SILENT);
     await sleep(1000);
@@ -85,9 +64,6 @@ export const HTTP_ATTACKS: readonly Attack[] = [
         await attacker.hear(connection, 10_000);
       }),
     );
-  }),
-  http("http: garbage of twelve kinds, 20 times each", async ({ attacker }) => {
-    for (const text of GARBAGE) await times(20, () => attacker.writeRaw(text, LIMIT_MS));
   }),
   http("http: garbage after requests, 5,000 requests in a pipeline", async ({ attacker }) => {
     const text = attacker.rawPost(PING);
@@ -129,18 +105,6 @@ export const HTTP_ATTACKS: readonly Attack[] = [
       await times(50, () => attacker.request("initialize", params, { sessionId: undefined }));
     }
   }),
-  http(
-    "http: 100 sessions that want a server of their own",
-    async ({ attacker }) => {
-      const params = {
-        protocolVersion: "2025-11-25",
-        capabilities: { sampling: {}, elicitation: {}, roots: {} },
-        clientInfo: { name: "a", version: "1" },
-      };
-      await times(100, () => attacker.request("initialize", params, { sessionId: undefined }));
-    },
-    ["--max-private-servers", "4"],
-  ),
   http("http: 2,000 calls at once from one session", async ({ attacker }) => {
     await times(2000, () => attacker.callTool("echo", { text: "t", delayMs: 100 }));
   }),

@@ -126,36 +126,6 @@ const argumentCheck: Attack = {
   },
 };
 
-const repeated: Attack = {
-  name: "poison: repeated envelope names, in other cases and escapes",
-  flags: ["--deny-tools", "denied"],
-  run: async (scene) => {
-    const { attacker } = scene;
-    await attacker.open();
-    await PLACES["params of ping"]?.(scene);
-    const lastId = await attacker.wireId();
-    const call = '"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"of the attacker"}}';
-    for (const [first, second] of [
-      ['"id"', '"id"'],
-      ['"id"', '"ID"'],
-      ['"iD"', '"id"'],
-      ['"id"', ESCAPED_ID],
-      [ESCAPED_ID, '"id"'],
-      [ESCAPED_ID, '"\\u0069\\u0064"'],
-    ] as const) {
-      for (let id = lastId - 4; id < lastId + 12; id++) {
-        await attacker.post(`{${call},${first}:5,${second}:${id}}`);
-        await attacker.post(`{${first}:5,${second}:${id},${call}}`);
-      }
-    }
-    const denied = '"method":"tools/call","params":{"name":"denied"}';
-    await attacker.post(`{"jsonrpc":"2.0","id":3,"method":"ping",${denied}}`);
-    await attacker.post(`{"jsonrpc":"2.0","id":3,"Method":"ping",${denied}}`);
-    await attacker.post('{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"},"Params":{"name":"denied"}}');
-    await attacker.post('{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","Name":"denied","\\u006eame":"denied"}}');
-  },
-};
-
 const schema: Attack = {
   name: "poison: names in the schema of a tool",
   flags: ["--argument-check", "enforce"],
@@ -170,7 +140,7 @@ const schema: Attack = {
   },
 };
 
-export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, repeated, schema];
+export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, schema];
 
 /** Returns the same attack on a sidecar whose engine has parsed the poison. */
 export function afterPoison(attack: Attack): Attack {
