@@ -21,12 +21,6 @@ const TOOLS = [
     inputSchema: { type: "object", properties: { count: { type: "integer", minimum: 0 } } },
     annotations: { readOnlyHint: true },
   },
-  {
-    name: "change-list",
-    description: "Reports that the list of tools has changed, then sends its result.",
-    inputSchema: { type: "object" },
-    annotations: { readOnlyHint: true },
-  },
 ];
 
 /** JSON of results by size and content; large ones as bytes. */
@@ -75,9 +69,6 @@ function callTool(id, { name, arguments: args = {}, _meta: meta = {} }) {
     case "progress":
       sendProgress(meta.progressToken, args.count ?? 0);
       return reply(id, textResult("done"));
-    case "change-list":
-      pendingText += '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n';
-      return reply(id, textResult("done"));
     default:
       return fail(id, -32602, "unknown tool");
   }
@@ -93,7 +84,7 @@ function sendProgress(progressToken, count) {
 function initializeResult(params) {
   return {
     protocolVersion: params?.protocolVersion ?? "2025-11-25",
-    capabilities: { tools: { listChanged: true } },
+    capabilities: { tools: {} },
     serverInfo: { name: "echo-child", version: "1.0.0" },
   };
 }

@@ -1,6 +1,7 @@
 // The process that calls the targets. Its only argument is a `Load` as JSON, and its output the result, so that nothing else takes its time.
 
-import { connect } from "node:net";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpConnection, type HttpResponse, type Outcome } from "./http-connection.ts";
@@ -29,7 +30,7 @@ export type Load = { readonly sides: readonly Side[]; readonly seconds: number }
   | { readonly kind: "calls"; readonly calls: Calls }
   /** Calls with this number of progress notifications, one call at a time. */
   | { readonly kind: "progress"; readonly notifications: number }
-  /** Sessions with an idle stream each, then notifications for all of them. */
+  /** Sessions with an idle stream each. */
   | { readonly kind: "streams"; readonly streams: number }
 );
 
@@ -60,8 +61,6 @@ const LATE_MS = 15_000;
 /** A response has its id near its beginning or its end. */
 const ID_WITHIN_BYTES = 400;
 const SETTLE_MS = 1000;
-const BROADCASTS = 20;
-const LIST_CHANGED = '"notifications/tools/list_changed"';
 
 const errors: string[] = [];
 
@@ -82,7 +81,6 @@ class Player {
   readonly #side: Side;
   readonly #calls: Calls;
   readonly #session: Session;
-  readonly #connections: HttpConnection[];
   readonly #turns: { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number; readonly cpuMs: number }[] = [];
   #lastId = 0;
   #errors = 0;
@@ -92,7 +90,6 @@ class Player {
     this.#side = side;
     this.#calls = calls;
     this.#session = session;
-    this.#connections = Array.from({ length: calls.connections }, () => new HttpConnection(side.port));
   }
 
   static async open(side: Side, calls: Calls): Promise<Player> {
@@ -117,8 +114,11 @@ class Player {
     this.#latenciesMs = [];
     const untilMs = performance.now() + durationMs;
     const errorsBefore = this.#errors;
-    const driven = this.#connections.map((connection) => new Promise<void>((resolve) => this.#callNext(connection, untilMs, resolve)));
+    // A target may close connections that are idle during the turns of others.
+    const connections = Array.from({ length: this.#calls.connections }, () => new HttpConnection(this.#side.port));
+    const driven = connections.map((connection) => new Promise<void>((resolve) => this.#callNext(connection, untilMs, resolve)));
     const isLate = await Promise.race([Promise.all(driven).then(() => false), sleep(durationMs + LATE_MS, true, { ref: false })]);
+    for (const connection of connections) connection.close();
     if (isLate) this.#countError("calls without a response");
     if (this.#errors > errorsBefore + MAX_ERRORS) throw new Error(errors[0]);
   }
@@ -134,7 +134,6 @@ class Player {
   }
 
   async close(): Promise<void> {
-    for (const connection of this.#connections) connection.close();
     if (this.#calls.isStateless !== true) await closeSession(this.#side, this.#session);
   }
 
@@ -198,74 +197,18 @@ function countProgress(text: string, id: number): number {
 
 async function runStreams(side: Side, count: number): Promise<Measured> {
   const beforeBytes = memoryBytes(side.pid, "VmRSS");
-  const sessions: Session[] = [];
-  const streams: NotificationStream[] = [];
+  const streams: Socket[] = [];
   for (let opened = 0; opened < count; opened++) {
     const session = await openSession(side);
-    sessions.push(session);
-    streams.push(await NotificationStream.open(side.port, session("GET")));
+    const stream = connect(side.port, "127.0.0.1");
+    stream.write(session("GET"), "latin1");
+    await once(stream, "data");
+    streams.push(stream);
   }
   await sleep(SETTLE_MS);
   const openBytes = memoryBytes(side.pid, "VmRSS");
-  const connection = new HttpConnection(side.port);
-  const timesMs: number[] = [];
-  for (let id = 1; id <= BROADCASTS; id++) {
-    const arrived = Promise.all(streams.map((stream) => stream.next()));
-    const late = sleep(LATE_MS, undefined, { ref: false }).then(() => Promise.reject(new Error("streams without the notification")));
-    const startedAtMs = performance.now();
-    const answered = connection.exchange(sessions[0]?.("POST", toolCall(id, { name: "change-list", arguments: {} })) ?? "");
-    await Promise.race([arrived, late]);
-    timesMs.push(performance.now() - startedAtMs);
-    await answered;
-  }
-  for (const stream of streams) stream.close();
-  return { "KB of a stream": (openBytes - beforeBytes) / 1000 / count, "broadcast ms": median(timesMs) };
-}
-
-/** A GET stream that waits for notifications of a changed list. */
-class NotificationStream {
-  // All streams read into one buffer, because each chunk is consumed before the next read.
-  static readonly #buffer = Buffer.allocUnsafe(65_536);
-  readonly #socket;
-  #unread = "";
-  #needle = "\r\n\r\n";
-  #found = Promise.withResolvers<void>();
-
-  private constructor(port: number) {
-    const callback = (length: number): boolean => {
-      this.#read(NotificationStream.#buffer.toString("latin1", 0, length));
-      return true;
-    };
-    this.#socket = connect({ host: "127.0.0.1", port, onread: { buffer: NotificationStream.#buffer, callback } });
-    this.#socket.on("error", (error) => this.#found.reject(error));
-  }
-
-  /** Resolves at the beginning of the response. */
-  static async open(port: number, request: string): Promise<NotificationStream> {
-    const stream = new NotificationStream(port);
-    stream.#socket.write(request, "latin1");
-    await stream.#found.promise;
-    stream.#needle = LIST_CHANGED;
-    return stream;
-  }
-
-  /** Must be called before the notification can arrive. */
-  next(): Promise<void> {
-    this.#found = Promise.withResolvers<void>();
-    return this.#found.promise;
-  }
-
-  close(): void {
-    this.#socket.destroy();
-  }
-
-  #read(text: string): void {
-    this.#unread += text;
-    const at = this.#unread.indexOf(this.#needle);
-    // The rest may have the beginning of the needle.
-    this.#unread = at === -1 ? this.#unread.slice(-this.#needle.length) : this.#unread.slice(at + this.#needle.length);
-    if (at !== -1) this.#found.resolve();
-  }
+  for (const stream of streams) stream.destroy();
+  return { "KB of a stream": (openBytes - beforeBytes) / 1000 / count };
 }
 
 /** Opens a session. @returns a function that composes its requests. */

@@ -36,6 +36,7 @@ export const MAIN = join(import.meta.dirname, "..", "dist", "main.js");
 const READY_DEADLINE_MS = 120_000;
 const READY_POLL_MS = 2;
 const END_DEADLINE_MS = 60_000;
+const KEPT_CHARS = 2000;
 const UNHANDLED = /unhandled ?(promise ?)?rejection|uncaught ?exception|triggerUncaughtException/i;
 
 const running = new Set<number>();
@@ -57,6 +58,7 @@ export class ProgramProcess implements AsyncDisposable {
   readonly #logFile: string | undefined;
   readonly #exited: Promise<unknown>;
   #isEnding = false;
+  #errorOutput = "";
 
   private constructor(program: Program, port: number, child: ChildProcess, pid: number, logFile: string | undefined) {
     this.program = program;
@@ -68,6 +70,7 @@ export class ProgramProcess implements AsyncDisposable {
     this.#logFile = logFile;
     running.add(pid);
     this.#exited = once(child, "exit");
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (this.#errorOutput = (this.#errorOutput + text).slice(-KEPT_CHARS)));
     child.once("exit", (code, signal) => {
       running.delete(pid);
       if (!this.#isEnding) this.endedByItself = `exit ${code ?? signal ?? "unknown"}`;
@@ -83,7 +86,7 @@ export class ProgramProcess implements AsyncDisposable {
       // It has its own process group, so that all processes in the group can be killed.
       detached: true,
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...program.environment },
-      stdio: ["ignore", logFd, logFile === undefined ? "inherit" : logFd],
+      stdio: ["ignore", logFd, logFile === undefined ? "pipe" : logFd],
     });
     closeSync(logFd);
     if (child.pid === undefined) throw new Error(`${program.name} could not be started`);
@@ -150,11 +153,10 @@ export class ProgramProcess implements AsyncDisposable {
 
   async #waitUntilReady(startedAtMs: number): Promise<void> {
     const { name } = this.program;
-    const hint = this.#logFile === undefined ? "" : `; see ${this.#logFile}`;
+    const hint = (): string => (this.#logFile === undefined ? `: ${this.#errorOutput}` : `; see ${this.#logFile}`);
     while (!(await this.isReady())) {
-      if (this.#hasExited) throw new Error(`${name} exited before it was ready${hint}`);
-      if (performance.now() > startedAtMs + READY_DEADLINE_MS)
-        throw new Error(`${name} was not ready after ${READY_DEADLINE_MS} ms${hint}`);
+      if (this.#hasExited) throw new Error(`${name} exited before it was ready${hint()}`);
+      if (performance.now() > startedAtMs + READY_DEADLINE_MS) throw new Error(`${name} was not ready in time${hint()}`);
       await sleep(READY_POLL_MS);
     }
     this.readyMs = performance.now() - startedAtMs;

@@ -142,7 +142,9 @@ function groupTable(group: string): string {
   const [subject, ...others] = targets.map(({ name }) => name);
   const ratioText = (title: string, other: string): string => {
     const { ratio, lower, upper } = ratioOf(group, title, subject ?? "", other);
-    return Number.isFinite(ratio) && ratio > 0 ? `${ratio.toFixed(3)} (${lower.toFixed(3)} to ${upper.toFixed(3)})` : "-";
+    if (!Number.isFinite(ratio) || ratio === 0) return "-";
+    // One round has no interval.
+    return Number.isNaN(lower) ? ratio.toFixed(3) : `${ratio.toFixed(3)} (${lower.toFixed(3)} to ${upper.toFixed(3)})`;
   };
   const ratioRows = others.map((other) => [`${subject} / ${other}`].concat(titles.map((title) => ratioText(title, other))));
   return table(["", ...titles], [...rows, ...ratioRows]);

@@ -21,7 +21,6 @@ export type ToolList =
   | "wide-schema"
   | "enum-schema"
   | "unique-schema"
-  | "pattern-schema"
   | "reference-schema"
   | "one-of-schema"
   | "pattern-properties-schema"

@@ -12,7 +12,6 @@ const FLAGS = ["--request-timeout-ms", "2000"];
 const LEAVE_MS = 1000;
 const ANSWERED_LIMIT_MS = 5000;
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}';
-const ASKING = JSON.stringify({ trick: "input", members: '"requestState":"s"' });
 const ONE_QUESTION = `"requestState":"s","inputRequests":{"q":${QUESTION}}`;
 
 interface Options {
@@ -184,21 +183,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     await client.request("resources/subscribe", { uri: "x://flood" });
     await client.writeUnread(client.streamHead());
     await client.callTool("trick", { trick: "flood", uri: "x://flood", count: 50_000, padding: 1000 });
-  }),
-  modernServer("reserved members and answers in requests of clients", async (client) => {
-    const reserved = '"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"2025-11-25"';
-    const metas = [`{${reserved}}`, `{${reserved},${reserved}}`, "[]", "null", `{"a":${"[".repeat(10_000)}${"]".repeat(10_000)}}`];
-    const params = [
-      ...metas.map((meta) => `"_meta":${meta}`),
-      `"_meta":{},"_meta":{${reserved}}`,
-      String.raw`"_m\u0065ta":{${reserved}}`,
-      '"inputResponses":{"q":{}}',
-      '"requestState":"s"',
-      String.raw`"input\u0052esponses":{"q":{}}`,
-    ];
-    for (const each of params) {
-      await client.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"trick","arguments":${ASKING},${each}}}`);
-    }
   }),
   modernServer(
     "60 MiB of structured content that becomes an object, with and without a limit",

@@ -1,12 +1,12 @@
 // Sessions of other replicas: ids that no replica has issued, and valid ones in numbers and at times that no honest client has.
 
-import { randomBytes, randomUUID } from "node:crypto";
+import { createHmac, hash, randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { encodeClaims, NONCE_BYTES } from "../../src/sessions/ids/session-claims.ts";
+import { deriveKey } from "../../src/sessions/ids/derived-keys.ts";
+import { encodeClaims, NONCE_BYTES, type SessionClaims } from "../../src/sessions/ids/session-claims.ts";
 import { EventStreamParser } from "../../test/support/event-stream-parser.ts";
 import type { HttpReply } from "../../test/support/http-client.ts";
 import { type Attacker, forAll, times } from "../attacker.ts";
-import { issueId, signId, type Signer } from "../session-forge.ts";
 import type { Attack, Scene } from "../stage.ts";
 
 const SESSION_KEY = "hostile-session-key-0123456789-0123456789";
@@ -24,6 +24,33 @@ const OTHER_REPLICA = "0badc0de";
 const MAX_REQUEST_ID_CHARACTERS = 88;
 const STREAMS = 300;
 const STREAM_LIMIT_MS = 1000;
+
+interface Signer {
+  /** SESSION_KEY, or the token if the sidecar has none. */
+  readonly secret: string;
+  /** The token of the client that the id is for. */
+  readonly token: string;
+}
+
+/** The default of SERVER_NAME. */
+const SERVER_NAME = "mcp";
+
+/** Returns an id like one of a replica. Claims may be replaced by others. */
+function issueId(signer: Signer, claims: Partial<SessionClaims> = {}): string {
+  const issuedAtS = Math.floor(Date.now() / 1000);
+  const usual = { protocolVersion: "2025-11-25", issuedAtS, capabilitiesText: "{}", clientInfoText: '{"name":"a","version":"1"}' };
+  return signId(signer, encodeClaims({ ...usual, ...claims }, randomBytes(NONCE_BYTES)));
+}
+
+/** Returns an id with any bytes as claims, and the right signature. */
+function signId({ secret, token }: Signer, claims: Uint8Array): string {
+  const fingerprint = hash("sha256", `claw-mcp-stdio principal ${token}`, "base64url");
+  const mac = createHmac("sha256", deriveKey(secret, "session id", SERVER_NAME))
+    .update(`${fingerprint}.`)
+    .update(claims)
+    .digest();
+  return Buffer.concat([claims, mac]).toString("base64url");
+}
 
 function session(name: string, run: (scene: Scene) => Promise<unknown>, setup: Partial<Attack> = {}): Attack {
   return { name: `session: ${name}`, environment: { CLAW_MCP_STDIO_SESSION_KEY: SESSION_KEY }, ...setup, run };

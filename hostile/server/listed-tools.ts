@@ -20,9 +20,6 @@ const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {
     tool("checked", `{"properties":{"value":{"enum":[${items(WIDE, (index) => `{"a":[${index},{"b":${index}}]}`)}]}}}`),
   ],
   "unique-schema": () => [tool("checked", '{"properties":{"value":{"uniqueItems":true}}}')],
-  "pattern-schema": () => [
-    tool("checked", '{"properties":{"value":{"type":"string","pattern":"^(a+)+$"},"other":{"pattern":"^(([a-z])+.)+[A-Z]([a-z])+$"}}}'),
-  ],
   "reference-schema": () => [
     tool("checked", '{"$ref":"#/$defs/t","$defs":{"t":{"properties":{"value":{"$ref":"#/$defs/t"}},"anyOf":[{"$ref":"#/$defs/t"},{}]}}}'),
     tool("tree", '{"properties":{"value":{"$ref":"#/$defs/t"}},"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}'),
