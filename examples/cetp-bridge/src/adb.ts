@@ -66,14 +66,19 @@ export class Adb {
     });
     const { pid = 0 } = child;
     this.#running.add(pid);
-    void child.then(() => this.#running.delete(pid));
+    const end = async () => {
+      const { stdout, stderr, exitCode, code, isMaxBuffer } = await child;
+      this.#running.delete(pid);
+      return { stdout, stderr, exitCode, code, isMaxBuffer };
+    };
     const aborted = Promise.withResolvers<never>();
     const abort = (): void => {
       killGroup(pid);
       aborted.reject(signal.reason as Error);
     };
     signal.addEventListener("abort", abort, { once: true });
-    const result = await Promise.race([child, aborted.promise]).finally(() => signal.removeEventListener("abort", abort));
+    // Not `child` itself: to compare the type of execa's result with another takes the compiler seconds.
+    const result = await Promise.race([end(), aborted.promise]).finally(() => signal.removeEventListener("abort", abort));
     if (result.isMaxBuffer) {
       killGroup(pid);
       throw new CommandError("ANSWER_TOO_LARGE", `The answer is longer than ${maxBytes} bytes.`);
