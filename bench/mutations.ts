@@ -175,13 +175,13 @@ async function main(): Promise<void> {
   const { out, stages = "unit", limit = "300" } = values;
   const mutations = chooseMutations(Number(values.seed ?? 37), Number(values.count ?? 60));
   const command = values.command ?? `npx vitest run --bail 1 ${stages.replaceAll(/\w+/g, "--project $&")}`;
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => interruption.abort());
   const results: Result[] = [];
   if (out !== undefined && existsSync(out)) {
     for (const line of readFileSync(out, "utf8").trim().split("\n")) results.push(JSON.parse(line) as Result);
   } else if (out !== undefined && (await run(command, out, 3 * Number(limit)))[0] !== 0) {
     throw new Error(`the tests fail without a mutation; ${out}.output has their output`);
   }
-  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => interruption.abort());
   for (const [index, mutation] of mutations.entries()) {
     const known = results.find((result) => identify(result) === identify(mutation));
     const isAsked = values.only?.split(",").includes(String(index + 1)) ?? true;
