@@ -8,7 +8,7 @@ export default defineConfig({
     pool: "forks",
     // One test takes the time, and all of them ask one engine.
     fileParallelism: false,
-    // npx downloads its server first.
-    testTimeout: 90_000,
+    // npx downloads its server first, and other tests run beside these. Only a hang reaches it.
+    testTimeout: 300_000,
   },
 });

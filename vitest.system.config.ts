@@ -7,8 +7,9 @@ export default defineConfig({
     include: ["test/system/**/*.test.ts"],
     pool: "forks",
     fileParallelism: false,
-    // Some alerts fire after a minute.
+    // Only a hang reaches it.
     testTimeout: 240_000,
     hookTimeout: 60_000,
+    expect: { poll: { interval: 20, timeout: 120_000 } },
   },
 });

@@ -10,6 +10,7 @@ import {
 import { ModernClient } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
+// The suites mostly wait, so the tests run at the same time.
 const REVISION = "2026-07-28";
 const SCORED_SCENARIOS = 37;
 /** The last notification comes shortly before the response, so a bridge that reorders or drops it fails in some runs only. */
@@ -28,10 +29,10 @@ const EXTENSION = /^tasks-/;
  */
 const FAILED_BY_NUMBERED_QUESTIONS = ["input-required-result-basic-elicitation", "input-required-result-ignore-extra-params"];
 
-it.each([
+it.concurrent.for([
   { server: "a server of both eras", args: [] },
   { server: "a server that rejects sessions", args: ["--reject-legacy"] },
-])("the sidecar meets the requirements of 2026-07-28 in front of $server", async ({ args }) => {
+])("the sidecar meets the requirements of 2026-07-28 in front of $server", async ({ args }, { expect }) => {
   await using sidecar = await Sidecar.start({ command: [...MODERN_CONFORMANCE_SERVER, ...args] });
   const run = await runWarm(sidecar.url);
 
@@ -42,10 +43,10 @@ it.each([
   expect.soft(run.exitCode).toBe(0);
 });
 
-it.each([
+it.concurrent.for([
   { server: "a server of 2025-11-25 that names its questions", args: ["--named-questions"], failed: [] },
   { server: "a server of 2025-11-25 on the SDK, which numbers them", args: [], failed: FAILED_BY_NUMBERED_QUESTIONS },
-])("the sidecar meets the requirements of 2026-07-28 in front of $server", async ({ args, failed }) => {
+])("the sidecar meets the requirements of 2026-07-28 in front of $server", async ({ args, failed }, { expect }) => {
   await using sidecar = await Sidecar.start({ command: [...CONFORMANCE_SERVER, ...args] });
   const run = await runWarm(sidecar.url);
   const flawed = run.scenarios.filter((name) => flaws(run, name).length > 0 || run.vacuousScenarios().includes(name));
@@ -55,10 +56,10 @@ it.each([
   expect.soft(run.scenarios.filter(isOfCore)).toHaveLength(SCORED_SCENARIOS + OURS.length);
 });
 
-it.each([
+it.concurrent.for([
   { server: "a server of both eras", command: MODERN_CONFORMANCE_SERVER },
   { server: "a server of 2025-11-25", command: CONFORMANCE_SERVER },
-])("no run of fifty loses a notification of progress of $server", async ({ command }) => {
+])("no run of fifty loses a notification of progress of $server", async ({ command }, { expect }) => {
   await using sidecar = await Sidecar.start({ command });
   const args = ["--scenario", PROGRESS_SCENARIO, "--spec-version", REVISION];
   const runs = await repeatConformance(CONFORMANCE_0_2, sidecar.url, args, PROGRESS_RUNS);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
-import { ConsumerClient, type Outcome } from "../support/consumer-client.ts";
+import { ConsumerClient } from "../support/consumer-client.ts";
 import { crash } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, timeoutFlags, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -46,16 +46,6 @@ describe("the consumer of a pod during a restart", () => {
     expect(consumer.sessionsOpened).toBe(1);
   });
 
-  it("the consumer opens its first session as soon as the server has restarted", async () => {
-    await using outage = await startOutage();
-    using newcomer = new ConsumerClient(outage.sidecar.url);
-    const call = newcomer.call("echo", { text: "hello" });
-    await send(`${outage.sidecar.origin}/livez`, { method: "GET" });
-    await outage.gate.open();
-    expect(await call).toEqual({ ok: true, text: "hello" });
-    expect(newcomer.sessionsOpened).toBe(1);
-  });
-
   it("the consumer gets http_503 with advice for the model if the restart takes too long", async () => {
     await using outage = await startOutage("--hold-timeout-ms", "50");
     const outcome = await outage.consumer.call("echo", { text: "x" });
@@ -75,29 +65,6 @@ describe("the consumer of a pod during a restart", () => {
     });
   });
 
-  it("calls above the queue's limit get http_503 at once, and the others get results", async () => {
-    await using outage = await startOutage("--max-held-requests", "3");
-    const { consumer, gate } = outage;
-    // One more than can be held: when it is rejected, all others have arrived.
-    const calls = texts(4).map((text) => consumer.call("echo", { text }));
-    const refused = await Promise.race(calls);
-    expect(refused).toMatchObject({ ok: false, code: "http_503", details: { error: { data: { code: "UPSTREAM_NOT_READY" } } } });
-
-    await gate.open();
-    const others = (await Promise.all(calls)).filter((outcome) => outcome !== refused);
-    expect(others.map(({ ok }) => ok)).toEqual([true, true, true]);
-  });
-
-  it("the error of a held call that times out says that it was not sent", async () => {
-    await using outage = await startOutage("--request-timeout-ms", "500");
-    expect(await outage.consumer.call("echo", { text: "x" })).toEqual({
-      ok: false,
-      code: "mcp_error",
-      message: expect.stringMatching(/did not answer tools\/call of \w+ within 0\.5 s.*was not sent.*safe to retry/) as string,
-      details: errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 500 }),
-    });
-  });
-
   it("the error of each of 50 calls in flight at a crash says sent", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
     using consumer = new ConsumerClient(sidecar.url);
@@ -113,60 +80,6 @@ describe("the consumer of a pod during a restart", () => {
     };
     expect(await Promise.all(calls)).toEqual(calls.map(() => ended));
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
-  });
-
-  it("every call gets its own result or a reason, however often the server crashes", async () => {
-    await using sidecar = await Sidecar.start({
-      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--crash-loop-exits", "1000"],
-    });
-    using consumer = new ConsumerClient(sidecar.url);
-    const crashes = { isOver: false };
-    const work = async (worker: number): Promise<Outcome[]> => {
-      const surprises: Outcome[] = [];
-      for (let round = 0; !crashes.isOver || round === 0; round++) {
-        const text = `worker ${worker}, round ${round}`;
-        const outcome = await consumer.call("echo", { text });
-        const isOwn = outcome.ok && outcome.text === text;
-        const isExplained = !outcome.ok && outcome.code === "mcp_error" && outcome.message.includes("(ended by SIGKILL)");
-        if (!isOwn && !isExplained) surprises.push(outcome);
-      }
-      return surprises;
-    };
-    const working = Promise.all(Array.from({ length: 20 }, (_, worker) => work(worker)));
-    for (let generation = 1; generation <= 5; generation++) {
-      await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === generation);
-      await crash(sidecar);
-    }
-    crashes.isOver = true;
-    expect((await working).flat()).toEqual([]);
-    expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
-  });
-
-  it("the error of a call that makes the server exit has the exit code", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
-    using consumer = new ConsumerClient(sidecar.url);
-    expect(await consumer.call("exit", { code: 7 })).toEqual({
-      ok: false,
-      code: "mcp_error",
-      message: expect.stringMatching(/stopped during tools\/call \(exited with code 7\).*was sent/) as string,
-      details: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 7 }),
-    });
-    expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
-    expect(consumer.sessionsOpened).toBe(1);
-  });
-
-  it("a call that times out is reported as sent, and is cancelled at the server", async () => {
-    await using sidecar = await Sidecar.start({ flags: timeoutFlags(500) });
-    using consumer = new ConsumerClient(sidecar.url);
-    expect(await consumer.call("hang")).toEqual({
-      ok: false,
-      code: "mcp_error",
-      message: expect.stringMatching(/did not answer tools\/call of \w+ within 0\.5 s.*was sent.*check before you repeat/) as string,
-      details: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 500 }),
-    });
-    const observer = await sidecar.client();
-    const [wireId] = await waitForHanging(observer, 1);
-    expect(await readSeen(observer)).toContain(`notifications/cancelled ${wireId}`);
   });
 
   it("the server gets a cancellation of only the call that the consumer abandons", async () => {

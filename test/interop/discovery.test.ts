@@ -1,16 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { DiscoveryClient, type DiscoveryOptions } from "../support/discovery-client.ts";
+import { DiscoveryClient } from "../support/discovery-client.ts";
 import { Gate } from "../support/gate.ts";
-import { EVERYTHING } from "../support/real-servers.ts";
-import { DirectClient } from "../support/sdk-client.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 
 const WRAPPER_IMAGE = "example/claw-mcp-stdio:v1";
 const RFC3339_UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 
-function discovery({ origin }: Sidecar, command: readonly string[], options: Partial<DiscoveryOptions> = {}): DiscoveryClient {
+function discovery({ origin }: Sidecar, command: readonly string[]): DiscoveryClient {
   const [executable = "", ...args] = command;
-  return new DiscoveryClient({ origin, service: "svc", command: executable, args, wrapperImage: WRAPPER_IMAGE, ...options });
+  return new DiscoveryClient({ origin, service: "svc", command: executable, args, wrapperImage: WRAPPER_IMAGE });
 }
 
 describe("the discovery client of a pod", () => {
@@ -46,27 +44,6 @@ describe("the discovery client of a pod", () => {
     });
   });
 
-  it("the client takes a snapshot of a real server's tools, schemas and annotations", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    const snapshot = await discovery(sidecar, EVERYTHING).discover();
-    await using direct = await DirectClient.connect(EVERYTHING);
-    const { tools } = await direct.listTools();
-    expect(snapshot.tools).toEqual(
-      tools.map(({ name, description, inputSchema, annotations }) => ({ name, description, inputSchema, annotations })),
-    );
-    expect(snapshot["x-claw-discovery"]).toMatchObject({ tool_count: tools.length });
-    expect(snapshot.tools.map(({ name }) => name)).toContain("get-sum");
-  });
-
-  it("the client takes a snapshot with a fresh token at another path", async () => {
-    const command = [process.execPath, EXAMPLE];
-    await using sidecar = await Sidecar.start({ command, flags: ["--path", "/tools/mcp"], env: { CLAW_MCP_STDIO_AUTH_TOKEN: "fresh" } });
-    const snapshot = await discovery(sidecar, command, { path: "/tools/mcp", token: "fresh" }).discover();
-    expect(snapshot.mcp).toEqual({ transport: "streamable_http", path: "/tools/mcp" });
-    expect(snapshot.tools).toHaveLength(2);
-    await expect(discovery(sidecar, command, { path: "/tools/mcp", token: "stale" }).discover()).rejects.toThrow("unexpected status 401");
-  });
-
   it("/healthz makes the client wait until a slow server is ready", async () => {
     await using gate = await Gate.create();
     const command = [process.execPath, FIXTURE, "gated"];
@@ -82,21 +59,5 @@ describe("the discovery client of a pod", () => {
     expect(client.healthStatuses.at(-1)).toBe(200);
     // The fixture does not describe its tools.
     expect(tools).toContainEqual({ name: "echo", description: "MCP tool echo.", inputSchema: { type: "object" } });
-  });
-
-  it("/healthz never reports a server ready whose handshake fails", async () => {
-    await using sidecar = await Sidecar.start({
-      mode: "refuse",
-      flags: ["--restart-backoff-ms", "1", "--log-level", "debug"],
-      untilReady: false,
-    });
-    const client = discovery(sidecar, []);
-    const operator = new AbortController();
-    const discovering = client.discover(operator.signal);
-    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
-    await client.polled(client.healthStatuses.length + 2);
-    operator.abort();
-    await expect(discovering).rejects.toThrow("aborted");
-    expect(new Set(client.healthStatuses)).toEqual(new Set([503]));
   });
 });

@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 import { ASKABLE } from "../support/mcp-client.ts";
 import { ModernSdkClient, NEGOTIATIONS } from "../support/modern-sdk-client.ts";
 import { offer } from "../support/offers.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { RestartableSidecar } from "../support/restartable-sidecar.ts";
 import type { Answer } from "../support/sdk-client-questions.ts";
-import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { CLIENTS, InteropClient, type InteropOptions } from "../support/sdk-clients.ts";
 import { receivedInitializes } from "../support/server-record.ts";
 import { KEYED } from "../support/session-keys.ts";
 import type { StartOptions } from "../support/sidecar.ts";
@@ -25,111 +26,160 @@ const MAX_ERROR_MS = 20_000;
 
 const answer: Answer = ({ method }) => (method === "roots/list" ? { roots: [] } : MODEL_ANSWER);
 
-function timesInitialized({ sent }: InteropClient): number {
-  return sent.filter(({ method }) => method === "initialize").length;
+interface Client {
+  readonly name: string;
+  readonly lane: "private" | "shared";
+  readonly client: InteropClient;
 }
 
-describe.each(CLIENTS)("a client of the SDK $sdk with a $lane server, after a kill of the sidecar", ({ sdk, lane }) => {
-  it("its calls go on in the same session without initialize", async () => {
+/** Connects the clients of both SDKs, with a private and with the shared server. One kill of the sidecar is for all of them. */
+function connectAll(owned: OwnedResources, sidecar: RestartableSidecar, options: InteropOptions = {}): Promise<Client[]> {
+  return Promise.all(
+    CLIENTS.map(async ({ sdk, lane }) => {
+      const client = owned.use(await InteropClient.connect(sdk, sidecar.url, { lane, answer, ...options }));
+      return { name: `${sdk} ${lane}`, lane, client };
+    }),
+  );
+}
+
+/** Returns what each client gives, by its name. */
+async function ofEach<T>(
+  clients: readonly Client[],
+  read: (client: InteropClient, each: Client) => Promise<T>,
+): Promise<Record<string, T>> {
+  const entries = await Promise.all(clients.map(async (each) => [each.name, await read(each.client, each)] as const));
+  return Object.fromEntries(entries) as Record<string, T>;
+}
+
+function forAll<T>(value: T): Record<string, T> {
+  return Object.fromEntries(CLIENTS.map(({ sdk, lane }) => [`${sdk} ${lane}`, value])) as Record<string, T>;
+}
+
+function echo(client: InteropClient): Promise<string> {
+  return client.toolText("echo", { text: "still here" });
+}
+
+function timesInitialized({ sent }: InteropClient): Promise<number> {
+  return Promise.resolve(sent.filter(({ method }) => method === "initialize").length);
+}
+
+describe("clients with sessions, after a kill of the sidecar", () => {
+  it("their calls go on in the same session without initialize", async () => {
     await using sidecar = await RestartableSidecar.start(PERSISTENT);
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer });
-    const { sessionId } = client;
-    const told = await receivedInitializes(client);
+    await using owned = new OwnedResources();
+    const clients = await connectAll(owned, sidecar);
+    const sessionIds = clients.map(({ client }) => client.sessionId);
+    const told = await ofEach(clients, receivedInitializes);
     for (let kills = 0; kills < 2; kills++) {
       await sidecar.killAndRestart();
-      expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
-      expect((await client.listTools()).length).toBeGreaterThan(0);
+      expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
+      for (const { client } of clients) expect((await client.listTools()).length).toBeGreaterThan(0);
       // The next server is told the same as the first one.
-      expect(await receivedInitializes(client)).toEqual(told);
-      expect([client.sessionId, timesInitialized(client)]).toEqual([sessionId, 1]);
-      await sidecar.current.waitForLog("request ended", (line) => line["tool"] === "lines");
+      expect(await ofEach(clients, receivedInitializes)).toEqual(told);
+      expect(clients.map(({ client }) => client.sessionId)).toEqual(sessionIds);
+      expect(await ofEach(clients, timesInitialized)).toEqual(forAll(1));
+      const isLogged = (): true | undefined => (sidecar.requests("tools/call").length >= 2 * clients.length ? true : undefined);
+      await sidecar.current.waitFor(isLogged, "the requests of all clients in the log");
       expect(sidecar.requests("initialize")).toEqual([]);
     }
-    const own = { capabilities: ASKABLE, clientInfo: { name: "interop", version: "1.0.0" } };
-    expect(told).toMatchObject([lane === "private" ? own : { clientInfo: { name: "claw-mcp-stdio" } }]);
+    const own = [{ capabilities: ASKABLE, clientInfo: { name: "interop", version: "1.0.0" } }];
+    const shared = [{ clientInfo: { name: "claw-mcp-stdio" } }];
+    expect(told).toMatchObject({ "v1 private": own, "v2 private": own, "v1 shared": shared, "v2 shared": shared });
   });
 
   it("the token is a key of sessions, too", async () => {
     await using sidecar = await RestartableSidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer, headers: { Authorization: `Bearer ${TOKEN}` } });
+    await using owned = new OwnedResources();
+    const clients = await connectAll(owned, sidecar, { headers: { Authorization: `Bearer ${TOKEN}` } });
     await sidecar.killAndRestart();
-    expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
-    expect(timesInitialized(client)).toBe(1);
+    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
+    expect(await ofEach(clients, timesInitialized)).toEqual(forAll(1));
   });
 
-  it.each([0, 2])("its stream with %d events opens again and announces that lists may have changed", async (events) => {
+  it.each([0, 2])("their streams with %d events open again and announce that lists may have changed", async (events) => {
     await using sidecar = await RestartableSidecar.start({ env: { ...KEYED, FIXTURE_INITIALIZE_RESULT: OFFER } });
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer, isPatient: true });
-    expect(await client.streamStatus).toBe(200);
-    await client.toolText("noise", { line: RESOURCES_CHANGED, count: events });
+    await using owned = new OwnedResources();
+    const clients = await connectAll(owned, sidecar, { isPatient: true });
+    expect(await ofEach(clients, (client) => client.streamStatus)).toEqual(forAll(200));
+    // What the shared server says is for all of its clients.
+    const shared = clients.find(({ lane }) => lane === "shared");
+    const senders = clients.filter((each) => each === shared || each.lane === "private");
+    for (const { client } of senders) await client.toolText("noise", { line: RESOURCES_CHANGED, count: events });
     for (let index = 0; index < events; index++) {
-      await client.waitToHear("notifications/resources/list_changed");
-      client.heard.shift();
+      await ofEach(clients, (client) => client.waitToHear("notifications/resources/list_changed"));
+      for (const { client } of clients) client.heard.shift();
     }
     await sidecar.killAndRestart();
-    await client.waitToHear("notifications/tools/list_changed");
-    await client.waitToHear("notifications/prompts/list_changed");
-    expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
-    expect(client.heard).toHaveLength(2);
+    for (const list of ["tools", "prompts"]) await ofEach(clients, (client) => client.waitToHear(`notifications/${list}/list_changed`));
+    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
+    expect(await ofEach(clients, (client) => Promise.resolve(client.heard.length))).toEqual(forAll(2));
   });
 
-  it("its call with a stream ends with an error", async () => {
+  it("their calls with a stream end with an error", async () => {
     await using sidecar = await RestartableSidecar.start({ env: KEYED });
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer, isPatient: true });
-    const progress = Promise.withResolvers<void>();
-    const outcome = client
-      .callTool("wait_for_file", { path: NEVER }, { onprogress: () => progress.resolve() })
-      .then(() => "answered", String);
-    await progress.promise;
+    await using owned = new OwnedResources();
+    const clients = await connectAll(owned, sidecar, { isPatient: true });
+    const calls = clients.map(({ client }) => {
+      const progress = Promise.withResolvers<void>();
+      const outcome = client.callTool("wait_for_file", { path: NEVER }, { onprogress: () => progress.resolve() });
+      return { progress: progress.promise, outcome: outcome.then(() => "answered", String) };
+    });
+    await Promise.all(calls.map(({ progress }) => progress));
     await sidecar.killAndRestart();
     const startMs = performance.now();
-    expect(await outcome).toMatch(/^(McpError|ProtocolError): .*The response is lost here/);
+    for (const { outcome } of calls) expect(await outcome).toMatch(/^(McpError|ProtocolError): .*The response is lost here/);
     expect(performance.now() - startMs).toBeLessThan(MAX_ERROR_MS);
-    expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
+    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
   });
 
-  it("its call without a response yet ends with an error", async () => {
+  it("their calls without a response yet end with an error", async () => {
     await using sidecar = await RestartableSidecar.start({ env: KEYED });
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer });
-    const outcome = client.callTool("wait_for_file", { path: NEVER }).then(() => "answered", String);
-    await sidecar.current.waitForLog(`waiting for ${NEVER}`);
+    await using owned = new OwnedResources();
+    const clients = await connectAll(owned, sidecar);
+    const calls = clients.map(({ client }, index) => client.callTool("wait_for_file", { path: `${NEVER}-${index}` }));
+    const outcomes = Promise.all(calls.map((call) => call.then(() => "answered", String)));
+    for (const index of clients.keys()) await sidecar.current.waitForLog(`waiting for ${NEVER}-${index}`);
     await sidecar.killAndRestart();
-    expect(await outcome).toBe("TypeError: fetch failed");
-    expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
+    expect(await outcomes).toEqual(clients.map(() => "TypeError: fetch failed"));
+    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
   });
-});
 
-describe.each(CLIENTS.filter(({ lane }) => lane === "private"))("a client of the SDK $sdk that can be asked", ({ sdk, lane }) => {
-  it("its next server asks it as the first one did, after a kill of the sidecar", async () => {
+  it("the next servers ask them as the first ones did", async () => {
     await using sidecar = await RestartableSidecar.start(PERSISTENT);
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer });
-    expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
+    await using owned = new OwnedResources();
+    const clients = (await connectAll(owned, sidecar)).filter(({ lane }) => lane === "private");
+    for (const { client } of clients) expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
     await sidecar.killAndRestart();
-    expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
-    expect(JSON.parse(await client.toolText("ask", { method: "roots/list" }))).toMatchObject({ result: { roots: [] } });
-    expect(client.asked.map(({ method }) => method)).toEqual(["sampling/createMessage", "sampling/createMessage", "roots/list"]);
+    for (const { client } of clients) {
+      expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
+      expect(JSON.parse(await client.toolText("ask", { method: "roots/list" }))).toMatchObject({ result: { roots: [] } });
+      expect(client.asked.map(({ method }) => method)).toEqual(["sampling/createMessage", "sampling/createMessage", "roots/list"]);
+    }
   });
 });
 
-describe.each(NEGOTIATIONS)("a client of 2026-07-28 (%s), after a kill of the sidecar", (negotiation) => {
-  it("its calls go on without another discovery", async () => {
+describe("clients of 2026-07-28, after a kill of the sidecar", () => {
+  it("their calls go on without another discovery, and servers can ask them again", async () => {
     await using sidecar = await RestartableSidecar.start({});
-    await using client = await ModernSdkClient.connect(sidecar.url, negotiation);
-    expect(await client.toolText("echo", { text: "first" })).toBe("first");
-    client.sent.length = 0;
-    await sidecar.killAndRestart();
-    expect(await client.toolText("echo", { text: "second" })).toBe("second");
-    expect(client.sent).toEqual(["POST tools/call"]);
-  });
-
-  it("servers can ask it again", async () => {
-    await using sidecar = await RestartableSidecar.start({});
-    await using client = await ModernSdkClient.connect(sidecar.url, negotiation, { elicitation: { form: {} } });
-    client.setRequestHandler("elicitation/create", () => ({ action: "decline" }));
-    for (let kills = 0; kills < 2; kills++) {
-      expect(JSON.parse(await client.toolText("ask", ELICITATION))).toMatchObject({ result: { action: "decline" } });
-      await sidecar.killAndRestart();
+    await using owned = new OwnedResources();
+    const clients: ModernSdkClient[] = [];
+    for (const negotiation of NEGOTIATIONS) {
+      clients.push(owned.use(await ModernSdkClient.connect(sidecar.url, negotiation, { elicitation: { form: {} } })));
     }
-    expect(JSON.parse(await client.toolText("ask", ELICITATION))).toMatchObject({ result: { action: "decline" } });
+    for (const client of clients) client.setRequestHandler("elicitation/create", () => ({ action: "decline" }));
+    for (let kills = 0; kills < 2; kills++) {
+      for (const client of clients) {
+        expect(JSON.parse(await client.toolText("ask", ELICITATION))).toMatchObject({ result: { action: "decline" } });
+        client.sent.length = 0;
+      }
+      await sidecar.killAndRestart();
+      for (const client of clients) {
+        expect(await client.toolText("echo", { text: "second" })).toBe("second");
+        expect(client.sent).toEqual(["POST tools/call"]);
+      }
+    }
+    for (const client of clients) {
+      expect(JSON.parse(await client.toolText("ask", ELICITATION))).toMatchObject({ result: { action: "decline" } });
+    }
   });
 });

@@ -133,28 +133,4 @@ describe("HTTP+SSE with the official clients", async () => {
     expect(await client.callTool({ name: "test_simple_text", arguments: {} })).toEqual(content("A simple text."));
     await client.close();
   });
-
-  it("a client with the endpoint's URL uses Streamable HTTP", async () => {
-    const { client, refused } = await connectWithFallback(new URL(sidecar.url));
-    expect(refused).toBeUndefined();
-    expect(await client.callTool({ name: "test_simple_text", arguments: {} })).toEqual(content("A simple text."));
-    await client.close();
-  });
-
-  it("ten clients with the same ids and tokens are kept apart", async () => {
-    const clients = await Promise.all(
-      Array.from({ length: 10 }, async () => {
-        const client = new SseClient();
-        await client.open(url);
-        return client;
-      }),
-    );
-    const shown = clients.map((client, index) => {
-      const callTool: CallTool = ({ name, arguments: args }, onprogress) =>
-        client.callTool({ name, arguments: { ...args } }, undefined, onprogress === undefined ? {} : { onprogress });
-      return progressAndAnswer(callTool, `call ${index}`, index + 1);
-    });
-    expect(await Promise.all(shown)).toEqual(clients.map((_, index) => [{ progress: index + 1 }, content(`answer to call ${index}`)]));
-    await Promise.all(clients.map((client) => client.close()));
-  });
 });

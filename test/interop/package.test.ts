@@ -27,12 +27,6 @@ function filesBelow(folder: string): string[] {
   return entries.filter((entry) => entry.isFile()).map((entry) => `${entry.parentPath}/${entry.name}`.slice(folder.length + 1));
 }
 
-async function addTwoAndThree(sidecar: Sidecar, address: string): Promise<string> {
-  await sidecar.waitForLog("mcp server ready");
-  const client = await new McpClient(`http://${address}/mcp`).open();
-  return client.toolText("add", { a: 2, b: 3 });
-}
-
 describe("the package, installed in an empty folder", () => {
   let directory: TempDir;
 
@@ -55,17 +49,14 @@ describe("the package, installed in an empty folder", () => {
     expect(readdirSync(directory.file("node_modules")).toSorted()).toEqual([".bin", ".package-lock.json", "claw-mcp-stdio"]);
   });
 
-  it.each([
-    { name: "its binary", command: ["node_modules/.bin/claw-mcp-stdio"] },
-    { name: "npx", command: ["npx", "--no-install", "claw-mcp-stdio"] },
-  ])("$name starts the program, which serves a tool call and exits with 0 at SIGTERM", async ({ command: [program = "", ...args] }) => {
-    const server = "node_modules/claw-mcp-stdio/examples/echo-server/server.js";
-    const options = [...args, "--addr", "127.0.0.1:0", "--", "node", server];
-    await using sidecar = new Sidecar(spawn(program, options, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] }));
-    const { address, pid } = await sidecar.waitForLog("listening");
-    // npx does not forward signals: the sidecar gets this one, and its exit code comes through npx.
-    const sum = await addTwoAndThree(sidecar, String(address)).finally(() => process.kill(Number(pid), "SIGTERM"));
-    expect(sum).toBe("5");
+  it("its binary starts the program, which serves a tool call and exits with 0 at SIGTERM", async () => {
+    const options = ["--addr", "127.0.0.1:0", "--", "node", "node_modules/claw-mcp-stdio/examples/echo-server/server.js"];
+    const binary = spawn("node_modules/.bin/claw-mcp-stdio", options, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] });
+    await using sidecar = new Sidecar(binary);
+    const { address } = await sidecar.waitForLog("listening");
+    await sidecar.waitForLog("mcp server ready");
+    const client = await new McpClient(`http://${String(address)}/mcp`).open();
+    expect(await client.toolText("add", { a: 2, b: 3 }).finally(() => binary.kill("SIGTERM"))).toBe("5");
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
     await sidecar.waitForLog("mcp server ended");
   });
@@ -79,6 +70,7 @@ describe("the package, installed in an empty folder", () => {
     const env = { ...ENV, npm_config_prefer_offline: "true" };
     await using sidecar = new Sidecar(spawn(program, args, { cwd: directory.path, env, stdio: ["ignore", "pipe", "pipe"] }));
     const { address, pid } = await sidecar.waitForLog("listening");
+    // npx does not forward signals: the sidecar gets this one, and its exit code comes through npx.
     const ready = sidecar.waitForLog("mcp server ready").then(() => new McpClient(`http://${String(address)}/mcp`).open());
     const sum = await ready
       .then((client) => client.toolText("get-sum", { a: 2, b: 3 }))

@@ -50,14 +50,6 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
       { level: "debug", data: "the last one" },
     ]);
   });
-
-  it("the client gets a tool's log messages during the call", async () => {
-    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
-    await client.setLevel("info");
-    expect(await client.toolText("test_tool_with_logging")).toBe("Logged three messages.");
-    expect(logged(client)).toEqual(["started", "working", "finished"]);
-    expect(client.errors).toEqual([]);
-  });
 });
 
 describe.each(SDKS)("two %s clients of a shared server", (sdk) => {

@@ -34,10 +34,6 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     expect(client.sessionId).toMatch(/^[\x21-\x7e]{16,}$/);
   });
 
-  it("ping is answered", async () => {
-    expect(await client.ping()).toEqual({});
-  });
-
   it("tools are listed and called", async () => {
     const tools = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["test_simple_text", "json_schema_2020_12_tool", "test_wait"]));
@@ -63,38 +59,6 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
       code: -32602,
       message: expect.stringContaining("no_such_tool") as string,
     });
-  });
-
-  it("resources are listed and read", async () => {
-    const resources = await client.listResources();
-    expect(resources.map(({ uri }) => uri)).toEqual(["test://static-text", "test://static-binary", "test://watched-resource"]);
-    expect(await client.readResource("test://static-text")).toEqual([
-      { uri: "test://static-text", mimeType: "text/plain", text: "A static text." },
-    ]);
-    expect(await client.readResource("test://static-binary")).toEqual([
-      { uri: "test://static-binary", mimeType: "image/png", blob: PNG_BASE64 },
-    ]);
-    const templates = await client.listResourceTemplates();
-    expect(templates.map(({ uriTemplate }) => uriTemplate)).toEqual(["test://template/{id}/data"]);
-    expect(await client.readResource("test://template/123/data")).toEqual([
-      { uri: "test://template/123/data", mimeType: "text/plain", text: "The data of 123." },
-    ]);
-    await expect(client.readResource("test://nowhere")).rejects.toMatchObject({
-      message: expect.stringContaining("-32002: there is no resource test://nowhere") as string,
-      data: { uri: "test://nowhere" },
-    });
-  });
-
-  it("prompts are listed and read", async () => {
-    const prompts = await client.listPrompts();
-    expect(prompts.map(({ name }) => name)).toContain("test_prompt_with_arguments");
-    expect(await client.getPrompt("test_prompt_with_arguments", { arg1: "ünï", arg2: "\n" })).toEqual([
-      { role: "user", content: { type: "text", text: "A prompt with 'ünï' and '\n'." } },
-    ]);
-  });
-
-  it("an argument is completed", async () => {
-    expect(await client.completePrompt("test_prompt_with_arguments", "arg1", "testV")).toEqual(["testValue1", "testValue2"]);
   });
 
   it("the client reports no errors", () => {

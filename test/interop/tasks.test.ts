@@ -9,6 +9,7 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -59,29 +60,29 @@ class TaskClient extends Client implements AsyncDisposable {
 
 const COUNTED: TaskRun = { types: ["taskCreated", "taskStatus", "result"], progress: [1, 2, 3], text: "counted" };
 
-describe.concurrent("tasks of the v1 client", () => {
+describe.concurrent("tasks of the v1 client", async () => {
+  const counting = disposeAfterAll(await Sidecar.start({ command: TASK_SERVER }));
+  const everything = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
+
   it.each([
     ["shared", {}],
     ["private", { roots: {} }],
   ])("a task on a %s server shows progress to its end, after its first response", async (_lane, capabilities) => {
-    await using sidecar = await Sidecar.start({ command: TASK_SERVER });
-    await using client = new TaskClient(sidecar.url, capabilities);
+    await using client = new TaskClient(counting.url, capabilities);
     await client.open();
     expect(await client.run("count")).toEqual(COUNTED);
   });
 
   it("tasks of several clients on a shared server show each its own progress", async () => {
-    await using sidecar = await Sidecar.start({ command: TASK_SERVER });
-    await using first = new TaskClient(sidecar.url, {});
-    await using second = new TaskClient(sidecar.url, {});
+    await using first = new TaskClient(counting.url, {});
+    await using second = new TaskClient(counting.url, {});
     await Promise.all([first.open(), second.open()]);
     const runs = await Promise.all([first.run("count"), second.run("count"), second.run("count")]);
     expect(runs).toEqual([COUNTED, COUNTED, COUNTED]);
   });
 
   it("a task asks the user while it runs", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using client = new TaskClient(sidecar.url, { elicitation: { form: {} } });
+    await using client = new TaskClient(everything.url, { elicitation: { form: {} } });
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
       expect(params.message).toContain('"python"');
       return { action: "accept", content: { interpretation: "snake" } };
@@ -93,8 +94,7 @@ describe.concurrent("tasks of the v1 client", () => {
   });
 
   it("the client runs a task that the server requests", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using client = new TaskClient(sidecar.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
+    await using client = new TaskClient(everything.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
     client.setRequestHandler(CreateMessageRequestSchema, async (_request, { taskStore }) => {
       if (taskStore === undefined) throw new Error("the client has no store for tasks");
       const task = await taskStore.createTask({ ttl: TTL_MS });

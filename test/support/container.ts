@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { setTimeout } from "node:timers/promises";
 import { promisify } from "node:util";
 import { freePort } from "./pod.ts";
 
@@ -46,19 +45,9 @@ interface Process {
 
 type LogLine = Readonly<Record<string, unknown>>;
 
-/** An entry of the engine. */
-interface HealthLogEntry {
-  readonly Start: string;
-  readonly End: string;
-  readonly ExitCode: number;
-  readonly Output: string;
-}
-
+/** An entry of the engine, at most five of which are kept. */
 interface HealthCheck {
-  readonly startMs: number;
-  readonly endMs: number;
-  readonly exitCode: number;
-  readonly output: string;
+  readonly Output: string;
 }
 
 /** Vitest does not dispose of the resources of a test that timed out. */
@@ -147,24 +136,8 @@ export class Container implements AsyncDisposable {
     const filters = ["--filter", `container=${this.id}`, "--filter", "event=health_status"];
     const since = ["--since", String(this.#startedAtS)];
     await firstLine(["events", ...since, ...filters, "--format", "{{.Action}}"], (line) => line === `health_status: ${status}`);
-    return (await this.#healthChecks()).at(-1)?.output ?? "";
-  }
-
-  /** Waits for a health check that has begun after this time. @returns the first of them. */
-  async nextHealthCheck(afterMs: number): Promise<HealthCheck> {
-    for (;;) {
-      const check = (await this.#healthChecks()).find(({ startMs }) => startMs > afterMs);
-      if (check !== undefined) return check;
-      await setTimeout(50);
-    }
-  }
-
-  /** Returns the latest health checks, at most five. */
-  async #healthChecks(): Promise<readonly HealthCheck[]> {
-    const log = JSON.parse(await docker("inspect", "--format", "{{json .State.Health.Log}}", this.id)) as readonly HealthLogEntry[];
-    return log.map(({ Start, End, ExitCode, Output }) => {
-      return { startMs: Date.parse(Start), endMs: Date.parse(End), exitCode: ExitCode, output: Output.trim() };
-    });
+    const checks = JSON.parse(await docker("inspect", "--format", "{{json .State.Health.Log}}", this.id)) as readonly HealthCheck[];
+    return checks.at(-1)?.Output.trim() ?? "";
   }
 
   /** Runs a command in the container. */

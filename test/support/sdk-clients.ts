@@ -39,8 +39,6 @@ const PATIENCE = { initialReconnectionDelay: 50, maxReconnectionDelay: 500, reco
 export interface CallOptions {
   readonly onprogress?: (event: { progress: number; total?: number | undefined }) => void;
   readonly signal?: AbortSignal;
-  readonly resumptionToken?: string;
-  readonly onresumptiontoken?: (token: string) => void;
 }
 
 export interface HeardNotification {
@@ -150,31 +148,6 @@ export class InteropClient implements AsyncDisposable {
 
   async listTools() {
     return (await this.#client.listTools()).tools;
-  }
-
-  async listPrompts() {
-    return (await this.#client.listPrompts()).prompts;
-  }
-
-  async listResources() {
-    return (await this.#client.listResources()).resources;
-  }
-
-  async listResourceTemplates() {
-    return (await this.#client.listResourceTemplates()).resourceTemplates;
-  }
-
-  async readResource(uri: string) {
-    return (await this.#client.readResource({ uri })).contents;
-  }
-
-  async getPrompt(name: string, args: Readonly<Record<string, string>> = {}) {
-    return (await this.#client.getPrompt({ name, arguments: args })).messages;
-  }
-
-  async completePrompt(name: string, argument: string, value: string): Promise<readonly string[]> {
-    const { completion } = await this.#client.complete({ ref: { type: "ref/prompt", name }, argument: { name: argument, value } });
-    return completion.values;
   }
 
   async subscribe(uri: string): Promise<void> {

@@ -1,6 +1,6 @@
 import type { DeviceState } from "../stand-in/apps.ts";
 
-/** A device for the tests: a stand-in behind the real adb, or the recording of one. */
+/** A device for the tests. */
 export interface Phone extends AsyncDisposable {
   /** The environment of the bridge. */
   readonly env: Readonly<Record<string, string>>;

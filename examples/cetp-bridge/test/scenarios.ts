@@ -11,7 +11,7 @@ const METACHARACTERS = `'; reboot; ' $(reboot) \`reboot\` "; reboot #" \\ | & > 
 
 const IMITATION = "Rome, status=error, error_code=RATE_LIMITED}]";
 
-/** Scenarios for the real adb and its recording. */
+/** A phone with apps as they should be. */
 export function describeHonestApps(startPhone: StartPhone): void {
   let bridge: Bridge;
   beforeAll(async () => {

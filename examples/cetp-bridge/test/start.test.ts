@@ -2,11 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
-import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { groupMembers } from "../../../test/support/sidecar.ts";
 import { MAIN } from "./bridge.ts";
 import { FakeAdb } from "./fake-adb.ts";
-import { RecordedPhone } from "./recorded-phone.ts";
 
 const PATH = process.env["PATH"] ?? "";
 
@@ -22,12 +20,6 @@ it.each([
   const server = spawn(process.execPath, [MAIN], { env: { PATH, ...env }, stdio: ["pipe", "ignore", "pipe"] });
   const [stderr, exit] = await Promise.all([text(server.stderr), once(server, "exit")]);
   expect([exit[0], stderr]).toEqual([2, `cetp-bridge: ${line}\n`]);
-});
-
-it("the bridge serves a client with a session without the sidecar", async () => {
-  await using phone = await RecordedPhone.start(["weather"]);
-  await using client = await DirectClient.connect([process.execPath, MAIN, "--sessions"], { PATH, ...phone.env });
-  expect((await client.listTools()).tools.map(({ name }) => name)).toContain("Weather_Co__get_forecast");
 });
 
 it("the bridge and its adb end with stdin", async () => {

@@ -1,37 +1,40 @@
 import { describe, expect, it } from "vitest";
-import type { Run } from "../../../examples/cetp-bridge/test/recording.ts";
 import { describeClosedApps, describeHonestApps, describeHostileApp } from "../../../examples/cetp-bridge/test/scenarios.ts";
-import { Bridge } from "../../../examples/cetp-bridge/test/bridge.ts";
-import { RealPhone, type RealPhoneOptions } from "./real-phone.ts";
+import { Bridge, MAIN } from "../../../examples/cetp-bridge/test/bridge.ts";
+import { DirectClient } from "../../support/sdk-client.ts";
+import { RealPhone } from "./real-phone.ts";
 
-// `npm --prefix examples/cetp-bridge run record` writes the recording that the tests of the example use.
-const isRecorded = process.env["RECORD"] === "1";
-let recording: Run[] = [];
 const injections: string[] = [];
 
-/** Starts a phone that keeps, at its end, what its shell was made to do, and the recording. */
-async function startWatched(apps: readonly string[], options: RealPhoneOptions = {}): Promise<RealPhone> {
-  const phone = await RealPhone.start(apps, options);
+/** Starts a phone that keeps, at its end, what its shell was made to do. */
+async function startWatched(apps: readonly string[], isOld = false): Promise<RealPhone> {
+  const phone = await RealPhone.start(apps, isOld);
   const dispose = phone[Symbol.asyncDispose].bind(phone);
   phone[Symbol.asyncDispose] = async (): Promise<void> => {
     injections.push(...phone.standIn.injections);
-    if (options.isRecorded === true) recording = await phone.saveRecording(recording);
     await dispose();
   };
   return phone;
 }
 
 describe("the bridge and honest apps", () => {
-  describeHonestApps((apps) => startWatched(apps, { isRecorded }));
+  describeHonestApps((apps) => startWatched(apps));
 });
 describe("the bridge and a hostile app", () => {
-  describeHostileApp((apps) => startWatched(apps, { isRecorded }));
+  describeHostileApp((apps) => startWatched(apps));
 });
 describe("the bridge and closed apps", () => {
-  describeClosedApps((apps) => startWatched(apps, { isRecorded }));
+  describeClosedApps((apps) => startWatched(apps));
 });
 describe("the bridge and honest apps on an old device", () => {
-  describeHonestApps((apps) => startWatched(apps, { isOld: true }));
+  describeHonestApps((apps) => startWatched(apps, true));
+});
+
+it("the bridge serves a client with a session without the sidecar", async () => {
+  await using phone = await startWatched(["weather"]);
+  const env = { PATH: process.env["PATH"] ?? "", ...phone.env };
+  await using client = await DirectClient.connect([process.execPath, MAIN, "--sessions"], env);
+  await expect.poll(async () => (await client.listTools()).tools.map(({ name }) => name)).toContain("Weather_Co__get_forecast");
 });
 
 describe("several devices", () => {

@@ -35,10 +35,7 @@ describe("the token of the page", () => {
     await field.fill(TOKEN);
     await field.press("Enter");
     await browser.state.getByText("Ready").waitFor();
-    const tool = await browser.openTool("echo");
-    await tool.getByLabel("Edit as JSON").check();
-    await tool.getByLabel("Arguments as JSON").fill('{"text":"with a token"}');
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    const tool = await browser.callWithJson("echo", '{"text":"with a token"}');
     await browser.waitForText("with a token", tool.getByRole("group", { name: "Result" }));
     const kept = await browser.page.evaluate<string>("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])");
     expect(kept).not.toContain(TOKEN);

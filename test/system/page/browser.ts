@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import axe from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import { afterAll } from "vitest";
 import { OwnedResources } from "../../support/owned-resources.ts";
 import type { Sidecar } from "../../support/sidecar.ts";
 
@@ -12,6 +13,10 @@ const TIMEOUT_MS = 120_000;
 interface AxeResult {
   readonly violations: readonly { readonly id: string; readonly help: string; readonly nodes: readonly { readonly html: string }[] }[];
 }
+
+let browser: Promise<Browser> | undefined;
+// Each test has a context of its own, which shares nothing with the others.
+afterAll(async () => (await browser)?.close());
 
 /** The page of a sidecar in a real browser. Use with `await using`: it must have caused no error and no request to another origin. */
 export class BrowserPage implements AsyncDisposable {
@@ -42,9 +47,9 @@ export class BrowserPage implements AsyncDisposable {
   static async start(options: BrowserContextOptions = {}): Promise<BrowserPage> {
     await using owned = new OwnedResources();
     // Tests in a container run as root, for whom Chromium has no sandbox.
-    const browser: Browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
-    owned.use({ [Symbol.asyncDispose]: () => browser.close() });
-    const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+    browser ??= chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+    const context = await (await browser).newContext({ viewport: { width: 1200, height: 900 }, ...options });
+    owned.use({ [Symbol.asyncDispose]: () => context.close() });
     return new BrowserPage(await context.newPage(), owned.move());
   }
 
@@ -75,6 +80,19 @@ export class BrowserPage implements AsyncDisposable {
     await tool.getByRole("button", { name: /^Call…/ }).click();
     await tool.getByRole("button", { name: "Call", exact: true }).waitFor();
     return tool;
+  }
+
+  /** Calls a tool with arguments as JSON. @returns the tool. */
+  async callWithJson(name: string, args: string): Promise<Locator> {
+    const tool = await this.openTool(name);
+    await tool.getByLabel("Edit as JSON").check();
+    await tool.getByLabel("Arguments as JSON").fill(args);
+    await this.call(tool);
+    return tool;
+  }
+
+  async call(tool: Locator): Promise<void> {
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
   }
 
   /** Waits until a region of the page has a text. */

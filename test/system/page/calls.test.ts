@@ -1,47 +1,41 @@
 import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../../support/conformance.ts";
+import { disposeAfterAll } from "../../support/dispose-after-all.ts";
 import { EVERYTHING } from "../../support/real-servers.ts";
 import { Sidecar } from "../../support/sidecar.ts";
 import { BrowserPage } from "./browser.ts";
 
-describe("calls of tools in a browser", () => {
+describe("calls of tools in a browser", async () => {
+  const everything = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
+  const conformance = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
+
   it("a tool is called with the values of its form, and the result is shown", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(everything);
     const sum = await browser.openTool("get-sum");
     await sum.getByLabel(/^a\b/).fill("19");
     await sum.getByLabel(/^b\b/).fill("23");
-    await sum.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(sum);
     await browser.waitForText(/The sum of 19 and 23 is 42/, sum);
+    // Numbers are sent as they are typed.
+    await sum.getByLabel(/^a\b/).fill("-0.05");
+    await sum.getByLabel(/^b\b/).fill("1e3");
+    await browser.call(sum);
+    await browser.waitForText("The sum of -0.05 and 1000 is 999.95.", sum);
     const weather = await browser.openTool("get-structured-content");
     await weather.getByRole("combobox").selectOption({ label: "Chicago" });
-    await weather.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(weather);
     await browser.waitForText(/"temperature": 36/, weather.getByRole("group", { name: "Structured content" }));
-  });
-
-  it("a number is sent as it is typed", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using browser = await BrowserPage.open(sidecar);
-    const sum = await browser.openTool("get-sum");
-    await sum.getByLabel(/^a\b/).pressSequentially("-0.05");
-    await sum.getByLabel(/^b\b/).pressSequentially("1e3");
-    await sum.getByRole("button", { name: "Call", exact: true }).click();
-    await browser.waitForText("The sum of -0.05 and 1000 is 999.95.", sum);
   });
 
   it("a large integer in JSON is sent as it is written", async () => {
     await using sidecar = await Sidecar.start();
     await using browser = await BrowserPage.open(sidecar);
-    const tool = await browser.openTool("received");
-    await tool.getByLabel("Edit as JSON").check();
-    await tool.getByLabel("Arguments as JSON").fill('{"n":12345678901234567890}');
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    const tool = await browser.callWithJson("received", '{"n":12345678901234567890}');
     await browser.waitForText(/12345678901234567890/, tool.getByRole("group", { name: "Result" }));
   });
 
   it("a tool has its title, description, annotations, schema, and the command of the Inspector", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(everything);
     const tool = browser.tool("get-sum");
     await tool.getByText("Get Sum Tool").waitFor();
     await tool.getByText("Returns the sum of two numbers").waitFor();
@@ -52,61 +46,46 @@ describe("calls of tools in a browser", () => {
     await tool.getByText("Input schema").click();
     await browser.waitForText('"required": [', tool.getByRole("group", { name: "Input schema" }));
     await browser.page.getByText("Resources, prompts and everything else").click();
-    const command = `npx -y @modelcontextprotocol/inspector --cli ${sidecar.url} --transport http --method resources/list`;
+    const command = `npx -y @modelcontextprotocol/inspector --cli ${everything.url} --transport http --method resources/list`;
     await browser.page.getByText(command).waitFor();
   });
 
   it("a value that the schema does not allow is not sent, and the field says why", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(everything);
     const sum = await browser.openTool("get-sum");
-    await sum.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(sum);
     await browser.waitForText("A value is required.", sum);
     expect(await sum.getByRole("group", { name: "Result" }).count()).toBe(0);
   });
 
   it("a tool whose schema has no form takes JSON, and an error of the tool is marked", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(conformance);
     const tool = await browser.openTool("json_schema_2020_12_tool");
     await tool.getByLabel("Arguments as JSON").fill("[1]");
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await browser.waitForText("The arguments must be a JSON object.", tool);
     await tool.getByLabel("Arguments as JSON").fill('{"name":"Ada","email":"a@b"}');
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await browser.waitForText('{"name":"Ada","email":"a@b"}', tool.getByRole("group", { name: "Result" }));
     const failing = await browser.openTool("test_error_handling");
-    await failing.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(failing);
     await browser.waitForText(/The tool reports an error/, failing);
     await browser.waitForText("this tool always fails", failing);
   });
 
-  it("an image is shown as one", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using browser = await BrowserPage.open(sidecar);
-    const tool = await browser.openTool("test_multiple_content_types");
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
-    const image = tool.getByRole("img");
-    await image.waitFor();
-    const decoded = "document.querySelector('.result img').decode().then(() => document.querySelector('.result img').naturalWidth)";
-    expect(await browser.page.evaluate<number>(decoded)).toBeGreaterThan(0);
-    await browser.waitForText("An image and a resource follow.", tool);
-  });
-
   it("progress moves a bar, and a call can be cancelled", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using browser = await BrowserPage.open(sidecar);
-    const client = await sidecar.client();
+    await using browser = await BrowserPage.open(conformance);
+    const client = await conformance.client();
     const tool = await browser.openTool("test_wait");
     await tool.getByLabel(/^name/).fill("first");
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await client.callTool("test_tell", { name: "first", progress: 50 });
     await browser.waitForText(/^50/, tool);
     await tool.getByRole("progressbar", { name: "Progress of the call" }).waitFor();
     await client.callTool("test_tell", { name: "first", answer: "the end" });
     await browser.waitForText("the end", tool);
     await tool.getByLabel(/^name/).fill("second");
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await client.callTool("test_tell", { name: "second", progress: 1 });
     await tool.getByRole("button", { name: "Cancel" }).click();
     await browser.waitForText("The call is cancelled.", tool);
@@ -114,14 +93,13 @@ describe("calls of tools in a browser", () => {
   });
 
   it("a tool asks a question during its call, and gets the answer of a form, or a refusal", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(conformance);
     const tool = await browser.openTool("test_elicitation");
     await tool.getByLabel(/^message/).fill("Who are you?");
     const mayAsk = tool.getByLabel("Let the tool ask questions");
     expect(await mayAsk.isChecked()).toBe(false);
     await mayAsk.check();
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     const question = browser.page.getByRole("group", { name: "The tool asks" });
     await browser.waitForText("Who are you?", question);
     await browser.page.waitForFunction("document.activeElement?.id === 'question-title'");
@@ -130,17 +108,16 @@ describe("calls of tools in a browser", () => {
     await question.getByLabel(/^email/).fill("ada@example.org");
     await question.getByRole("button", { name: "Send answer" }).click();
     await browser.waitForText(/The user said: accept .*"username":"Ada"/, tool);
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await question.getByRole("button", { name: "Decline" }).click();
     await browser.waitForText(/The user said: decline/, tool);
   });
 
   it("without permission to ask, such a call fails with the reason", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using browser = await BrowserPage.open(sidecar);
+    await using browser = await BrowserPage.open(conformance);
     const tool = await browser.openTool("test_elicitation");
     await tool.getByLabel(/^message/).fill("Who are you?");
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await browser.waitForText(/elicitation/i, tool.getByRole("group"));
   });
 
@@ -154,7 +131,7 @@ describe("calls of tools in a browser", () => {
     await tool.getByRole("alert").getByText("Not valid JSON").waitFor();
     expect(await tool.getByLabel("Edit as JSON").isChecked()).toBe(true);
     await tool.getByLabel("Arguments as JSON").fill('{"text":"in a session"}');
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await browser.waitForText("in a session", tool.getByRole("group", { name: "Result" }));
   });
 
@@ -163,7 +140,7 @@ describe("calls of tools in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     const tool = await browser.openTool("hang");
     expect(await browser.page.getByRole("article").count()).toBe(2);
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await browser.waitForText(/REQUEST_TIMEOUT/, tool);
   });
 });

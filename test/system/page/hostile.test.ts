@@ -141,7 +141,7 @@ describe("a hostile server in a browser", () => {
       const toggle = tool.getByLabel("Edit as JSON");
       if ((await toggle.count()) > 0) await toggle.check();
       await tool.getByLabel("Arguments as JSON").fill('{"text":"sent"}');
-      await tool.getByRole("button", { name: "Call", exact: true }).click();
+      await browser.call(tool);
       await browser.waitForText(/"text":\s?"sent"/, tool.getByRole("group", { name: "Result" }));
     }
     await expectUnharmed(browser);
@@ -173,7 +173,7 @@ describe("a hostile server in a browser", () => {
     ];
     for (const [index, result] of results.entries()) {
       await tool.getByLabel("Arguments as JSON").fill(JSON.stringify({ result: JSON.stringify(result) }));
-      await tool.getByRole("button", { name: "Call", exact: true }).click();
+      await browser.call(tool);
       await tool.getByText(/The call (?:ended|failed)|reports an error/).waitFor();
       await browser.page
         .getByRole("region", { name: "Requests" })

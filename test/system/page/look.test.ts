@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { crash } from "../../support/crash.ts";
+import { disposeAfterAll } from "../../support/dispose-after-all.ts";
 import { EVERYTHING } from "../../support/real-servers.ts";
 import { Sidecar } from "../../support/sidecar.ts";
 import { BrowserPage } from "./browser.ts";
@@ -21,14 +22,15 @@ async function startWithHistory(): Promise<Sidecar> {
   return sidecar;
 }
 
-describe("the look of the page", () => {
+describe("the look of the page", async () => {
+  const sidecar = disposeAfterAll(await startWithHistory());
+
   it.each([
     ["a desktop", {}, "page"],
     ["a desktop in dark mode", { colorScheme: "dark" }, undefined],
     ["a phone", PHONE, undefined],
     ["a phone in dark mode", { ...PHONE, colorScheme: "dark" }, "page-phone"],
   ] as const)("on %s all of it is visible, and axe finds nothing", async (_device, options, name) => {
-    await using sidecar = await startWithHistory();
     await using browser = await BrowserPage.open(sidecar, options);
     await browser.state.getByText("Ready").waitFor();
     const tool = await browser.openTool("get-sum");
@@ -45,12 +47,11 @@ describe("the look of the page", () => {
   });
 
   it("a call with its result has nothing that axe objects to", async () => {
-    await using sidecar = await startWithHistory();
     await using browser = await BrowserPage.open(sidecar);
     const tool = await browser.openTool("get-annotated-message");
     await tool.getByRole("combobox").selectOption({ label: "success" });
     await tool.getByLabel(/^includeImage/).check();
-    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.call(tool);
     await tool.getByRole("img").waitFor();
     expect(await browser.axeViolations()).toEqual([]);
     await tool.scrollIntoViewIfNeeded();
@@ -58,7 +59,6 @@ describe("the look of the page", () => {
   });
 
   it("a tool can be called by keyboard alone", async () => {
-    await using sidecar = await startWithHistory();
     await using browser = await BrowserPage.open(sidecar);
     await browser.tool("get-tiny-image").waitFor();
     const isFocused = (name: RegExp): Promise<boolean> =>

@@ -35,10 +35,7 @@ it("the page shows the server and calls a tool behind a path prefix", async () =
   await using browser = await BrowserPage.open(proxy);
   await browser.state.getByText("Ready").waitFor();
   await browser.waitForText(`${proxy.origin}/mcp`);
-  const tool = await browser.openTool("echo");
-  await tool.getByLabel("Edit as JSON").check();
-  await tool.getByLabel("Arguments as JSON").fill('{"text":"under a prefix"}');
-  await tool.getByRole("button", { name: "Call", exact: true }).click();
+  const tool = await browser.callWithJson("echo", '{"text":"under a prefix"}');
   await browser.waitForText("under a prefix", tool.getByRole("group", { name: "Result" }));
   expect(browser.requests.filter((url) => !url.startsWith(`${proxy.origin}/`))).toEqual([]);
 });
