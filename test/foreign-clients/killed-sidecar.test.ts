@@ -81,9 +81,10 @@ describe.each(GROUPS)("clients with $era, MODERN=$modern, after a kill of the si
     const libraries = group.libraries.filter(({ canElicit }) => canElicit);
     const clients = await connectAll(owned, libraries, () => sidecar.url, { elicits: true });
     const told = await ofEach(clients, receivedInitializes);
-    expect(await ofEach(clients, ask)).toMatchObject(forAll(clients, DECLINE));
+    // One after the other: clients without a session and without a token are one client, whose question belongs to its only call.
+    for (const [name, client] of clients) expect([name, await ask(client)]).toMatchObject([name, DECLINE]);
     await sidecar.killAndRestart();
-    expect(await ofEach(clients, ask)).toMatchObject(forAll(clients, DECLINE));
+    for (const [name, client] of clients) expect([name, await ask(client)]).toMatchObject([name, DECLINE]);
     expect(await ofEach(clients, receivedInitializes)).toEqual(told);
     await waitForEach(sidecar, clients.length, ({ tool }) => tool === "lines");
     expect(sidecar.requests("initialize")).toEqual([]);

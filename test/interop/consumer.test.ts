@@ -38,8 +38,8 @@ describe("the consumer of a pod", async () => {
   });
 
   it("the consumer calls the tools of a real server", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token" } });
-    using consumer = new ConsumerClient(sidecar.url, { token: "pod-token" });
+    await using own = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token" } });
+    using consumer = new ConsumerClient(own.url, { token: "pod-token" });
     expect(await consumer.call("get-sum", { a: 1, b: 2 })).toEqual({ ok: true, text: "The sum of 1 and 2 is 3." });
   });
 
@@ -56,9 +56,9 @@ describe("the consumer of a pod", async () => {
     { title: "goes on in its session", flags: [], opened: 1 },
     { title: "opens another session after SESSION_MAX_AGE_MS", flags: ["--session-max-age-ms", "1"], opened: 3 },
   ])("the consumer $title when its session was evicted", async ({ flags, opened }) => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "1", ...flags] });
-    using consumer = new ConsumerClient(sidecar.url);
-    using other = new ConsumerClient(sidecar.url);
+    await using own = await Sidecar.start({ flags: ["--max-sessions", "1", ...flags] });
+    using consumer = new ConsumerClient(own.url);
+    using other = new ConsumerClient(own.url);
     for (let round = 1; round <= 3; round++) {
       expect(await consumer.call("echo", { text: "mine" })).toEqual({ ok: true, text: "mine" });
       expect(await other.call("echo", { text: "the other's" })).toEqual({ ok: true, text: "the other's" });
@@ -99,8 +99,8 @@ describe("the consumer of a pod", async () => {
   });
 
   it("a wrong token gets a rejection with a readable body", async () => {
-    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right" } });
-    using consumer = new ConsumerClient(sidecar.url, { token: "wrong" });
+    await using own = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right" } });
+    using consumer = new ConsumerClient(own.url, { token: "wrong" });
     expect(await consumer.call("echo", { text: "x" })).toEqual({
       ok: false,
       code: "http_401",

@@ -48,11 +48,11 @@ async function ofEach<T>(
   read: (client: InteropClient, each: Client) => Promise<T>,
 ): Promise<Record<string, T>> {
   const entries = await Promise.all(clients.map(async (each) => [each.name, await read(each.client, each)] as const));
-  return Object.fromEntries(entries) as Record<string, T>;
+  return Object.fromEntries(entries);
 }
 
 function forAll<T>(value: T): Record<string, T> {
-  return Object.fromEntries(CLIENTS.map(({ sdk, lane }) => [`${sdk} ${lane}`, value])) as Record<string, T>;
+  return Object.fromEntries(CLIENTS.map(({ sdk, lane }) => [`${sdk} ${lane}`, value]));
 }
 
 function echo(client: InteropClient): Promise<string> {

@@ -51,7 +51,11 @@ describe("the package, installed in an empty folder", () => {
 
   it("its binary starts the program, which serves a tool call and exits with 0 at SIGTERM", async () => {
     const options = ["--addr", "127.0.0.1:0", "--", "node", "node_modules/claw-mcp-stdio/examples/echo-server/server.js"];
-    const binary = spawn("node_modules/.bin/claw-mcp-stdio", options, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] });
+    const binary = spawn(directory.file("node_modules/.bin/claw-mcp-stdio"), options, {
+      cwd: directory.path,
+      env: ENV,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     await using sidecar = new Sidecar(binary);
     const { address } = await sidecar.waitForLog("listening");
     await sidecar.waitForLog("mcp server ready");

@@ -10,8 +10,6 @@ const PATH = process.env["PATH"] ?? "";
 
 it.each([
   [{ REFRESH_MS: "5 s" }, "REFRESH_MS must be a number of milliseconds from 100 to 9999999"],
-  [{ REFRESH_MS: "99" }, "REFRESH_MS must be a number of milliseconds from 100 to 9999999"],
-  [{ CALL_TIMEOUT_MS: "-1" }, "CALL_TIMEOUT_MS must be a number of milliseconds from 100 to 9999999"],
   [{ AUTH_WAIT_MS: "1e5" }, "AUTH_WAIT_MS must be a number of milliseconds from 0 to 9999999"],
   [{ START_APPS: "no" }, "START_APPS must be on or off"],
   [{ ANDROID_SERIAL: "phone:5555; reboot" }, "ANDROID_SERIAL is not a serial of adb devices, and not HOST:PORT"],
