@@ -8,7 +8,7 @@ export default defineConfig({
     pool: "forks",
     fileParallelism: false,
     // Only a hang reaches it.
-    testTimeout: 240_000,
+    testTimeout: 300_000,
     hookTimeout: 60_000,
     expect: { poll: { interval: 20, timeout: 120_000 } },
   },

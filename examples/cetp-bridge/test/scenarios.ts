@@ -156,7 +156,7 @@ export function describeHostileApp(startPhone: StartPhone): void {
   const own = new Map<string, string>();
   let honest = "";
   beforeAll(async () => {
-    bridge = await Bridge.start(startPhone, ["weather"], { CALL_TIMEOUT_MS: "3000" });
+    bridge = await Bridge.start(startPhone, ["weather"], { CALL_TIMEOUT_MS: "8000" });
     await bridge.waitForTools((names) => names.length === WEATHER.length);
     await bridge.phone.change(({ installed }) => void (installed["hostile"] = 1));
     await bridge.waitForTools((names) => names.length > 10);
@@ -200,7 +200,7 @@ export function describeHostileApp(startPhone: StartPhone): void {
     const { structured } = await bridge.call(honest, { city: "Rome" });
     order.push("forecast");
     expect(structured).toMatchObject({ city: "Rome" });
-    expect((await hanging)?.text).toMatch(/^TIMEOUT: There was no answer within 3000 ms\.\n/);
+    expect((await hanging)?.text).toMatch(/^TIMEOUT: There was no answer within 8000 ms\.\n/);
     expect(order).toEqual(["forecast", "hang"]);
   });
 

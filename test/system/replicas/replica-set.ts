@@ -3,8 +3,8 @@ import { freePort } from "../../support/pod.ts";
 import { Sidecar, type StartOptions } from "../../support/sidecar.ts";
 import { Haproxy } from "./haproxy.ts";
 
-/** Longer than the time in which HAProxy notices. */
-const PRE_STOP_MS = 2000;
+/** Longer than the time in which HAProxy notices, also on a busy machine: more than the 2000 ms that examples/haproxy names. */
+const PRE_STOP_MS = 5000;
 const SESSION_KEY = "one-key-of-all-replicas-of-this-test";
 
 /** The end of a replica, by the clock of the test. */
@@ -28,7 +28,6 @@ export class ReplicaSet implements AsyncDisposable {
   static async start(options: StartOptions = {}, running = 3): Promise<ReplicaSet> {
     await using owned = new OwnedResources();
     const replicas: Replica[] = [];
-    // All at once, since each of them stops after PRE_STOP_MS.
     const end = async (): Promise<void> => void (await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]())));
     owned.use({ [Symbol.asyncDispose]: end });
     for (let number = 1; number <= 3; number++) replicas.push(new Replica(`127.0.0.1:${await freePort()}`, options));
@@ -122,7 +121,8 @@ class Replica implements AsyncDisposable {
     return endedAtMs;
   }
 
+  /** SIGTERM would take PRE_STOP_MS. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.sidecar?.[Symbol.asyncDispose]();
+    if (this.sidecar !== undefined) await this.end("SIGKILL");
   }
 }
