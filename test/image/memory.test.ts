@@ -13,8 +13,8 @@ const RESULTS = 8;
 /** Bodies that are sent at once: more than the container can hold, so most of them get 503. */
 const FLOODS = [
   { limit: "64m", count: 16, bytes: 0.4 * MEGABYTE },
-  { limit: "128m", count: 64, bytes: MEGABYTE },
-  { limit: "512m", count: 64, bytes: 4 * MEGABYTE },
+  { limit: "128m", count: 32, bytes: MEGABYTE },
+  { limit: "512m", count: 40, bytes: 4 * MEGABYTE },
 ];
 const ROUNDS = 2;
 /** An error of the sidecar that a client may get instead of a result: it says whether the call was sent, and what to do. */
