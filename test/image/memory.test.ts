@@ -10,7 +10,7 @@ const SIDECAR = "node-MainThread";
 const MEGABYTE = 1_000_000;
 /** Results, each as large as a body but of at most 1 MB, that are asked for at once. */
 const RESULTS = 8;
-/** Bodies that are sent at once: more than the container can hold, so most of them get 503. */
+/** Bodies that are sent at once: more than the container can hold, so many of them get 503. */
 const FLOODS = [
   { limit: "64m", count: 16, bytes: 0.4 * MEGABYTE },
   { limit: "128m", count: 32, bytes: MEGABYTE },
