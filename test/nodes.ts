@@ -1,4 +1,4 @@
-// Runs the integration and interop tests on the versions of Node that `engines` allows besides the one of development:
+// Runs the HTTP, process and interop tests on the versions of Node that `engines` allows besides the one of development:
 // `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/http/crash.test.ts`.
 // `--brief`, as in `npm run test:all`, chooses a few files that use each part of Node that the sidecar depends on.
 import { execFileSync, spawnSync } from "node:child_process";
@@ -34,6 +34,6 @@ function install(version: string): string {
 
 function isPassedOn(node: string): boolean {
   const env = { ...process.env, PATH: [dirname(node), process.env["PATH"]].join(delimiter) };
-  const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "integration", "--project", "interop"];
+  const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "http", "--project", "process", "--project", "interop"];
   return spawnSync(node, [...vitest, ...filters], { stdio: "inherit", env }).status === 0;
 }
