@@ -11,7 +11,12 @@ interface Part {
 
 /** Parts one after the other, beside the other rows. Nothing here builds: `dist/` must not change below tests that run. */
 const BESIDE_EACH_OTHER: readonly (readonly Part[])[] = [
-  [{ name: "vitest", command: "vitest run --project process --project interop --project examples --project conformance --project hostile" }],
+  [
+    {
+      name: "vitest",
+      command: "vitest run --project process --project interop --project examples --project conformance --project hostile",
+    },
+  ],
   [
     { name: "system", command: "node test/system/run.ts" },
     { name: "clients", command: "npm run --silent clients:check && vitest run --config vitest.clients.config.ts" },

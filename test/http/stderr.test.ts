@@ -70,9 +70,7 @@ describe("the server's stderr", () => {
     expect(leftOut[0]).not.toHaveProperty("stream");
     const sum = (lines: readonly LogLine[], field: string): number => lines.reduce((total, line) => total + Number(line[field]), 0);
     const shown = stderrLines(sidecar);
-    // A busy machine may read the log too slowly.
-    const unread = sidecar.logLines.filter(({ msg }) => msg === "log lines dropped: stdout was not read");
-    expect(shown.length + sum(leftOut, "count") + sum(unread, "count")).toBe(100_020);
+    expect(shown.length + sum(leftOut, "count")).toBe(100_020);
     expect(sum(leftOut, "bytes")).toBeGreaterThanOrEqual((sum(leftOut, "count") - 20) * 1000);
     expect(sum(leftOut, "bytes")).toBeLessThanOrEqual(sum(leftOut, "count") * 1000);
     const shownBytes = shown.reduce((total, { msg }) => total + msg.length, 0);
