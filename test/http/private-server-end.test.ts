@@ -11,6 +11,7 @@ import { groupEnd, processEnd } from "../support/process-end.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { isAlive, isGroupAlive } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
@@ -117,6 +118,8 @@ describe.concurrent("a private server", () => {
     await sidecar.waitForLog("stopping");
     // Pipelined after the call, on a connection that is still served.
     await connection.write(postBytes(initializeRequest(ASKABLE)) + call(6, "echo"));
+    // What was sent before this request has been read at its response.
+    await readStatus(sidecar);
     await writeFile(path, "");
     const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
     expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as JsonRpcMessage).error?.data?.["code"]])).toEqual([
