@@ -32,10 +32,11 @@ export class HttpBench extends RunningSidecar {
       commands: [],
       // The logger closes it. Tests read the lines as they are made.
       stdout: { fd: openSync("/dev/null", "w") },
-      onLogLine: (line) => this.addLogLine(line),
+      // A test sees a line after what the sidecar does in the same turn, as with a process.
+      onLogLine: (line) => setImmediate(() => this.addLogLine(line)),
       personalStderr: undefined,
       signals: this.#signals,
-      exit: exit.resolve,
+      exit: (code) => setImmediate(() => exit.resolve(code)),
       startProcess: startInProcess,
     });
     served.catch(exit.reject);
