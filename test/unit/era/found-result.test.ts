@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type FoundResult, findResult } from "../../../src/era/results/found-result.ts";
 import { applyEdits } from "../../../src/json/edit.ts";
 import { responseToClient } from "../../../src/protocol/rewrite.ts";
-import { answerOfServer } from "../support/lane-bench.ts";
+import { answerOfServer } from "../../server/support/lane-bench.ts";
 
 const RESULT = '"result" : {"content":[{"_meta":1,"resultType":"x"}], "resultType":"complete","_meta":{"a":1},"requestState":"s"}';
 const ID = '"a longer id"';

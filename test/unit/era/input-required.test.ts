@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/era/modern-server/input-required.ts";
 import { readMessage, type ResponseMessage, Slot } from "../../../src/protocol/message.ts";
-import { collectGarbage } from "../support/garbage.ts";
+import { collectGarbage } from "../../support/garbage.ts";
 
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}';
 

@@ -3,7 +3,7 @@ import { LaneSubscription } from "../../../src/era/subscriptions/lane-subscripti
 import { allLists, filterMembers, type SubscriptionFilter } from "../../../src/era/subscriptions/subscription-filter.ts";
 import { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/sessions/exchange.ts";
-import { useFakeClock } from "../support/fake-clock.ts";
+import { useFakeClock } from "../../support/fake-clock.ts";
 
 useFakeClock();
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type StatelessClient, StatelessClients } from "../../../src/era/stateless-client.ts";
-import { AMPLE_MEMORY } from "../support/memory.ts";
+import { AMPLE_MEMORY } from "../../server/support/memory.ts";
 
 function bench(maxClients: number): {
   readonly use: (holder: string) => StatelessClient;

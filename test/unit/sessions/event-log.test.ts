@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { EventLog, type LoggedEvent } from "../../../src/sessions/streams/event-log.ts";
 import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
 import { SEED } from "../../support/seed.ts";
-import { UNGUARDED } from "../support/defects.ts";
-import { countAlive } from "../support/garbage.ts";
-import { ACCOUNT } from "../support/memory.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { countAlive } from "../../support/garbage.ts";
+import { ACCOUNT } from "../../server/support/memory.ts";
 
 const LIMITS = { replayMaxBytes: 100_000, replayMaxAgeMs: 300_000, replayMaxEvents: 10_000 };
 const IGNORED = { forget: () => undefined };

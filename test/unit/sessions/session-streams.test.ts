@@ -3,9 +3,9 @@ import { EventLog } from "../../../src/sessions/streams/event-log.ts";
 import { type EventPosition, parseEventId } from "../../../src/sessions/streams/event-id.ts";
 import { EventStream } from "../../../src/sessions/streams/event-stream.ts";
 import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
-import { UNGUARDED } from "../support/defects.ts";
-import { RecordedSink } from "../support/recorded-sink.ts";
-import { ACCOUNT } from "../support/memory.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { RecordedSink } from "../../server/support/recorded-sink.ts";
+import { ACCOUNT } from "../../server/support/memory.ts";
 
 const MAX_AGE_MS = 1000;
 const MAX_STANDALONE_STREAMS = 16;

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { DeadlineSweep } from "../../../src/timing/deadline-sweep.ts";
-import { UNGUARDED } from "../support/defects.ts";
-import { useFakeClock } from "../support/fake-clock.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { useFakeClock } from "../../support/fake-clock.ts";
 
 useFakeClock();
 

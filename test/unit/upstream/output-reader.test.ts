@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
 import { OutputMemory } from "../../../src/upstream/output-memory.ts";
 import { OutputReader } from "../../../src/upstream/output-reader.ts";
-import { AMPLE_MEMORY } from "../support/memory.ts";
+import { AMPLE_MEMORY } from "../../server/support/memory.ts";
 
 const MIB = 1024 * 1024;
 const MAX_LINE_BYTES = 8 * 1024 * 1024;

@@ -1,0 +1,166 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Secrets } from "../../../src/observability/redact.ts";
+import { StderrLimits, StderrLog } from "../../../src/upstream/log/stderr-log.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+
+const PIECE = 16 * 1024;
+
+/** Returns the log and the tail of a stream that ends. */
+function record(chunks: readonly (Buffer | string)[], redact = (text: string): string => text): { log: RecordedLog; stderr: StderrLog } {
+  const log = new RecordedLog();
+  const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, redact, new StderrLimits(log, () => 0));
+  for (const chunk of chunks) stderr.push(Buffer.from(chunk));
+  stderr.end();
+  return { log, stderr };
+}
+
+/** Splits bytes anywhere, also within characters. */
+function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly chunks: readonly Buffer[] }> {
+  return fc.tuple(text, fc.array(fc.nat({ max: 4 * PIECE }), { maxLength: 10 })).map(([whole, cuts]) => {
+    const bytes = Buffer.from(whole);
+    const points = [0, ...cuts.toSorted((a, b) => a - b), bytes.length];
+    return { text: whole, chunks: points.slice(1).map((end, index) => bytes.subarray(points[index], end)) };
+  });
+}
+
+describe("the log of stderr", () => {
+  it("a line is logged once it is complete, with its process and generation", () => {
+    const log = new RecordedLog();
+    const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, (text) => text, new StderrLimits(log, () => 0));
+    stderr.push(Buffer.from("starting"));
+    expect(log.lines).toEqual([]);
+    stderr.push(Buffer.from(" up\nlistening"));
+    expect(log.lines).toEqual([{ level: "info", fields: { childPid: 12, generation: 3, stream: "stderr" }, message: "starting up" }]);
+  });
+
+  it("the rest of a stream without a newline is logged once", () => {
+    const { log, stderr } = record(["first\nlast"]);
+    stderr.end();
+    expect(log.messages).toEqual(["first", "last"]);
+  });
+
+  it("CR LF ends a line, and empty lines are skipped", () => {
+    expect(record(["a\r", "\n\r\n\n  b\n"]).log.messages).toEqual(["a", "  b"]);
+  });
+
+  it("a long line is logged in marked pieces, and later lines as usual", () => {
+    const { log } = record([`${"x".repeat(PIECE)}\n${"y".repeat(2 * PIECE + 1)}`, "z\nnext\n"]);
+    expect(log.lines.map(({ message, fields }) => [message.length, message.at(-1), fields["isPartial"] ?? false])).toEqual([
+      [PIECE, "x", false],
+      [PIECE, "y", true],
+      [PIECE, "y", true],
+      [2, "z", true],
+      [4, "t", false],
+    ]);
+  });
+
+  it("an endless line is logged while it arrives, and little of it is buffered", () => {
+    const log = new RecordedLog();
+    const stderr = new StderrLog(log, {}, (text) => text, new StderrLimits(log, () => 0));
+    for (let length = 1024; length <= 256 * 1024; length += 1024) {
+      stderr.push(Buffer.alloc(1024, "x"));
+      expect(length - log.messages.join("").length).toBeLessThanOrEqual(2 * PIECE);
+    }
+    expect(log.lines.every(({ fields }) => fields["isPartial"] === true)).toBe(true);
+  });
+
+  it("any text is logged the same, however it is split", () => {
+    const character = fc.constantFrom("a", " ", "\t", "\u0000", "é", "\u2028", "€", "\u{FEFF}", "😀", "\u{10FFFF}");
+    const line = fc.string({ unit: character, maxLength: 30, size: "max" });
+    fc.assert(
+      fc.property(inChunks(fc.array(line).map((lines) => lines.join("\n"))), ({ text, chunks }) => {
+        const lines = Buffer.from(text).toString().split("\n");
+        expect(record(chunks).log.messages).toEqual(lines.filter((each) => each !== ""));
+      }),
+    );
+  });
+
+  it("lines of any length are logged completely, however they are split", () => {
+    const run = fc.tuple(fc.constantFrom("a", "é", "€", "😀"), fc.nat({ max: PIECE })).map(([character, count]) => character.repeat(count));
+    const line = fc.array(run, { maxLength: 3 }).map((runs) => runs.join(""));
+    fc.assert(
+      fc.property(inChunks(fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join("\n"))), ({ text, chunks }) => {
+        const { log } = record(chunks);
+        const wholeLines = log.lines.filter(({ fields }) => fields["isPartial"] !== true).map(({ message }) => message);
+        expect(wholeLines).toEqual(text.split("\n").filter((each) => each !== "" && each.length <= PIECE));
+        expect(log.messages.join("")).toBe(text.replaceAll("\n", ""));
+        expect(log.messages.every((message) => message.length <= PIECE)).toBe(true);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it("no character is split", () => {
+    const { log, stderr } = record([`x${"😀".repeat(PIECE)}\n`]);
+    expect(log.messages.join("")).toBe(`x${"😀".repeat(PIECE)}`);
+    expect(log.messages.map((message) => message.isWellFormed())).toEqual([true, true, true]);
+    expect(stderr.tail.map((each) => each.isWellFormed())).toEqual([true]);
+  });
+
+  it("bytes that are not UTF-8 become replacement characters", () => {
+    expect(record([Buffer.from([0x61, 0xff, 0x62, 0x0a]), "next\n", Buffer.from([0xe2, 0x82])]).log.messages).toEqual([
+      "a\u{FFFD}b",
+      "next",
+      "\u{FFFD}",
+    ]);
+  });
+});
+
+describe("the tail of stderr", () => {
+  it("the last 20 lines are kept, oldest first", () => {
+    const { stderr } = record([Array.from({ length: 25 }, (_, index) => `line ${index}\n`).join("")]);
+    expect(stderr.tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
+  });
+
+  it("the beginning of a long line is kept", () => {
+    const { stderr } = record(["before\n", `start ${"x".repeat(3 * PIECE)}`, "\nafter\n"]);
+    expect(stderr.tail).toEqual(["before", `start ${"x".repeat(506)}…`, "after"]);
+  });
+});
+
+describe("secrets on stderr", () => {
+  const { redact } = new Secrets({ SOME_API_KEY: "sk-0123456789" });
+
+  it("a secret is masked in the log and in the tail", () => {
+    const { log, stderr } = record(["using sk-0123456789 for all\n"], redact);
+    expect(log.messages).toEqual(["using *** for all"]);
+    expect(stderr.tail).toEqual(["using *** for all"]);
+  });
+
+  it("a secret that is split between chunks is masked", () => {
+    expect(record(["using sk-01234", "56789\n"], redact).log.messages).toEqual(["using ***"]);
+  });
+
+  it("a secret is masked wherever the line or the stream is split", () => {
+    const secret = "sk-0123456789";
+    const chunkEnds = fc.array(fc.nat({ max: 3 * PIECE }), { maxLength: 6 });
+    fc.assert(
+      fc.property(
+        fc.nat({ max: 2 * PIECE }),
+        fc.nat({ max: PIECE }),
+        fc.nat({ max: secret.length }),
+        chunkEnds,
+        (before, after, within, ends) => {
+          const line = `${"x".repeat(before)}${secret}${"y".repeat(after)}`;
+          const points = [0, ...ends, before + within, line.length].toSorted((a, b) => a - b);
+          const { log } = record(
+            points.map((end, index) => line.slice(points[index - 1] ?? 0, end)),
+            redact,
+          );
+          expect(log.messages.join("")).toBe(`${"x".repeat(before)}***${"y".repeat(after)}`);
+        },
+      ),
+    );
+  });
+
+  it("a secret that crosses a split of a long line is masked", () => {
+    const { log } = record([`${"x".repeat(PIECE - 6)}sk-0123456789 and more\n`], redact);
+    expect(log.messages.join("").slice(PIECE - 6)).toBe("*** and more");
+  });
+
+  it("a secret is masked before the tail is truncated", () => {
+    const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], redact);
+    expect(stderr.tail).toEqual([`${"x".repeat(506)}***`]);
+  });
+});

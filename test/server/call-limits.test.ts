@@ -1,0 +1,276 @@
+import { describe, expect, it, vi } from "vitest";
+import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
+import type { CallLimits } from "../../src/lane/calls/call-limits.ts";
+import type { LaneLimits } from "../../src/lane/lane-limits.ts";
+import type { Session } from "../../src/sessions/session.ts";
+import { LaneBench, PrivateLaneBench } from "./support/lane-bench.ts";
+import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock();
+
+const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
+
+/** A call with these limits; `name` is also its id. */
+function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedExchange {
+  const params = { name, _meta: { progressToken: name } };
+  return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);
+}
+
+describe.each([
+  ["shorter", 300],
+  ["longer", 5000],
+])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
+  it("a call times out after its own timeout, and the server is told", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
+    const exchange = call(bench, bench.join(), "own", { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" });
+    const [request] = bench.heard();
+    vi.advanceTimersByTime(timeoutMs - 1);
+    expect(exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(exchange.error?.message).toBe(
+      `The MCP server did not answer tools/call of own within ${timeoutMs / 1000} s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS). The request was sent and may have taken effect; check before you repeat it.`,
+    );
+    expect(exchange.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
+    const [cancelled] = bench.heard();
+    expect(cancelled).toEqual({ method: "notifications/cancelled", params: { requestId: request?.["id"], reason: "timeout" } });
+  });
+
+  it("progress renews the call's own timeout up to ten times", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
+    const exchange = call(bench, bench.join(), "own", { timeoutMs });
+    const [request] = bench.heard();
+    for (let tenths = 1; tenths < 20; tenths++) {
+      vi.advanceTimersByTime(timeoutMs / 2);
+      expect(exchange.isFinished).toBe(false);
+      bench.say({ method: "notifications/progress", params: { progressToken: request?.["id"], progress: tenths } });
+    }
+    vi.advanceTimersByTime(timeoutMs / 2);
+    expect(exchange.error?.details.timeoutMs).toBe(10 * timeoutMs);
+  });
+
+  it("the call's own timeout is renewed while the server waits for its client", () => {
+    const bench = PrivateLaneBench.ready({ requestTimeoutMs: 1000 });
+    const exchange = call(bench, bench.session, "own", { timeoutMs });
+    bench.say({ id: 1, method: "elicitation/create", params: {} });
+    vi.advanceTimersByTime(1.5 * timeoutMs);
+    bench.answer({ id: 1, result: {} });
+    expect(exchange.isFinished).toBe(false);
+  });
+
+  it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
+    const session = bench.join();
+    call(bench, session, "running", { timeoutMs: 60_000 });
+    const exchange = call(bench, session, "own", { timeoutMs });
+    vi.advanceTimersByTime(Math.min(2000, timeoutMs / 2) - 1);
+    expect(exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["OVERLOADED", false]);
+  });
+});
+
+/** A lane whose server is ready, and the limits of a tool that allows this many calls at a time. */
+function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallLimits; slots: ToolSemaphore } {
+  const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
+  const slots = new ToolSemaphore("export", limit);
+  return { bench, slots, terms: { semaphore: slots } };
+}
+
+interface Heard {
+  readonly id: unknown;
+  readonly name: string;
+}
+
+/** Returns the calls that the server has read since the last look. */
+function hear(bench: LaneBench): Heard[] {
+  return bench.heard().flatMap(({ id, params }) => {
+    const { name } = params as { readonly name?: string };
+    return name === undefined ? [] : [{ id, name }];
+  });
+}
+
+const names = (heard: readonly Heard[]): string[] => heard.map(({ name }) => name);
+
+describe("calls beyond the concurrency of their tool", () => {
+  it("queued calls take turns by session and delay neither other tools nor notifications", () => {
+    const { bench, terms } = limited(1);
+    const [flood, other] = [bench.join(), bench.join()];
+    for (const name of ["a1", "a2", "a3"]) call(bench, flood, name, terms);
+    call(bench, other, "b1", terms);
+    call(bench, flood, "free");
+    expect(bench.notify(flood, { method: "notifications/x", params: { name: "note" } })).toBeUndefined();
+    let heard = hear(bench);
+    expect(names(heard)).toEqual(["a1", "free", "note"]);
+    const order: string[] = [];
+    for (let [first] = heard; first !== undefined; [first] = heard) {
+      bench.say({ id: first.id, result: {} });
+      heard = hear(bench);
+      order.push(...names(heard));
+    }
+    expect(order).toEqual(["a2", "b1", "a3"]);
+    expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 3 });
+  });
+
+  it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void]>([
+    ["answered", (bench, { id }) => bench.say({ id, result: {} })],
+    ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } })],
+    [
+      "answered with too much",
+      (bench, { id }) =>
+        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
+    ],
+    ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
+    ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
+    ["ended with its session", (bench, { session }) => bench.lane.endCaller(session)],
+    ["out of time", () => vi.advanceTimersByTime(499)],
+  ])("one queued call is sent if the call in flight is %s", (_how, end) => {
+    const { bench, terms, slots } = limited(1, { holdTimeoutMs: 5000 });
+    const [session, other] = [bench.join(), bench.join()];
+    const exchange = call(bench, session, "running", terms);
+    const [running] = hear(bench);
+    vi.advanceTimersByTime(501);
+    const waiting = ["w1", "w2"].map((name) => call(bench, other, name, terms));
+    end(bench, { session, exchange, id: running?.id });
+    expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["w1"], 0, 1]);
+    expect(outcomes(waiting)).toEqual([undefined, undefined]);
+  });
+
+  it("queued calls are rejected after HOLD_TIMEOUT_MS with the limit of the tool", () => {
+    const { bench, terms, slots } = limited(2);
+    const session = bench.join();
+    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
+    vi.advanceTimersByTime(500);
+    expect(outcomes(calls)).toEqual([undefined, undefined, "OVERLOADED", "OVERLOADED"]);
+    const { message, details } = calls[2]?.error ?? {};
+    expect(message).toBe(
+      "The MCP server is overloaded: tool export has 2 in flight, 1 queued. The request was not sent; it is safe to retry.",
+    );
+    expect(details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 1 });
+    expect([slots.freeCount, slots.waitingCount]).toEqual([0, 0]);
+  });
+
+  it("a call is rejected at once if MAX_HELD_REQUESTS or MAX_QUEUED_BYTES is reached", () => {
+    const { bench, terms } = limited(1, { maxHeldRequests: 2 });
+    const session = bench.join();
+    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
+    expect(outcomes(calls)).toEqual([undefined, undefined, undefined, "OVERLOADED"]);
+    expect(calls[3]?.error?.message).toContain("tool export has 1 in flight, 2 queued");
+    const full = limited(1, { maxQueuedBytes: 10 });
+    const bytes = ["1", "2", "3"].map((name) => call(full.bench, full.bench.join(), name, full.terms));
+    expect(outcomes(bytes)).toEqual([undefined, undefined, "OVERLOADED"]);
+    expect(full.slots.waitingCount).toBe(1);
+  });
+
+  it("a queued call is never sent after a cancellation, a disconnect or its session's end", () => {
+    const { bench, terms, slots } = limited(1);
+    const [session, other] = [bench.join(), bench.join()];
+    const [running, cancelled, left, ended, last] = [
+      call(bench, session, "running", terms),
+      call(bench, session, "cancelled", terms),
+      call(bench, session, "left", terms),
+      call(bench, other, "ended", terms),
+      call(bench, session, "last", terms),
+    ];
+    const [first] = hear(bench);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    left.disconnect();
+    bench.lane.endCaller(other);
+    expect([slots.waitingCount, outcomes([cancelled, ended])]).toEqual([1, ["dismissed", "REQUEST_CANCELLED"]]);
+    void bench.lane.drain();
+    bench.say({ id: first?.id, result: {} });
+    expect([running.outcome, names(hear(bench))]).toEqual([{}, ["last"]]);
+    bench.lane.close();
+    expect([last.outcome, slots.isUnused]).toEqual(["SHUTTING_DOWN", true]);
+  });
+
+  it("a queued call needs a slot of the server as well", () => {
+    const { bench, terms } = limited(5, { maxInFlight: 1 });
+    const session = bench.join();
+    for (const name of ["1", "2"]) call(bench, session, name, terms);
+    const [first] = hear(bench);
+    expect(names(hear(bench))).toEqual([]);
+    bench.say({ id: first?.id, result: {} });
+    expect(names(hear(bench))).toEqual(["2"]);
+  });
+
+  it("a slot that was promised to a cancelled call goes to the next session", () => {
+    const { bench, terms } = limited(1, { maxInFlight: 1 });
+    const [session, other] = [bench.join(), bench.join()];
+    call(bench, session, "running");
+    const [running] = hear(bench);
+    call(bench, session, "promised", terms);
+    call(bench, other, "next", terms);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "promised" } });
+    bench.say({ id: running?.id, result: {} });
+    expect(names(hear(bench))).toEqual(["next"]);
+  });
+
+  it("a call that timed out before it could be sent takes no slot", () => {
+    const { bench, slots } = limited(1);
+    const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
+      timeoutMs: 100,
+      semaphore: slots,
+    });
+    expect([exchange.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
+  });
+});
+
+describe("the slots of a tool across the exit of a server", () => {
+  it("an exit frees the slots, and queued calls reach the next server in order", () => {
+    const { bench, terms, slots } = limited(2, { requestTimeoutMs: 10_000, holdTimeoutMs: 5000 });
+    const [session, other] = [bench.join(), bench.join()];
+    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
+    calls.push(call(bench, other, "b", terms));
+    hear(bench);
+    bench.lose();
+    expect(outcomes(calls)).toEqual(["UPSTREAM_EXITED", "UPSTREAM_EXITED", undefined, undefined, undefined]);
+    expect([slots.freeCount, slots.waitingCount]).toEqual([2, 3]);
+    bench.start();
+    const heard = hear(bench);
+    expect([names(heard), slots.freeCount]).toEqual([["3", "b"], 0]);
+    bench.say({ id: heard[0]?.id, result: {} });
+    expect(names(hear(bench))).toEqual(["4"]);
+  });
+
+  it("an unread call gives its slot back at an exit and takes it again", () => {
+    const { bench, terms, slots } = limited(2);
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    for (const name of ["1", "2", "3"]) call(bench, session, name, terms);
+    bench.lose();
+    expect([slots.freeCount, slots.waitingCount]).toEqual([2, 3]);
+    bench.upstream.isReading = true;
+    bench.start();
+    expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["1", "2"], 0, 1]);
+  });
+
+  it("an unread call goes before the queued calls of other sessions", () => {
+    const { bench, terms } = limited(1);
+    bench.upstream.isReading = false;
+    const [unread, queued] = [bench.join(), bench.join()];
+    call(bench, unread, "unread", terms);
+    call(bench, queued, "queued", terms);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(names(hear(bench))).toEqual(["unread"]);
+  });
+
+  it("a request that is sent again gives its slot back and takes it again", () => {
+    const { bench, terms, slots } = limited(1);
+    const session = bench.join();
+    // Its method is a read, but the lane looks only at the limits.
+    const calls = ["1", "2"].map((name) =>
+      bench.request(session, { id: name, method: "resources/read", params: { name } }, true, Date.now(), terms),
+    );
+    expect(names(hear(bench))).toEqual(["1"]);
+    bench.lose();
+    expect([slots.freeCount, slots.waitingCount]).toEqual([1, 2]);
+    bench.start();
+    const [again] = hear(bench);
+    expect([again?.name, slots.freeCount, bench.counters.requests.repeated]).toEqual(["1", 0, 1]);
+    bench.say({ id: again?.id, result: {} });
+    expect([outcomes(calls), names(hear(bench))]).toEqual([[{}, undefined], ["2"]]);
+  });
+});

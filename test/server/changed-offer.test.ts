@@ -1,0 +1,168 @@
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/protocol/message.ts";
+import type { Session } from "../../src/sessions/session.ts";
+import { LaneBench, listen, messages } from "./support/lane-bench.ts";
+import { LanesBench, type PrivateServer } from "./support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock(TIMERS);
+
+const CHANGING = { tools: { listChanged: true }, prompts: { listChanged: false }, resources: { listChanged: true, subscribe: true } };
+const CHANGES = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
+
+function methods(texts: readonly string[]): unknown[] {
+  return messages(texts).map(({ method }) => method);
+}
+
+/** A client of a private server with these capabilities. */
+function connect(bench: LanesBench, capabilities: JsonObject): { readonly session: Session; readonly server: PrivateServer } {
+  const client = bench.connect();
+  const server = bench.servers.at(-1);
+  server?.bench.start(capabilities);
+  const session = client.session();
+  if (server === undefined || session === undefined) throw new Error("there is no session");
+  return { session, server };
+}
+
+describe("the lists of a restarted server", () => {
+  it("every session of a shared server is told once of lists that may have changed", () => {
+    const bench = LaneBench.shared();
+    bench.start(CHANGING);
+    const [a, b] = [bench.join(), bench.join()];
+    const stream = listen(a);
+    const call = bench.request(a, { method: "resources/list" });
+    for (let times = 0; times < 3; times++) {
+      bench.lose();
+      bench.start(CHANGING);
+    }
+    expect([methods(stream.texts), call.emitted]).toEqual([[...CHANGES, ...CHANGES, ...CHANGES], []]);
+    expect(methods(listen(b).texts)).toEqual(CHANGES);
+  });
+
+  it("the session of a restarted private server is told that the lists may have changed", () => {
+    const bench = new LanesBench();
+    const { session, server } = connect(bench, CHANGING);
+    const stream = listen(session);
+    server.bench.lose();
+    server.bench.start(CHANGING);
+    expect([methods(stream.texts), server.bench.heard()]).toEqual([CHANGES, []]);
+  });
+
+  it("no list_changed is sent for the first server, nor to later sessions", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const [early, late] = [bench.connect({}), bench.connect({})];
+    bench.shared.start(CHANGING);
+    const sessions = [early, late].map((client) => client.session());
+    const own = bench.connect();
+    bench.servers[0]?.bench.lose();
+    bench.servers[0]?.bench.start(CHANGING);
+    sessions.push(own.session());
+    for (const session of sessions) expect(session === undefined ? "none" : listen(session).texts).toEqual([]);
+  });
+
+  it("no list_changed is sent for capabilities without listChanged", () => {
+    const bench = LaneBench.shared();
+    bench.start({ tools: {} });
+    const stream = listen(bench.join());
+    bench.lose();
+    bench.start({ tools: {} });
+    expect(stream.texts).toEqual([]);
+  });
+});
+
+describe("a session of a restarted server", () => {
+  it("a session survives a restart with the same capabilities or more", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    bench.shared.start({ tools: {} });
+    const client = bench.connect({});
+    bench.shared.lose();
+    bench.shared.start({ tools: { listChanged: true }, prompts: {} }, "2024-11-05");
+    expect([bench.sessions.size, client.session() !== undefined, bench.shared.ended]).toEqual([1, true, []]);
+  });
+
+  it("a session ends if the restarted server lacks a capability that the session was given", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    bench.shared.start({ tools: {} });
+    const modest = bench.connect({}).session();
+    bench.shared.lose();
+    bench.shared.start({ tools: {}, prompts: { listChanged: true } });
+    const [one, other] = [bench.connect({}).session(), bench.connect({}).session()];
+    const stream = one === undefined ? undefined : listen(one);
+    bench.shared.lose();
+    bench.shared.start({ tools: {}, prompts: {} });
+    expect([bench.shared.ended, stream?.isEnded, bench.sessions.size]).toEqual([[one, other], true, 1]);
+    expect(modest === undefined ? undefined : bench.sessions.use(modest.id, 0)).toBe(modest);
+    expect(bench.shared.log.lines.filter(({ message }) => message === "sessions ended")).toEqual([
+      {
+        level: "warn",
+        fields: { generation: 4, count: 2, reason: "the mcp server no longer offers prompts.listChanged" },
+        message: "sessions ended",
+      },
+    ]);
+  });
+
+  it("a session survives the loss of tasks/list, which shared sessions are never given", () => {
+    const bench = LaneBench.shared();
+    bench.start({ tasks: { list: {}, cancel: {} } });
+    bench.join();
+    bench.lose();
+    bench.start({ tasks: { cancel: {} } });
+    expect(bench.ended).toEqual([]);
+  });
+
+  it("a queued request of an ended session fails with SESSION_NOT_FOUND and can be retried", () => {
+    const bench = LaneBench.shared();
+    bench.start({ prompts: {} });
+    const session = bench.join();
+    const sent = bench.request(session, { method: "prompts/list" });
+    bench.lose();
+    const held = bench.request(session, { method: "tools/call" });
+    bench.heard();
+    bench.start({});
+    expect([held.outcome, held.error?.details]).toEqual(["SESSION_NOT_FOUND", { sent: false, retrySafe: true }]);
+    expect(held.error?.message).toContain("no longer offers prompts. Call initialize again.");
+    expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
+  });
+
+  it("a private server is stopped if its restart loses a capability", () => {
+    const bench = new LanesBench();
+    const { session, server } = connect(bench, { logging: {} });
+    const level = server.bench.request(session, { method: "logging/setLevel", params: { level: "info" } });
+    server.bench.reply("logging/setLevel");
+    server.bench.lose();
+    server.bench.start({});
+    expect([level.outcome, server.stopCount, bench.sessions.size, server.bench.heard()]).toEqual([{}, 1, 0, []]);
+  });
+
+  it("a private session ends if the restarted server speaks another protocol revision", () => {
+    const bench = new LanesBench();
+    const { server } = connect(bench, {});
+    server.bench.lose();
+    server.bench.start({}, "2025-06-18");
+    expect([server.stopCount, bench.sessions.size]).toEqual([1, 0]);
+  });
+
+  it("a session that has ended already does not end again", () => {
+    const bench = LaneBench.shared();
+    bench.start({ prompts: {} });
+    bench.lane.endCaller(bench.join());
+    bench.lose();
+    bench.start({});
+    expect([bench.ended, bench.log.messages]).toEqual([[], []]);
+  });
+});
+
+describe("a queued initialize", () => {
+  it("a queued initialize is answered once, by the first server that is ready", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const client = bench.connect({});
+    bench.shared.start({ tools: {} });
+    bench.shared.lose();
+    bench.shared.start({ tools: {}, prompts: {} });
+    expect([client.exchange.outcome, bench.sessions.size]).toEqual([{ protocolVersion: "2025-11-25", capabilities: { tools: {} } }, 1]);
+  });
+});

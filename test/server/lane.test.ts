@@ -1,0 +1,345 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Dispatch } from "../../src/lane/dispatch.ts";
+import { SharedRouting } from "../../src/lane/routing/shared-routing.ts";
+import { LaneBench, listen } from "./support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+/** Equal to the limits of the bench. */
+const REQUEST_TIMEOUT_MS = 1000;
+const HOLD_TIMEOUT_MS = 500;
+const STREAM_AFTER_MS = 200;
+
+useFakeClock();
+
+const CALL = { method: "tools/call", params: { name: "x" } };
+
+describe("a request", () => {
+  it("a keep-alive begins the answer of a silent request, and of no settled one", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
+    vi.advanceTimersByTime(STREAM_AFTER_MS - 1);
+    const later = bench.request(session, CALL);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([1, 1, 0]);
+    for (const { id } of bench.heard().slice(0, 2)) bench.say({ id, result: {} });
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount > 0)).toEqual([true, true, true]);
+    expect([first.keepAliveCount, second.keepAliveCount]).toEqual([1, 1]);
+  });
+
+  it("an unread request goes to the next server and may wait anew", () => {
+    const bench = LaneBench.ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/custom" });
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    bench.lose();
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    bench.upstream.isReading = true;
+    bench.start();
+    bench.notify(session, { method: "notifications/later" });
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
+  });
+
+  it("an unread request times out, but the notification after it reaches the next server", () => {
+    const bench = LaneBench.ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/custom" });
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS + 100);
+    bench.lose();
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.outcome).toBe("REQUEST_TIMEOUT");
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(bench.heard()).toEqual([{ method: "notifications/custom" }]);
+  });
+
+  it("a queued request is rejected after HOLD_TIMEOUT_MS without a server", () => {
+    const bench = LaneBench.ready();
+    bench.lose();
+    const call = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([call.outcome, call.error?.details.sent]).toEqual(["UPSTREAM_NOT_READY", false]);
+  });
+
+  it("a request fails if the server that has read it exits", () => {
+    const bench = LaneBench.ready();
+    const call = bench.request(bench.join(), CALL);
+    bench.lose();
+    expect(call.outcome).toBe("UPSTREAM_EXITED");
+  });
+
+  it("progress renews the timeout, and the error names the time taken", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const call = bench.request(session, { ...CALL, params: { _meta: { progressToken: "t" } } });
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([call.outcome, call.error?.details.timeoutMs]).toEqual(["REQUEST_TIMEOUT", 2 * REQUEST_TIMEOUT_MS - 1]);
+    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "timeout" } }]);
+  });
+
+  it("a timed-out request is forgotten once its server exits", () => {
+    const bench = LaneBench.ready();
+    bench.request(bench.join(), CALL);
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    bench.lose();
+    bench.start();
+    bench.say({ id, result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: 0, unknownAnswers: 1 });
+  });
+
+  it("the end of a session fails only its own requests", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const calls = [a, b].map((session) => bench.request(session, CALL));
+    bench.lane.endCaller(b);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "REQUEST_CANCELLED"]);
+  });
+
+  it("a late answer is dropped and counted", () => {
+    const bench = LaneBench.ready();
+    const call = bench.request(bench.join(), CALL);
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    bench.say({ id, result: {} });
+    bench.say({ id, result: {} });
+    expect([call.outcome, bench.dropped]).toMatchObject(["REQUEST_TIMEOUT", { lateAnswers: 1, unknownAnswers: 1 }]);
+  });
+});
+
+describe("a request that is late or queued", () => {
+  it("a queued request gets no keep-alive, since it may still be rejected with 503", () => {
+    const bench = LaneBench.ready();
+    bench.lose();
+    const call = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(2 * STREAM_AFTER_MS);
+    bench.start();
+    expect(call.keepAliveCount).toBe(0);
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect(call.keepAliveCount).toBe(1);
+  });
+
+  it("a session at its limit may send a request as soon as one is answered", () => {
+    const bench = LaneBench.ready({ maxSessionRequests: 1 });
+    const session = bench.join();
+    const first = bench.request(session, CALL);
+    let next = first;
+    first.respond = () => void (next = bench.request(session, CALL));
+    bench.reply("tools/call");
+    expect([next === first, next.outcome]).toEqual([false, undefined]);
+  });
+
+  it.each([
+    ["a thousand later ones were given up", 1001, 0],
+    ["five minutes have passed", 1, 300_001],
+  ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
+    const bench = LaneBench.ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
+    const session = bench.join();
+    const giveUp = (): void => bench.request(session, CALL).disconnect();
+    giveUp();
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(pauseMs);
+    for (let number = 1; number < count; number++) giveUp();
+    const late = bench.heard().filter(({ method }) => method === "tools/call");
+    giveUp();
+    for (const each of [id, ...late.map((request) => request["id"]).slice(-1)]) bench.say({ id: each, result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: late.length > 0 ? 1 : 0, unknownAnswers: 1 });
+  });
+
+  it("the ids of two servers begin at different numbers, so no answer can be forged", () => {
+    const first = Array.from({ length: 20 }, () => {
+      const bench = LaneBench.ready();
+      bench.request(bench.join(), CALL);
+      return Number(bench.heard()[0]?.["id"]);
+    });
+    expect(new Set(first).size).toBeGreaterThan(15);
+    for (const id of first) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
+  });
+});
+
+describe("a client's cancellation", () => {
+  it("a cancellation ends the request of its own session only", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const calls = [a, b].map((session) => bench.request(session, CALL));
+    const [, second] = bench.heard();
+    bench.notify(b, { method: "notifications/cancelled", params: { requestId: 1, reason: "enough" } });
+    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "dismissed"]);
+    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: second?.["id"], reason: "enough" } }]);
+  });
+
+  it.each([
+    ["with the id of two requests", 1],
+    ["with the id in another type", "1"],
+    ["without an id", undefined],
+  ])("a cancellation %s ends no request", (_, requestId) => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
+    bench.heard();
+    expect(bench.notify(session, { method: "notifications/cancelled", params: { requestId } })).toBeUndefined();
+    expect([calls.map(({ outcome }) => outcome), bench.heard()]).toEqual([[undefined, undefined], []]);
+  });
+
+  it("a cancellation is sent without its long reason to a server with a full queue", () => {
+    const bench = LaneBench.ready({ maxQueuedBytes: 300 });
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.heard();
+    bench.upstream.isReading = false;
+    bench.notify(session, { method: "notifications/custom", params: { text: "x".repeat(100) } });
+    const before = bench.upstream.queuedBytes;
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1, reason: "x".repeat(10_000) } });
+    expect(call.outcome).toBe("dismissed");
+    expect(bench.upstream.queuedBytes - before).toBeLessThan(200);
+  });
+
+  it("a queued message counts in UTF-8 bytes towards MAX_QUEUED_BYTES", () => {
+    const bench = LaneBench.shared({ maxQueuedBytes: 600 });
+    const session = bench.join();
+    const request = { method: "x/waiting", params: { text: "€".repeat(100) } };
+    const first = bench.request(session, request);
+    const { queuedBytes } = bench.lane.load;
+    const second = bench.request(session, request);
+    expect([first.outcome, second.outcome]).toEqual([undefined, "OVERLOADED"]);
+    bench.start();
+    const read = bench.upstream.takeRead().find((text) => text.includes("€")) ?? "";
+    expect(queuedBytes).toBe(Buffer.byteLength(read));
+    expect(bench.lane.load.queuedBytes).toBe(0);
+  });
+
+  it("a cancellation withdraws an unread request, and the server hears nothing", () => {
+    const bench = LaneBench.ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
+    expect([call.outcome, bench.upstream.queuedBytes]).toEqual(["dismissed", 0]);
+  });
+});
+
+describe("a request that settles without being sent", () => {
+  it("a defect fails a held request as not sent", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const session = bench.join();
+    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
+    bench.lane.onDefect();
+    expect(calls.map(({ error }) => [error?.code, error?.details.sent])).toEqual([
+      ["INTERNAL_ERROR", true],
+      ["INTERNAL_ERROR", false],
+    ]);
+  });
+
+  it("a rejected request leaves no log level and no subscription behind", () => {
+    const bench = LaneBench.ready({ maxHeldRequests: 1 });
+    const session = bench.join();
+    bench.lose();
+    bench.request(session, CALL);
+    const refused = [
+      bench.request(session, { method: "logging/setLevel", params: { level: "info" } }),
+      bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } }),
+    ];
+    expect(refused.map(({ outcome }) => outcome)).toEqual(["UPSTREAM_NOT_READY", "UPSTREAM_NOT_READY"]);
+    bench.start();
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call"]);
+    bench.say({ method: "notifications/message", params: { level: "error" } });
+    bench.say({ method: "notifications/resources/updated", params: { uri: "x:1" } });
+    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 2]);
+  });
+});
+
+describe("a request of the sidecar itself", () => {
+  /** A shared lane whose server is not ready, and its path to the server. */
+  function withDispatch(): { readonly bench: LaneBench; readonly dispatch: Dispatch } {
+    const dispatches: Dispatch[] = [];
+    const bench = new LaneBench((access) => {
+      dispatches.push(access.dispatch);
+      return new SharedRouting(access);
+    });
+    const [dispatch] = dispatches;
+    if (dispatch === undefined) throw new Error("the lane made no routing");
+    return { bench, dispatch };
+  }
+
+  it("a rejected request of the sidecar reports its failure and does not count", () => {
+    const { bench, dispatch } = withDispatch();
+    bench.upstream.isFailed = true;
+    const results: unknown[] = [];
+    dispatch.internal.ask("tools/list", {}, undefined, (resultText) => results.push(resultText));
+    expect(results).toEqual([undefined]);
+    expect(bench.counters.toJSON()).toHaveProperty("requests.refused", {});
+  });
+
+  it("a malformed request of the sidecar is a defect", () => {
+    const { dispatch } = withDispatch();
+    expect(() => dispatch.internal.ask("tools/list", [], undefined)).toThrow("not a request: tools/list");
+  });
+
+  it("a failed request of the sidecar is logged and reaches no session", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const [session, level] of [
+      [a, "debug"],
+      [b, "error"],
+    ] as const)
+      bench.request(session, { method: "logging/setLevel", params: { level } });
+    bench.reply("logging/setLevel");
+    bench.lane.endCaller(a);
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    expect(bench.log.lines.filter(({ level }) => level === "warn")).toMatchObject([
+      { fields: { method: "logging/setLevel" }, message: "internal request failed" },
+    ]);
+  });
+});
+
+describe("a lane that is closed", () => {
+  it("a closed lane has answered every request and has no timer left", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const running = bench.request(session, CALL);
+    bench.lose();
+    const held = bench.request(session, CALL);
+    bench.lane.close();
+    expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
+  });
+
+  it("a closed lane rejects new requests", () => {
+    const bench = LaneBench.shared();
+    bench.lane.close();
+    expect(bench.request(bench.join(), CALL).outcome).toBe("SHUTTING_DOWN");
+  });
+
+  it("every wait for the end of a drain ends", async () => {
+    const bench = LaneBench.ready();
+    const call = bench.request(bench.join(), CALL);
+    const drained = [bench.lane.drain(), bench.lane.drain()];
+    bench.reply("tools/call");
+    await Promise.all(drained);
+    expect(call.outcome).toEqual({});
+  });
+
+  it("a draining lane rejects new requests and is drained after the last answer", async () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    const drained = bench.lane.drain();
+    expect(bench.request(session, CALL).outcome).toBe("SHUTTING_DOWN");
+    bench.reply("tools/call");
+    await drained;
+    expect(call.outcome).toEqual({});
+  });
+});

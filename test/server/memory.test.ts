@@ -1,0 +1,262 @@
+import { describe, expect, it, vi } from "vitest";
+import { readText } from "../../src/protocol/message.ts";
+import { SessionStreams } from "../../src/sessions/streams/session-streams.ts";
+import { collectGarbage, countAlive } from "../support/garbage.ts";
+import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "./support/lane-bench.ts";
+import { type Client, LanesBench } from "./support/lanes-bench.ts";
+import { RecordedExchange } from "./support/recorded-exchange.ts";
+import { StatelessCaller } from "./support/stateless-caller.ts";
+import { RecordedSink } from "./support/recorded-sink.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+import { ACCOUNT, AMPLE_MEMORY } from "./support/memory.ts";
+
+const COUNT = 20;
+
+useFakeClock(TIMERS);
+
+const PADDING = { text: "p".repeat(4000) };
+
+function usedForRequests(): number {
+  return AMPLE_MEMORY.status.requests;
+}
+
+/** The server asks its client. @returns the id of the question. */
+function questionId(bench: PrivateLaneBench): unknown {
+  const sink = listen(bench.session);
+  bench.say({ id: 1, method: "roots/list" });
+  return messages(sink.texts)[0]?.["id"];
+}
+
+/** A session of a shared lane that uses all features, and ends. */
+function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
+  const session = bench.join();
+  listen(session);
+  bench.request(session, { method: "logging/setLevel", params: { level: "debug" } });
+  if (number === 0) bench.reply("logging/setLevel");
+  for (const uri of ["x:all", `x:${number}`]) {
+    bench.request(session, { method: "resources/subscribe", params: { uri } });
+    bench.reply("resources/subscribe");
+  }
+  bench.request(session, { method: "resources/unsubscribe", params: { uri: `x:${number}` } });
+  bench.reply("resources/unsubscribe");
+  const answered = bench.request(session, { method: "tools/call" });
+  bench.reply("tools/call");
+  const request = session.streams.openForRequest();
+  request.attach(new RecordedSink());
+  request.emit("progress");
+  const stream = session.streams.openForRequest();
+  stream.finish("answer");
+  const unanswered = bench.request(session, { method: "tools/call" });
+  bench.say({ method: "notifications/message", params: { level: "info" } });
+  session.streams.endStandalone();
+  bench.say({ method: "notifications/tools/list_changed" });
+  bench.lane.endCaller(session);
+  session.streams.close();
+  return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
+}
+
+/** Returns the text of a short message, which came in a batch with a long one. */
+function firstOfBatch(number: number, batchLength: number): string {
+  const [short, long] = ["", "x".repeat(batchLength)].map((text) => ({ jsonrpc: "2.0", method: "x", params: { number, text } }));
+  const reading = readText(Buffer.from(JSON.stringify([short, long])).toString(), "server");
+  return reading.kind === "batch" ? (reading.messages[0]?.text ?? "") : "";
+}
+
+describe("memory", () => {
+  it("ended sessions of a shared server leave no session, stream or request in memory", async () => {
+    const bench = LaneBench.ready();
+    const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
+    bench.heard();
+    expect([bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0]);
+  });
+
+  it("ended private servers leave no server, session or request in memory", async () => {
+    const bench = new LanesBench();
+    const refs: WeakRef<object>[] = [];
+    for (let number = 0; number < COUNT; number++) {
+      await (async () => {
+        const { session, server } = bench.connected();
+        listen(session);
+        server.bench.say({ id: number, method: "roots/list" });
+        refs.push(
+          new WeakRef(session),
+          new WeakRef(server),
+          new WeakRef(server.lane),
+          new WeakRef(server.bench.request(session, { method: "x" })),
+        );
+        bench.sessions.end(session);
+        server.bench.say({ method: "notifications/message", params: {} });
+        await server.end();
+        bench.servers.length = 0;
+      })();
+    }
+    expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
+  });
+
+  it("the subscriptions of a private server's client count until its session ends", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const before = AMPLE_MEMORY.status.subscriptions;
+    server.bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } });
+    server.bench.reply("resources/subscribe");
+    expect(AMPLE_MEMORY.status.subscriptions).toBeGreaterThan(before);
+    bench.sessions.end(session);
+    expect(AMPLE_MEMORY.status.subscriptions).toBe(before);
+  });
+
+  it.each<[string, (bench: PrivateLaneBench) => void]>([
+    [
+      "a repeated initialized notification",
+      (bench) => bench.notify(bench.session, { method: "notifications/initialized", params: PADDING }),
+    ],
+    ["an answer to the server", (bench) => bench.answer({ id: questionId(bench), result: PADDING })],
+    [
+      "a cancellation",
+      (bench) => {
+        bench.upstream.isReading = true;
+        bench.request(bench.session, { id: 7, method: "tools/call" });
+        bench.upstream.isReading = false;
+        bench.notify(bench.session, { method: "notifications/cancelled", params: { requestId: 7, reason: PADDING.text } });
+      },
+    ],
+    ["a notification", (bench) => bench.notify(bench.session, { method: "notifications/x", params: PADDING })],
+  ])("%s counts until the server reads it, or exits", (_name, send) => {
+    const bench = PrivateLaneBench.ready();
+    bench.upstream.isReading = false;
+    const before = usedForRequests();
+    send(bench);
+    expect(usedForRequests() - before).toBeGreaterThan(2 * PADDING.text.length);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    // The initialized notification is kept for the next start.
+    expect(usedForRequests() - before).toBeLessThan(2 * PADDING.text.length);
+    bench.lane.endCaller(bench.session);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it.each<[string, (bench: LanesBench, held: Client) => void]>([
+    ["is answered", ({ shared }) => shared.start()],
+    ["fails", () => vi.advanceTimersByTime(1000)],
+    ["is given up by its client", (_bench, { exchange }) => exchange.disconnect()],
+  ])("an initialize that is held counts until it %s", (_name, end) => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const before = usedForRequests();
+    const held = bench.connect({ clientInfo: PADDING });
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    end(bench, held);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("the initialize of a private server's client counts until the server has exited", async () => {
+    const bench = new LanesBench();
+    const before = usedForRequests();
+    const client = bench.connect({ capabilities: { roots: {} }, clientInfo: PADDING });
+    const [server] = bench.servers;
+    server?.bench.start();
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    const session = client.session();
+    if (session !== undefined) bench.sessions.end(session);
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    await server?.end();
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it.each<[string, (bench: LaneBench, exchange: RecordedExchange) => void]>([
+    ["is sent", (bench) => bench.start()],
+    ["fails", () => vi.advanceTimersByTime(1000)],
+    ["is given up by its client", (_bench, exchange) => exchange.disconnect()],
+  ])("a request without a session that is held counts until it %s", (_name, end) => {
+    const bench = LaneBench.shared();
+    const before = usedForRequests();
+    const exchange = new RecordedExchange("1", Date.now());
+    const request = requestOfClient({ id: 1, method: "tools/call", params: PADDING });
+    bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => undefined, onFailed: () => undefined });
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    end(bench, exchange);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("the subscriptions of an ended session count until a busy server has ended them", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const uri = `x:${PADDING.text}`;
+    const before = usedForRequests();
+    bench.request(session, { method: "resources/subscribe", params: { uri } });
+    bench.reply("resources/subscribe");
+    bench.lane.endCaller(session);
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    bench.reply("resources/unsubscribe");
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("requests that were not sent make room for other clients, the newest first", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const session = bench.join();
+    const [sent, older, newer] = [1, 2, 3].map((id) => bench.request(session, { id, method: "tools/call", params: PADDING }));
+    const before = usedForRequests();
+    expect(bench.lane.freeUnsent(1, "another client")).toBe(0);
+    expect(bench.lane.freeUnsent(1, session.memory.holder)).toBe(before - usedForRequests());
+    expect([sent?.outcome, older?.outcome, newer?.outcome]).toEqual([undefined, undefined, "OUT_OF_MEMORY"]);
+    bench.lane.freeUnsent(Number.POSITIVE_INFINITY, session.memory.holder);
+    expect([sent?.outcome, older?.outcome]).toEqual([undefined, "OUT_OF_MEMORY"]);
+  });
+
+  it("requests that wait for the server to be ready make room for other clients", () => {
+    const bench = LaneBench.shared();
+    const before = usedForRequests();
+    const outcomes: string[] = [];
+    const hold = (id: number): void => {
+      const exchange = new RecordedExchange(String(id), Date.now());
+      const request = requestOfClient({ id, method: "tools/call", params: PADDING });
+      const onFailed = ({ code }: { readonly code: string }): void => void outcomes.push(`${id} ${code}`);
+      bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => outcomes.push(`${id} ready`), onFailed });
+    };
+    for (const id of [1, 2]) hold(id);
+    const held = (usedForRequests() - before) / 2;
+    expect(bench.lane.freeUnsent(1, new StatelessCaller().memory.holder)).toBe(held);
+    expect(outcomes).toEqual(["2 OUT_OF_MEMORY"]);
+    bench.start();
+    expect(outcomes).toEqual(["2 OUT_OF_MEMORY", "1 ready"]);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("a server that reads nothing gets a limited number of responses to its own requests", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: Number.MAX_SAFE_INTEGER });
+    bench.upstream.isReading = false;
+    const ping = { id: "p".repeat(1000), method: "ping" };
+    for (let count = 0; count < 1000; count++) bench.say(ping);
+    const { requests } = bench.dropped;
+    expect(requests).toBeGreaterThan(500);
+    bench.lose();
+    bench.start();
+    bench.say(ping);
+    expect(bench.dropped.requests).toBe(requests);
+  });
+
+  it("a kept message does not keep the batch it came in", () => {
+    // Longer ones are not on the heap.
+    const [{ eventLog: log }, batchLength] = [LaneBench.shared(), 512 * 1024];
+    const streams = new SessionStreams(log.forClient(ACCOUNT));
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    for (let number = 0; number < 100; number++) streams.emit(firstOfBatch(number, batchLength));
+    collectGarbage();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * batchLength);
+    expect(log.size).toBe(100);
+  });
+
+  it("the stream of an answered request is released once its answer expires", async () => {
+    const bench = new LanesBench();
+    const { session } = bench.connected();
+    const refs = Array.from({ length: COUNT }, () => {
+      const stream = session.streams.openForRequest();
+      stream.finish("answer");
+      return new WeakRef<object>(stream);
+    });
+    expect(await countAlive(refs)).toBe(COUNT);
+    vi.advanceTimersByTime(bench.eventLog.limits.replayMaxAgeMs);
+    expect(await countAlive(refs)).toBe(0);
+  });
+});

@@ -1,0 +1,217 @@
+import { describe, expect, it } from "vitest";
+import { listen, PrivateLaneBench } from "./support/lane-bench.ts";
+import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock();
+
+/** The client sends a request, and the server answers. */
+function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedExchange {
+  const call = bench.request(bench.session, { method, params });
+  bench.reply(method, answer === undefined ? { result: {} } : { ...answer });
+  return call;
+}
+
+function setLevel(bench: PrivateLaneBench, level: string): void {
+  done(bench, "logging/setLevel", { level });
+}
+
+function subscribe(bench: PrivateLaneBench, uri: string): void {
+  done(bench, "resources/subscribe", { uri });
+}
+
+/** Returns the messages that the server has read, in short. */
+function told(bench: PrivateLaneBench): string[] {
+  return bench.heard().map(({ method, params }) => {
+    const { level, uri } = (params ?? {}) as { level?: string; uri?: string };
+    return [String(method), level ?? uri ?? ""].join(" ").trim();
+  });
+}
+
+/** The former server exits, and a new one becomes ready. @returns the messages that the new one has read. */
+function restart(bench: PrivateLaneBench): string[] {
+  bench.lose();
+  bench.start();
+  return told(bench);
+}
+
+const REFUSED = { error: { code: -32_602, message: "no" } };
+
+describe("a restarted private server", () => {
+  it("a server hears nothing if its client has set nothing", () => {
+    const bench = PrivateLaneBench.ready();
+    done(bench, "tools/call", {});
+    expect(restart(bench)).toEqual([]);
+  });
+
+  it("level, roots change and subscriptions are replayed ahead of queued requests", () => {
+    const bench = PrivateLaneBench.ready();
+    subscribe(bench, "x:1");
+    setLevel(bench, "debug");
+    bench.notify(bench.session, { method: "notifications/roots/list_changed", params: { n: 1 } });
+    bench.notify(bench.session, { method: "notifications/roots/list_changed", params: { n: 2 } });
+    subscribe(bench, "x:2");
+    setLevel(bench, "error");
+    bench.heard();
+    bench.lose();
+    bench.request(bench.session, { method: "tools/call" });
+    bench.start();
+    expect(told(bench)).toEqual([
+      "logging/setLevel error",
+      "notifications/roots/list_changed",
+      "resources/subscribe x:1",
+      "resources/subscribe x:2",
+      "tools/call",
+    ]);
+  });
+
+  it("the replay is repeated if the server exits during it", () => {
+    const bench = PrivateLaneBench.ready();
+    setLevel(bench, "debug");
+    subscribe(bench, "x:1");
+    const all = ["logging/setLevel debug", "resources/subscribe x:1"];
+    expect(restart(bench)).toEqual(all);
+    bench.lose();
+    bench.upstream.isReading = false;
+    bench.start();
+    expect(told(bench)).toEqual([]);
+    bench.upstream.isReading = true;
+    expect([restart(bench), restart(bench)]).toEqual([all, all]);
+  });
+
+  it("the replay costs the client nothing and is invisible to it", () => {
+    const bench = PrivateLaneBench.ready();
+    const stream = listen(bench.session);
+    setLevel(bench, "debug");
+    subscribe(bench, "x:1");
+    bench.lose();
+    bench.start();
+    bench.reply("resources/subscribe", REFUSED);
+    expect([stream.texts, bench.session.callsInFlight, bench.counters.requests.accepted]).toEqual([[], 0, 2]);
+    // It may accept it next time.
+    expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
+  });
+
+  it("a setting that the server refused or the client withdrew is not replayed", () => {
+    const bench = PrivateLaneBench.ready();
+    setLevel(bench, "error");
+    done(bench, "logging/setLevel", { level: "debug" }, REFUSED);
+    done(bench, "resources/subscribe", { uri: "x:1" }, REFUSED);
+    subscribe(bench, "x:2");
+    done(bench, "resources/unsubscribe", { uri: "x:2" }, REFUSED);
+    expect(restart(bench)).toEqual(["logging/setLevel error"]);
+  });
+
+  it("a roots change is replayed while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
+    bench.notify(bench.session, { method: "notifications/roots/list_changed" });
+    bench.heard();
+    bench.lose();
+    bench.request(bench.session, { method: "tools/call", params: { text: "x".repeat(300) } });
+    expect(bench.request(bench.session, { method: "tools/call" }).outcome).toBe("OVERLOADED");
+    bench.start();
+    expect(told(bench)[0]).toBe("notifications/roots/list_changed");
+  });
+
+  it("a setting that was in flight at the exit fails and is not replayed", () => {
+    const bench = PrivateLaneBench.ready();
+    const calls = [
+      bench.request(bench.session, { id: 1, method: "logging/setLevel", params: { level: "debug" } }),
+      bench.request(bench.session, { id: 2, method: "resources/subscribe", params: { uri: "x:1" } }),
+    ];
+    bench.heard();
+    expect(restart(bench)).toEqual([]);
+    expect(calls.map(({ outcome, error }) => [outcome, error?.details.retrySafe])).toEqual([
+      ["UPSTREAM_EXITED", true],
+      ["UPSTREAM_EXITED", true],
+    ]);
+  });
+
+  it("a queued level wins over the replayed one", () => {
+    const bench = PrivateLaneBench.ready();
+    setLevel(bench, "debug");
+    bench.lose();
+    bench.request(bench.session, { method: "logging/setLevel", params: { level: "error" } });
+    bench.start();
+    expect(told(bench)).toEqual(["logging/setLevel debug", "logging/setLevel error"]);
+  });
+
+  it("the level that was asked for last is replayed, in whatever order answers came", () => {
+    const bench = PrivateLaneBench.ready();
+    for (const level of ["debug", "error", "info"]) bench.request(bench.session, { method: "logging/setLevel", params: { level } });
+    const [debug, error, info] = bench.heard().map(({ id }) => id);
+    for (const id of [error, debug]) bench.say({ id, result: {} });
+    bench.say({ id: info, ...REFUSED });
+    expect(restart(bench)).toEqual(["logging/setLevel error"]);
+  });
+
+  it("a subscription that was withdrawn before its confirmation is not replayed", () => {
+    const bench = PrivateLaneBench.ready();
+    const ask = (method: string, uri: string): unknown => {
+      bench.request(bench.session, { method: `resources/${method}`, params: { uri } });
+      return bench.heard()[0]?.["id"];
+    };
+    const [first, gone] = [ask("subscribe", "x:1"), ask("subscribe", "x:2")];
+    for (const uri of ["x:1", "x:2"]) ask("unsubscribe", uri);
+    const again = ask("subscribe", "x:1");
+    for (const id of [first, gone, again]) bench.say({ id, result: {} });
+    const refused = ask("subscribe", "x:1");
+    bench.say({ id: refused, ...REFUSED });
+    expect(restart(bench)).toEqual(["resources/subscribe x:1"]);
+  });
+
+  it("at most 16 requests are replayed at a time, and no withdrawn one", () => {
+    const bench = PrivateLaneBench.ready();
+    const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
+    for (const uri of uris) subscribe(bench, uri);
+    bench.lose();
+    bench.start();
+    const first = bench.heard();
+    expect(first).toHaveLength(16);
+    bench.request(bench.session, { method: "resources/unsubscribe", params: { uri: "x:16" } });
+    for (const { id } of first) bench.say({ id, result: {} });
+    expect(told(bench)).toEqual(["resources/unsubscribe x:16", ...uris.slice(17).map((uri) => `resources/subscribe ${uri}`)]);
+  });
+
+  it("each subscription is replayed once, also if servers exit during the replay", () => {
+    const bench = PrivateLaneBench.ready();
+    const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
+    for (const uri of uris) subscribe(bench, uri);
+    for (const isReading of [true, false]) {
+      bench.lose();
+      bench.upstream.isReading = isReading;
+      bench.start();
+      expect(bench.heard()).toHaveLength(isReading ? 16 : 0);
+    }
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    const all: unknown[] = [];
+    for (let heard = bench.heard(); heard.length > 0; heard = bench.heard()) {
+      all.push(...heard.map(({ params }) => (params as { uri: string }).uri));
+      for (const { id } of heard) bench.say({ id, result: {} });
+    }
+    expect(all).toEqual(uris);
+  });
+
+  it("a client has at most 1024 subscriptions", () => {
+    const bench = PrivateLaneBench.ready();
+    for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
+    const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
+    expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
+    // A subscription that exists does not count again.
+    subscribe(bench, "x:0");
+    done(bench, "resources/unsubscribe", { uri: "x:1" });
+    // A subscription that the server rejects does not count at all.
+    done(bench, "resources/subscribe", { uri: "x:1024" }, REFUSED);
+    subscribe(bench, "x:1025");
+  });
+
+  it("a server judges invalid levels and resources itself", () => {
+    const bench = PrivateLaneBench.ready();
+    expect(done(bench, "logging/setLevel", { level: 7 }, REFUSED).outcome).toBe(-32_602);
+    expect(done(bench, "resources/subscribe", { uri: 7 }).outcome).toEqual({});
+    expect(done(bench, "resources/unsubscribe", {}).outcome).toEqual({});
+    expect(restart(bench)).toEqual([]);
+  });
+});

@@ -1,0 +1,210 @@
+import { describe, expect, it } from "vitest";
+import { useFakeClock } from "../support/fake-clock.ts";
+import { LaneBench, listen } from "./support/lane-bench.ts";
+
+useFakeClock();
+
+function log(level: string): { readonly method: string; readonly params: object } {
+  return { method: "notifications/message", params: { level, data: "x" } };
+}
+
+function setLevel(level: string): { readonly method: string; readonly params: object } {
+  return { method: "logging/setLevel", params: { level } };
+}
+
+describe("a log message of a shared server", () => {
+  it("a message is dropped while no session has asked for any", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const stream = listen(session);
+    bench.say(log("emergency"));
+    expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
+  });
+
+  it("the server gets the most verbose requested level, and only changes of it", () => {
+    const bench = LaneBench.ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    const set = bench.request(a, setLevel("warning"));
+    bench.reply("logging/setLevel");
+    expect(set.outcome).toEqual({});
+    expect(bench.request(b, setLevel("error")).outcome).toEqual({});
+    expect(bench.heard()).toEqual([]);
+    bench.request(c, setLevel("debug"));
+    bench.reply("logging/setLevel");
+    bench.lane.endCaller(c);
+    expect(bench.heard()).toMatchObject([setLevel("warning")]);
+  });
+
+  it("each new generation gets the level that sessions still want", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("debug"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("error"));
+    bench.lose();
+    bench.lane.endCaller(a);
+    bench.start();
+    expect(bench.heard()).toMatchObject([setLevel("error")]);
+  });
+
+  it("a message is dropped and counted while no request is in flight", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("debug"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("debug"));
+    bench.request(a, { method: "tools/call" });
+    bench.reply("tools/call");
+    bench.say(log("critical"));
+    expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
+  });
+
+  it("the only request gets the message on its stream if its session wants it", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const session of [a, b]) bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const [streamOfA, streamOfB] = [listen(a), listen(b)];
+    const call = bench.request(a, { method: "tools/call" });
+    bench.say(log("info"));
+    bench.say(log("debug"));
+    expect([call.emitted.length, streamOfA.texts, streamOfB.texts]).toEqual([1, [], []]);
+  });
+
+  it("several requests in flight of one session get the message on its GET stream", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const stream = listen(session);
+    const plain = bench.request(session, { method: "tools/call" }, false);
+    bench.say(log("info"));
+    expect(stream.texts).toHaveLength(1);
+    const other = bench.request(session, { method: "tools/call" });
+    bench.say(log("info"));
+    expect([stream.texts.length, plain.emitted, other.emitted]).toEqual([2, [], []]);
+  });
+
+  it("a message is dropped while requests of several sessions are in flight", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
+    bench.say(log("error"));
+    expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped.notifications]).toEqual([[], [[], []], 1]);
+  });
+
+  it("a session that was answered before gets no message of the request in flight", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("info"));
+    bench.request(a, { method: "tools/call" });
+    bench.reply("tools/call");
+    const call = bench.request(b, { method: "tools/call" });
+    bench.say(log("info"));
+    expect([call.emitted.length, listen(a).texts, listen(b).texts]).toEqual([1, [], []]);
+  });
+
+  it("queued requests that were not sent do not count as in flight", () => {
+    const bench = LaneBench.shared({ maxInFlight: 1 });
+    bench.start();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
+    bench.say(log("info"));
+    expect(calls.map(({ emitted }) => emitted.length)).toEqual([1, 0]);
+  });
+
+  it("a session gets messages even if its own earlier request was abandoned", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(session, { id: 7, method: "tools/call" });
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 7 } });
+    const call = bench.request(session, { id: 8, method: "tools/call" });
+    bench.say(log("error"));
+    expect(call.emitted).toHaveLength(1);
+  });
+
+  it("a session that has ended, or whose level was rejected, gets no message", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const set = bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel", { error: { code: -32_601, message: "no logging" } });
+    expect(set.outcome).toBe(-32_601);
+    bench.request(b, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.lane.endCaller(b);
+    const call = bench.request(a, { method: "tools/call" });
+    bench.say(log("emergency"));
+    expect([call.emitted, listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], [], 1]);
+  });
+
+  it("a session keeps its former level if the server rejects a new one", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.request(session, setLevel("error"));
+    bench.reply("logging/setLevel");
+    bench.request(session, setLevel("debug"));
+    bench.reply("logging/setLevel", { error: { code: -32_603, message: "?" } });
+    const call = bench.request(session, { method: "tools/call" });
+    bench.say(log("info"));
+    bench.say(log("critical"));
+    expect(call.emitted).toHaveLength(1);
+  });
+
+  it("the level is sent again with the next request if the server's level is uncertain", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("debug"));
+    bench.reply("logging/setLevel", { error: { code: -32_603, message: "?" } });
+    expect(bench.request(b, setLevel("error")).outcome).toEqual({});
+    expect(bench.heard()).toMatchObject([setLevel("info")]);
+  });
+
+  it("a level that a client sets meanwhile overrides the sidecar's queued one", () => {
+    const bench = LaneBench.ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.request(b, setLevel("error"));
+    for (let number = 0; number < 20; number++) {
+      bench.request(c, { method: "resources/subscribe", params: { uri: `x:${number}` } });
+      bench.reply("resources/subscribe");
+    }
+    bench.lane.endCaller(c);
+    bench.lane.endCaller(a);
+    expect(bench.request(b, setLevel("debug")).isFinished).toBe(false);
+    const asked = bench.heard();
+    expect(asked.at(-1)).toMatchObject(setLevel("debug"));
+    for (const { id } of asked) bench.say({ id, result: {} });
+    expect(bench.heard().filter(({ method }) => method === "logging/setLevel")).toEqual([]);
+  });
+
+  it("a late level of one session does not replace the more verbose one of another", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [a, b] = [bench.join(), bench.join()];
+    for (const method of ["x/one", "x/two"]) bench.request(a, { method });
+    const calls = [bench.request(a, setLevel("error")), bench.request(b, setLevel("debug"))];
+    const levels: unknown[] = [];
+    for (let [request] = bench.heard(); request !== undefined; [request] = bench.heard()) {
+      if (request["method"] === "logging/setLevel") levels.push(request["params"]);
+      bench.say({ id: request["id"], result: { by: "server" } });
+    }
+    expect(levels).toEqual([{ level: "debug" }]);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
+  });
+
+  it("the server decides about a level that does not exist", () => {
+    const bench = LaneBench.ready();
+    const call = bench.request(bench.join(), setLevel("verbose"));
+    bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
+    expect(call.outcome).toBe(-32_602);
+  });
+});

@@ -1,0 +1,363 @@
+import { describe, expect, it, vi } from "vitest";
+import type { LaneLimits } from "../../src/lane/lane-limits.ts";
+import type { Session } from "../../src/sessions/session.ts";
+import { LaneBench, PrivateLaneBench } from "./support/lane-bench.ts";
+import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+import { AMPLE_MEMORY } from "./support/memory.ts";
+
+useFakeClock();
+
+const ROOMY = { maxHeldRequests: 1000, maxQueuedBytes: 10_000_000 };
+
+function startShared(limits: Partial<LaneLimits>): LaneBench {
+  const bench = LaneBench.ready({ ...ROOMY, ...limits });
+  return bench;
+}
+
+/** Requests with these names, which are also their ids. */
+function request(bench: LaneBench, session: Session, ...names: readonly string[]): RecordedExchange[] {
+  return names.map((name) => bench.request(session, { id: name, method: `x/${name}` }));
+}
+
+/** Returns the server's input since the last look: names of requests and notifications, and its unanswered ids. */
+function hear(bench: LaneBench): { readonly names: string[]; readonly ids: unknown[] } {
+  const heard = bench.heard();
+  return {
+    names: heard.map(({ method }) => String(method).replace("x/", "")),
+    ids: heard.flatMap(({ id }) => (id === undefined ? [] : [id])),
+  };
+}
+
+function heardNames(bench: LaneBench): string[] {
+  return hear(bench).names;
+}
+
+const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
+
+describe("requests beyond MAX_IN_FLIGHT", () => {
+  it("a queued request is sent in the turn in which a slot is freed", () => {
+    const bench = startShared({ maxInFlight: 2 });
+    const exchanges = request(bench, bench.join(), "1", "2", "3", "4");
+    const { names, ids } = hear(bench);
+    expect([names, outcomes(exchanges)]).toEqual([["1", "2"], Array(4).fill(undefined)]);
+    bench.say({ id: ids[1], result: {} });
+    expect(hear(bench).names).toEqual(["3"]);
+    bench.say({ id: ids[0], result: {} });
+    expect(hear(bench).names).toEqual(["4"]);
+    expect(bench.counters.requests).toMatchObject({ accepted: 4, held: 2 });
+  });
+
+  it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void, string[]]>([
+    ["answered", (bench, { id }) => bench.say({ id, result: {} }), []],
+    ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
+    [
+      "answered with too much",
+      (bench, { id }) =>
+        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
+      [],
+    ],
+    [
+      "cancelled",
+      (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } }),
+      ["notifications/cancelled"],
+    ],
+    ["left by its client", (_bench, { exchange }) => exchange.disconnect(), ["notifications/cancelled"]],
+    ["ended with its session", (bench, { session }) => bench.lane.endCaller(session), ["notifications/cancelled"]],
+    ["out of time", () => vi.advanceTimersByTime(499), ["notifications/cancelled"]],
+  ])("a queued request is sent if the request in flight is %s", (_how, end, before) => {
+    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
+    const session = bench.join();
+    const [exchange] = request(bench, session, "running");
+    const [id] = hear(bench).ids;
+    vi.advanceTimersByTime(501);
+    const [waiting] = request(bench, bench.join(), "waiting");
+    if (exchange === undefined) throw new Error("nothing runs");
+    end(bench, { session, exchange, id });
+    expect(heardNames(bench)).toEqual([...before, "waiting"]);
+    expect(waiting?.isFinished).toBe(false);
+  });
+
+  it("a queued request is rejected as not sent after HOLD_TIMEOUT_MS", () => {
+    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 500 });
+    const [running, waiting] = request(bench, bench.join(), "1", "2");
+    vi.advanceTimersByTime(499);
+    expect(waiting?.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([waiting?.error?.code, waiting?.error?.details]).toEqual(["OVERLOADED", { sent: false, retrySafe: true, retryAfterSeconds: 1 }]);
+    expect(waiting?.error?.message).toContain("1 in flight, 0 queued");
+    expect([running?.isFinished, heardNames(bench)]).toEqual([false, ["1"]]);
+  });
+
+  it("a queued request waits for half of its timeout at most", () => {
+    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
+    const [, waiting] = request(bench, bench.join(), "1", "2");
+    vi.advanceTimersByTime(499);
+    expect(waiting?.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(waiting?.error?.code).toBe("OVERLOADED");
+  });
+
+  it("a request is rejected at once if MAX_HELD_REQUESTS are queued", () => {
+    const bench = startShared({ maxInFlight: 2, maxHeldRequests: 2 });
+    const exchanges = request(bench, bench.join(), "1", "2", "3", "4", "5");
+    expect(outcomes(exchanges)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
+    expect(exchanges[4]?.error?.message).toContain("2 in flight, 2 queued");
+    expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, held: 2, refused: { OVERLOADED: 1 } } });
+  });
+
+  it("a queued request of the longest queue is rejected to make room for another session", () => {
+    const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
+    const flood = request(bench, bench.join(), "1", "2", "3", "4");
+    const [other] = request(bench, bench.join(), "other");
+    expect(outcomes(flood)).toEqual([undefined, undefined, undefined, "OVERLOADED"]);
+    expect([flood[3]?.error?.details.sent, other?.isFinished]).toEqual([false, false]);
+    expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 5, refused: {} }, answers: { failures: { OVERLOADED: 1 } } });
+  });
+
+  it("a notification is not rejected to make room, but the newest request is", () => {
+    const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
+    const flood = bench.join();
+    const [running, first, second] = request(bench, flood, "running", "first", "second");
+    bench.notify(flood, { method: "x/note" });
+    request(bench, bench.join(), "other");
+    expect(outcomes([first, second].filter((each) => each !== undefined))).toEqual([undefined, "OVERLOADED"]);
+    running?.disconnect();
+    const { names, ids } = hear(bench);
+    bench.say({ id: ids.at(-1), result: {} });
+    expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
+  });
+
+  it("a queued request is never sent after a cancellation, a disconnect or its session's end", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const session = bench.join();
+    const exchanges = request(bench, session, "running", "cancelled", "left", "ended");
+    heardNames(bench);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    exchanges[2]?.disconnect();
+    bench.lane.endCaller(session);
+    expect(heardNames(bench)).toEqual(["notifications/cancelled"]);
+    expect(outcomes(exchanges)).toEqual(["REQUEST_CANCELLED", "dismissed", undefined, "REQUEST_CANCELLED"]);
+    expect([exchanges[0], exchanges[3]].map((each) => each?.error?.details.sent)).toEqual([true, false]);
+  });
+
+  it("the sidecar answers a ping and an overlong request while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = startShared({ maxInFlight: 1, maxQueuedBytes: 150 });
+    const exchanges = request(bench, bench.join(), "running", "1", "2", "3", "4");
+    expect(outcomes(exchanges).at(-1)).toBe("OVERLOADED");
+    bench.heard();
+    bench.say({ id: "p", method: "ping" });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false, hasTextBefore: false });
+    expect(hear(bench).ids).toEqual(["p", "o"]);
+  });
+
+  it("a queued request fails when the sidecar ends", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const exchanges = request(bench, bench.join(), "running", "waiting");
+    exchanges.push(...request(bench, bench.join(), "waiting too"));
+    heardNames(bench);
+    bench.lane.close();
+    expect([outcomes(exchanges), heardNames(bench)]).toEqual([Array(3).fill("SHUTTING_DOWN"), ["notifications/cancelled"]]);
+  });
+
+  it("queued requests do not delay pings, cancellations and the sidecar's own requests", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const subscriber = bench.join();
+    bench.request(subscriber, { method: "resources/subscribe", params: { uri: "x:1" } });
+    bench.reply("resources/subscribe");
+    const [running] = request(bench, bench.join(), "running", "waiting", "waiting too");
+    heardNames(bench);
+    bench.say({ id: 9, method: "ping" });
+    bench.lane.endCaller(subscriber);
+    running?.disconnect();
+    expect(bench.heard()).toMatchObject([
+      { id: 9, result: {} },
+      { method: "resources/unsubscribe" },
+      { method: "notifications/cancelled" },
+      { method: "x/waiting" },
+    ]);
+  });
+
+  it("20,000 expired requests time out without a stack overflow", () => {
+    const bench = startShared({ maxInFlight: 1, maxHeldRequests: 100_000, maxSessionRequests: 100_000, holdTimeoutMs: 1001 });
+    const [running] = request(bench, bench.join(), "running");
+    const session = bench.join();
+    const exchanges = Array.from({ length: 20_000 }, (_, id) => bench.request(session, { id, method: "x/waiting" }));
+    // The timer is late: all have timed out when the slot becomes free.
+    vi.setSystemTime(2000);
+    running?.disconnect();
+    expect(new Set(outcomes(exchanges))).toEqual(new Set(["REQUEST_TIMEOUT"]));
+    expect(new Set(heardNames(bench))).toEqual(new Set(["running", "notifications/cancelled"]));
+  });
+});
+
+describe("a flood of one session", () => {
+  it("a flood delays a request of another session by one turn", () => {
+    const bench = startShared({ maxInFlight: 4 });
+    const names = Array.from({ length: 500 }, (_, number) => `flood ${number}`);
+    request(bench, bench.join(), ...names);
+    request(bench, bench.join(), "other");
+    const { ids } = hear(bench);
+    for (const id of ids) bench.say({ id, result: {} });
+    expect(heardNames(bench)).toEqual(["flood 4", "other", "flood 5", "flood 6"]);
+  });
+
+  it("a flood leaves room in the queue for other sessions", () => {
+    const bench = startShared({ maxInFlight: 4, maxHeldRequests: 256 });
+    const flood = request(bench, bench.join(), ...Array.from({ length: 500 }, (_, number) => `flood ${number}`));
+    expect(outcomes(flood).filter((outcome) => outcome === "OVERLOADED")).toHaveLength(500 - 4 - 256);
+    const [other] = request(bench, bench.join(), "other");
+    const { ids } = hear(bench);
+    for (const id of ids) bench.say({ id, result: {} });
+    expect(heardNames(bench)).toContain("other");
+    expect(other?.isFinished).toBe(false);
+  });
+});
+
+describe("notifications", () => {
+  it("a notification that waited for a server in vain is counted and never sent", () => {
+    const bench = startShared({});
+    const session = bench.join();
+    bench.lose();
+    bench.notify(session, { method: "x/in vain" });
+    vi.advanceTimersByTime(499);
+    bench.notify(session, { method: "x/in time" });
+    vi.advanceTimersByTime(1);
+    expect(bench.dropped.clientNotifications).toBe(1);
+    bench.start();
+    expect([heardNames(bench), bench.dropped.clientNotifications]).toEqual([["in time"], 1]);
+  });
+
+  it("a notification takes no slot, and stays behind the requests of its session only", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const [session, other] = [bench.join(), bench.join()];
+    request(bench, session, "1", "2");
+    bench.notify(session, { method: "x/behind 2" });
+    request(bench, session, "3");
+    bench.notify(session, { method: "x/behind 3" });
+    bench.notify(other, { method: "x/of another" });
+    const { names, ids } = hear(bench);
+    expect(names).toEqual(["1", "of another"]);
+    bench.say({ id: ids[0], result: {} });
+    expect(heardNames(bench)).toEqual(["2", "behind 2"]);
+  });
+
+  it("a notification is sent when the request before it is given up", () => {
+    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 500 });
+    const session = bench.join();
+    const [, cancelled] = request(bench, session, "running", "cancelled");
+    bench.notify(session, { method: "x/behind" });
+    cancelled?.disconnect();
+    expect(heardNames(bench)).toEqual(["running", "behind"]);
+    request(bench, session, "waits too long");
+    bench.notify(session, { method: "x/behind that" });
+    vi.advanceTimersByTime(500);
+    expect(heardNames(bench)).toEqual(["behind that"]);
+  });
+});
+
+describe("a server that becomes ready", () => {
+  it("a ready server gets MAX_IN_FLIGHT requests and the notifications behind them", () => {
+    const bench = LaneBench.shared({ ...ROOMY, maxInFlight: 2 });
+    const [a, b] = [bench.join(), bench.join()];
+    request(bench, a, "a1", "a2", "a3");
+    request(bench, b, "b1");
+    bench.notify(b, { method: "x/behind b1" });
+    bench.start();
+    const { names, ids } = hear(bench);
+    expect(names).toEqual(["a1", "b1", "behind b1"]);
+    for (const id of ids) bench.say({ id, result: {} });
+    expect(heardNames(bench)).toEqual(["a2", "a3"]);
+    expect(bench.counters.requests.held).toBe(4);
+  });
+
+  it("a ready server gets unread requests before queued ones, within MAX_IN_FLIGHT", () => {
+    const bench = startShared({ maxInFlight: 3 });
+    const session = bench.join();
+    bench.upstream.isReading = false;
+    const exchanges = request(bench, session, "1", "2", "3", "4");
+    bench.notify(session, { method: "x/behind 4" });
+    bench.lose();
+    request(bench, session, "5");
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(heardNames(bench)).toEqual(["1", "2", "3"]);
+    expect(outcomes(exchanges)).toEqual(Array(4).fill(undefined));
+    expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 2 });
+  });
+
+  it("a ready server gets unread requests before the queued ones of other sessions", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const [unread, queued] = [bench.join(), bench.join()];
+    bench.upstream.isReading = false;
+    request(bench, unread, "unread");
+    request(bench, queued, "queued");
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(heardNames(bench)).toEqual(["unread"]);
+  });
+
+  it("requests that the former server had read have freed their slots", () => {
+    const bench = startShared({ maxInFlight: 2 });
+    const exchanges = request(bench, bench.join(), "1", "2", "3");
+    heardNames(bench);
+    bench.lose();
+    expect([outcomes(exchanges), heardNames(bench)]).toEqual([["UPSTREAM_EXITED", "UPSTREAM_EXITED", undefined], []]);
+    bench.start();
+    expect(heardNames(bench)).toEqual(["3"]);
+  });
+});
+
+describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
+  it("a session is limited in requests in flight and queued, and other sessions are served", () => {
+    const bench = startShared({ maxInFlight: 1, maxSessionRequests: 2 });
+    const session = bench.join();
+    const exchanges = request(bench, session, "1", "2", "3");
+    expect(outcomes(exchanges)).toEqual([undefined, undefined, "SESSION_OVERLOADED"]);
+    expect(exchanges[2]?.error?.details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 1 });
+    expect(outcomes(request(bench, bench.join(), "other"))).toEqual([undefined]);
+    bench.say({ id: hear(bench).ids[0], result: {} });
+    expect(outcomes(request(bench, session, "4"))).toEqual([undefined]);
+    expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, refused: { SESSION_OVERLOADED: 1 } } });
+  });
+
+  it("a private server applies MAX_SESSION_REQUESTS too", () => {
+    const bench = PrivateLaneBench.ready({ maxSessionRequests: 1 });
+    expect(outcomes(request(bench, bench.session, "1", "2"))).toEqual([undefined, "SESSION_OVERLOADED"]);
+  });
+});
+
+describe("messages that take no slot", () => {
+  const NOTIFICATION = { method: "notifications/x" };
+
+  it("notifications of one session leave room for other sessions", () => {
+    const bench = LaneBench.shared({ maxHeldRequests: 8 });
+    const [flooding, other] = [bench.join(), bench.join()];
+    const sent = Array.from({ length: 8 }, () => bench.notify(flooding, NOTIFICATION));
+    expect(sent).toEqual([undefined, undefined, ...Array<string>(6).fill("UPSTREAM_NOT_READY")]);
+    expect(bench.notify(other, NOTIFICATION)).toBeUndefined();
+    expect(outcomes(request(bench, other, "1"))).toEqual([undefined]);
+  });
+
+  it("notifications of all sessions leave room for requests", () => {
+    const bench = LaneBench.shared({ maxHeldRequests: 8 });
+    for (let count = 0; count < 8; count++) bench.notify(bench.join(), NOTIFICATION);
+    const session = bench.join();
+    expect(outcomes(request(bench, session, "1", "2", "3", "4"))).toEqual(Array(4).fill(undefined));
+    expect(outcomes(request(bench, session, "5"))).toEqual(["UPSTREAM_NOT_READY"]);
+  });
+
+  it("notifications that an ended server has not read leave no memory in use", () => {
+    const before = AMPLE_MEMORY.status.requests;
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.upstream.isReading = false;
+    expect(bench.notify(session, NOTIFICATION)).toBeUndefined();
+    expect(AMPLE_MEMORY.status.requests).toBeGreaterThan(before);
+    bench.lane.close();
+    bench.lose();
+    expect(bench.notify(session, NOTIFICATION)).toBe("UPSTREAM_NOT_READY");
+    expect(AMPLE_MEMORY.status.requests).toBe(before);
+  });
+});
