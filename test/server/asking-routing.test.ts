@@ -106,17 +106,6 @@ describe("a question to a client without a session", () => {
     expect(serverSays(QUESTION)).toEqual([]);
   });
 
-  it("is withdrawn by its server, and the call goes on without a result that asks", () => {
-    const { bench, call, serverSays } = start();
-    const raw = call();
-    const [{ id } = {}] = bench.heard();
-    bench.say(QUESTION);
-    expect(serverSays({ method: "notifications/cancelled", params: { requestId: "q" } })).toEqual([]);
-    expect(raw.outcome).toBeUndefined();
-    bench.say({ id, result: { content: [] } });
-    expect(raw.outcome).toEqual({ content: [] });
-  });
-
   it("that the client has not declared is refused at once, and named if the call fails", () => {
     const { bench, call, serverSays } = start();
     const raw = call(AskKind.form);

@@ -3,7 +3,7 @@ import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
 import type { CallLimits } from "../../src/lane/calls/call-limits.ts";
 import type { LaneLimits } from "../../src/lane/lane-limits.ts";
 import type { Session } from "../../src/sessions/session.ts";
-import { LaneBench, PrivateLaneBench } from "./support/lane-bench.ts";
+import { LaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -49,15 +49,6 @@ describe.each([
     expect(exchange.error?.details.timeoutMs).toBe(10 * timeoutMs);
   });
 
-  it("the call's own timeout is renewed while the server waits for its client", () => {
-    const bench = PrivateLaneBench.ready({ requestTimeoutMs: 1000 });
-    const exchange = call(bench, bench.session, "own", { timeoutMs });
-    bench.say({ id: 1, method: "elicitation/create", params: {} });
-    vi.advanceTimersByTime(1.5 * timeoutMs);
-    bench.answer({ id: 1, result: {} });
-    expect(exchange.isFinished).toBe(false);
-  });
-
   it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
     const bench = LaneBench.ready({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
     const session = bench.join();
@@ -93,49 +84,6 @@ function hear(bench: LaneBench): Heard[] {
 const names = (heard: readonly Heard[]): string[] => heard.map(({ name }) => name);
 
 describe("calls beyond the concurrency of their tool", () => {
-  it("queued calls take turns by session and delay neither other tools nor notifications", () => {
-    const { bench, terms } = limited(1);
-    const [flood, other] = [bench.join(), bench.join()];
-    for (const name of ["a1", "a2", "a3"]) call(bench, flood, name, terms);
-    call(bench, other, "b1", terms);
-    call(bench, flood, "free");
-    expect(bench.notify(flood, { method: "notifications/x", params: { name: "note" } })).toBeUndefined();
-    let heard = hear(bench);
-    expect(names(heard)).toEqual(["a1", "free", "note"]);
-    const order: string[] = [];
-    for (let [first] = heard; first !== undefined; [first] = heard) {
-      bench.say({ id: first.id, result: {} });
-      heard = hear(bench);
-      order.push(...names(heard));
-    }
-    expect(order).toEqual(["a2", "b1", "a3"]);
-    expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 3 });
-  });
-
-  it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void]>([
-    ["answered", (bench, { id }) => bench.say({ id, result: {} })],
-    ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } })],
-    [
-      "answered with too much",
-      (bench, { id }) =>
-        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
-    ],
-    ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
-    ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
-    ["ended with its session", (bench, { session }) => bench.lane.endCaller(session)],
-    ["out of time", () => vi.advanceTimersByTime(499)],
-  ])("one queued call is sent if the call in flight is %s", (_how, end) => {
-    const { bench, terms, slots } = limited(1, { holdTimeoutMs: 5000 });
-    const [session, other] = [bench.join(), bench.join()];
-    const exchange = call(bench, session, "running", terms);
-    const [running] = hear(bench);
-    vi.advanceTimersByTime(501);
-    const waiting = ["w1", "w2"].map((name) => call(bench, other, name, terms));
-    end(bench, { session, exchange, id: running?.id });
-    expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["w1"], 0, 1]);
-    expect(outcomes(waiting)).toEqual([undefined, undefined]);
-  });
-
   it("queued calls are rejected after HOLD_TIMEOUT_MS with the limit of the tool", () => {
     const { bench, terms, slots } = limited(2);
     const session = bench.join();
@@ -194,18 +142,6 @@ describe("calls beyond the concurrency of their tool", () => {
     expect(names(hear(bench))).toEqual(["2"]);
   });
 
-  it("a slot that was promised to a cancelled call goes to the next session", () => {
-    const { bench, terms } = limited(1, { maxInFlight: 1 });
-    const [session, other] = [bench.join(), bench.join()];
-    call(bench, session, "running");
-    const [running] = hear(bench);
-    call(bench, session, "promised", terms);
-    call(bench, other, "next", terms);
-    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "promised" } });
-    bench.say({ id: running?.id, result: {} });
-    expect(names(hear(bench))).toEqual(["next"]);
-  });
-
   it("a call that timed out before it could be sent takes no slot", () => {
     const { bench, slots } = limited(1);
     const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
@@ -231,18 +167,6 @@ describe("the slots of a tool across the exit of a server", () => {
     expect([names(heard), slots.freeCount]).toEqual([["3", "b"], 0]);
     bench.say({ id: heard[0]?.id, result: {} });
     expect(names(hear(bench))).toEqual(["4"]);
-  });
-
-  it("an unread call gives its slot back at an exit and takes it again", () => {
-    const { bench, terms, slots } = limited(2);
-    bench.upstream.isReading = false;
-    const session = bench.join();
-    for (const name of ["1", "2", "3"]) call(bench, session, name, terms);
-    bench.lose();
-    expect([slots.freeCount, slots.waitingCount]).toEqual([2, 3]);
-    bench.upstream.isReading = true;
-    bench.start();
-    expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["1", "2"], 0, 1]);
   });
 
   it("an unread call goes before the queued calls of other sessions", () => {

@@ -1,8 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../src/protocol/message.ts";
-import type { Session } from "../../src/sessions/session.ts";
 import { LaneBench, listen, messages } from "./support/lane-bench.ts";
-import { LanesBench, type PrivateServer } from "./support/lanes-bench.ts";
+import { LanesBench } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock(TIMERS);
@@ -12,16 +10,6 @@ const CHANGES = ["notifications/tools/list_changed", "notifications/resources/li
 
 function methods(texts: readonly string[]): unknown[] {
   return messages(texts).map(({ method }) => method);
-}
-
-/** A client of a private server with these capabilities. */
-function connect(bench: LanesBench, capabilities: JsonObject): { readonly session: Session; readonly server: PrivateServer } {
-  const client = bench.connect();
-  const server = bench.servers.at(-1);
-  server?.bench.start(capabilities);
-  const session = client.session();
-  if (server === undefined || session === undefined) throw new Error("there is no session");
-  return { session, server };
 }
 
 describe("the lists of a restarted server", () => {
@@ -39,15 +27,6 @@ describe("the lists of a restarted server", () => {
     expect(methods(listen(b).texts)).toEqual(CHANGES);
   });
 
-  it("the session of a restarted private server is told that the lists may have changed", () => {
-    const bench = new LanesBench();
-    const { session, server } = connect(bench, CHANGING);
-    const stream = listen(session);
-    server.bench.lose();
-    server.bench.start(CHANGING);
-    expect([methods(stream.texts), server.bench.heard()]).toEqual([CHANGES, []]);
-  });
-
   it("no list_changed is sent for the first server, nor to later sessions", () => {
     const bench = new LanesBench();
     bench.shared.lose();
@@ -60,28 +39,9 @@ describe("the lists of a restarted server", () => {
     sessions.push(own.session());
     for (const session of sessions) expect(session === undefined ? "none" : listen(session).texts).toEqual([]);
   });
-
-  it("no list_changed is sent for capabilities without listChanged", () => {
-    const bench = LaneBench.shared();
-    bench.start({ tools: {} });
-    const stream = listen(bench.join());
-    bench.lose();
-    bench.start({ tools: {} });
-    expect(stream.texts).toEqual([]);
-  });
 });
 
 describe("a session of a restarted server", () => {
-  it("a session survives a restart with the same capabilities or more", () => {
-    const bench = new LanesBench();
-    bench.shared.lose();
-    bench.shared.start({ tools: {} });
-    const client = bench.connect({});
-    bench.shared.lose();
-    bench.shared.start({ tools: { listChanged: true }, prompts: {} }, "2024-11-05");
-    expect([bench.sessions.size, client.session() !== undefined, bench.shared.ended]).toEqual([1, true, []]);
-  });
-
   it("a session ends if the restarted server lacks a capability that the session was given", () => {
     const bench = new LanesBench();
     bench.shared.lose();
@@ -125,33 +85,6 @@ describe("a session of a restarted server", () => {
     expect([held.outcome, held.error?.details]).toEqual(["SESSION_NOT_FOUND", { sent: false, retrySafe: true }]);
     expect(held.error?.message).toContain("no longer offers prompts. Call initialize again.");
     expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
-  });
-
-  it("a private server is stopped if its restart loses a capability", () => {
-    const bench = new LanesBench();
-    const { session, server } = connect(bench, { logging: {} });
-    const level = server.bench.request(session, { method: "logging/setLevel", params: { level: "info" } });
-    server.bench.reply("logging/setLevel");
-    server.bench.lose();
-    server.bench.start({});
-    expect([level.outcome, server.stopCount, bench.sessions.size, server.bench.heard()]).toEqual([{}, 1, 0, []]);
-  });
-
-  it("a private session ends if the restarted server speaks another protocol revision", () => {
-    const bench = new LanesBench();
-    const { server } = connect(bench, {});
-    server.bench.lose();
-    server.bench.start({}, "2025-06-18");
-    expect([server.stopCount, bench.sessions.size]).toEqual([1, 0]);
-  });
-
-  it("a session that has ended already does not end again", () => {
-    const bench = LaneBench.shared();
-    bench.start({ prompts: {} });
-    bench.lane.endCaller(bench.join());
-    bench.lose();
-    bench.start({});
-    expect([bench.ended, bench.log.messages]).toEqual([[], []]);
   });
 });
 

@@ -1,6 +1,4 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Dispatch } from "../../src/lane/dispatch.ts";
-import { SharedRouting } from "../../src/lane/routing/shared-routing.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -70,13 +68,6 @@ describe("a request", () => {
     expect([call.outcome, call.error?.details.sent]).toEqual(["UPSTREAM_NOT_READY", false]);
   });
 
-  it("a request fails if the server that has read it exits", () => {
-    const bench = LaneBench.ready();
-    const call = bench.request(bench.join(), CALL);
-    bench.lose();
-    expect(call.outcome).toBe("UPSTREAM_EXITED");
-  });
-
   it("progress renews the timeout, and the error names the time taken", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
@@ -100,24 +91,6 @@ describe("a request", () => {
     bench.start();
     bench.say({ id, result: {} });
     expect(bench.dropped).toMatchObject({ lateAnswers: 0, unknownAnswers: 1 });
-  });
-
-  it("the end of a session fails only its own requests", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    const calls = [a, b].map((session) => bench.request(session, CALL));
-    bench.lane.endCaller(b);
-    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "REQUEST_CANCELLED"]);
-  });
-
-  it("a late answer is dropped and counted", () => {
-    const bench = LaneBench.ready();
-    const call = bench.request(bench.join(), CALL);
-    const [{ id } = {}] = bench.heard();
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
-    bench.say({ id, result: {} });
-    bench.say({ id, result: {} });
-    expect([call.outcome, bench.dropped]).toMatchObject(["REQUEST_TIMEOUT", { lateAnswers: 1, unknownAnswers: 1 }]);
   });
 });
 
@@ -172,29 +145,6 @@ describe("a request that is late or queued", () => {
 });
 
 describe("a client's cancellation", () => {
-  it("a cancellation ends the request of its own session only", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    const calls = [a, b].map((session) => bench.request(session, CALL));
-    const [, second] = bench.heard();
-    bench.notify(b, { method: "notifications/cancelled", params: { requestId: 1, reason: "enough" } });
-    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "dismissed"]);
-    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: second?.["id"], reason: "enough" } }]);
-  });
-
-  it.each([
-    ["with the id of two requests", 1],
-    ["with the id in another type", "1"],
-    ["without an id", undefined],
-  ])("a cancellation %s ends no request", (_, requestId) => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
-    bench.heard();
-    expect(bench.notify(session, { method: "notifications/cancelled", params: { requestId } })).toBeUndefined();
-    expect([calls.map(({ outcome }) => outcome), bench.heard()]).toEqual([[undefined, undefined], []]);
-  });
-
   it("a cancellation is sent without its long reason to a server with a full queue", () => {
     const bench = LaneBench.ready({ maxQueuedBytes: 300 });
     const session = bench.join();
@@ -263,32 +213,6 @@ describe("a request that settles without being sent", () => {
 });
 
 describe("a request of the sidecar itself", () => {
-  /** A shared lane whose server is not ready, and its path to the server. */
-  function withDispatch(): { readonly bench: LaneBench; readonly dispatch: Dispatch } {
-    const dispatches: Dispatch[] = [];
-    const bench = new LaneBench((access) => {
-      dispatches.push(access.dispatch);
-      return new SharedRouting(access);
-    });
-    const [dispatch] = dispatches;
-    if (dispatch === undefined) throw new Error("the lane made no routing");
-    return { bench, dispatch };
-  }
-
-  it("a rejected request of the sidecar reports its failure and does not count", () => {
-    const { bench, dispatch } = withDispatch();
-    bench.upstream.isFailed = true;
-    const results: unknown[] = [];
-    dispatch.internal.ask("tools/list", {}, undefined, (resultText) => results.push(resultText));
-    expect(results).toEqual([undefined]);
-    expect(bench.counters.toJSON()).toHaveProperty("requests.refused", {});
-  });
-
-  it("a malformed request of the sidecar is a defect", () => {
-    const { dispatch } = withDispatch();
-    expect(() => dispatch.internal.ask("tools/list", [], undefined)).toThrow("not a request: tools/list");
-  });
-
   it("a failed request of the sidecar is logged and reaches no session", () => {
     const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
@@ -315,31 +239,5 @@ describe("a lane that is closed", () => {
     const held = bench.request(session, CALL);
     bench.lane.close();
     expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
-  });
-
-  it("a closed lane rejects new requests", () => {
-    const bench = LaneBench.shared();
-    bench.lane.close();
-    expect(bench.request(bench.join(), CALL).outcome).toBe("SHUTTING_DOWN");
-  });
-
-  it("every wait for the end of a drain ends", async () => {
-    const bench = LaneBench.ready();
-    const call = bench.request(bench.join(), CALL);
-    const drained = [bench.lane.drain(), bench.lane.drain()];
-    bench.reply("tools/call");
-    await Promise.all(drained);
-    expect(call.outcome).toEqual({});
-  });
-
-  it("a draining lane rejects new requests and is drained after the last answer", async () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const call = bench.request(session, CALL);
-    const drained = bench.lane.drain();
-    expect(bench.request(session, CALL).outcome).toBe("SHUTTING_DOWN");
-    bench.reply("tools/call");
-    await drained;
-    expect(call.outcome).toEqual({});
   });
 });

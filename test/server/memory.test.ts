@@ -1,14 +1,12 @@
 import { describe, expect, it, vi } from "vitest";
-import { readText } from "../../src/protocol/message.ts";
-import { SessionStreams } from "../../src/sessions/streams/session-streams.ts";
-import { collectGarbage, countAlive } from "../support/garbage.ts";
+import { countAlive } from "../support/garbage.ts";
 import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { type Client, LanesBench } from "./support/lanes-bench.ts";
 import { RecordedExchange } from "./support/recorded-exchange.ts";
 import { StatelessCaller } from "./support/stateless-caller.ts";
 import { RecordedSink } from "./support/recorded-sink.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
-import { ACCOUNT, AMPLE_MEMORY } from "./support/memory.ts";
+import { AMPLE_MEMORY } from "./support/memory.ts";
 
 const COUNT = 20;
 
@@ -55,13 +53,6 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
 }
 
-/** Returns the text of a short message, which came in a batch with a long one. */
-function firstOfBatch(number: number, batchLength: number): string {
-  const [short, long] = ["", "x".repeat(batchLength)].map((text) => ({ jsonrpc: "2.0", method: "x", params: { number, text } }));
-  const reading = readText(Buffer.from(JSON.stringify([short, long])).toString(), "server");
-  return reading.kind === "batch" ? (reading.messages[0]?.text ?? "") : "";
-}
-
 describe("memory", () => {
   it("ended sessions of a shared server leave no session, stream or request in memory", async () => {
     const bench = LaneBench.ready();
@@ -91,17 +82,6 @@ describe("memory", () => {
       })();
     }
     expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
-  });
-
-  it("the subscriptions of a private server's client count until its session ends", () => {
-    const bench = new LanesBench();
-    const { session, server } = bench.connected();
-    const before = AMPLE_MEMORY.status.subscriptions;
-    server.bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } });
-    server.bench.reply("resources/subscribe");
-    expect(AMPLE_MEMORY.status.subscriptions).toBeGreaterThan(before);
-    bench.sessions.end(session);
-    expect(AMPLE_MEMORY.status.subscriptions).toBe(before);
   });
 
   it.each<[string, (bench: PrivateLaneBench) => void]>([
@@ -146,35 +126,6 @@ describe("memory", () => {
     const held = bench.connect({ clientInfo: PADDING });
     expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
     end(bench, held);
-    expect(usedForRequests()).toBe(before);
-  });
-
-  it("the initialize of a private server's client counts until the server has exited", async () => {
-    const bench = new LanesBench();
-    const before = usedForRequests();
-    const client = bench.connect({ capabilities: { roots: {} }, clientInfo: PADDING });
-    const [server] = bench.servers;
-    server?.bench.start();
-    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
-    const session = client.session();
-    if (session !== undefined) bench.sessions.end(session);
-    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
-    await server?.end();
-    expect(usedForRequests()).toBe(before);
-  });
-
-  it.each<[string, (bench: LaneBench, exchange: RecordedExchange) => void]>([
-    ["is sent", (bench) => bench.start()],
-    ["fails", () => vi.advanceTimersByTime(1000)],
-    ["is given up by its client", (_bench, exchange) => exchange.disconnect()],
-  ])("a request without a session that is held counts until it %s", (_name, end) => {
-    const bench = LaneBench.shared();
-    const before = usedForRequests();
-    const exchange = new RecordedExchange("1", Date.now());
-    const request = requestOfClient({ id: 1, method: "tools/call", params: PADDING });
-    bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => undefined, onFailed: () => undefined });
-    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
-    end(bench, exchange);
     expect(usedForRequests()).toBe(before);
   });
 
@@ -233,30 +184,5 @@ describe("memory", () => {
     bench.start();
     bench.say(ping);
     expect(bench.dropped.requests).toBe(requests);
-  });
-
-  it("a kept message does not keep the batch it came in", () => {
-    // Longer ones are not on the heap.
-    const [{ eventLog: log }, batchLength] = [LaneBench.shared(), 512 * 1024];
-    const streams = new SessionStreams(log.forClient(ACCOUNT));
-    collectGarbage();
-    const before = process.memoryUsage().heapUsed;
-    for (let number = 0; number < 100; number++) streams.emit(firstOfBatch(number, batchLength));
-    collectGarbage();
-    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * batchLength);
-    expect(log.size).toBe(100);
-  });
-
-  it("the stream of an answered request is released once its answer expires", async () => {
-    const bench = new LanesBench();
-    const { session } = bench.connected();
-    const refs = Array.from({ length: COUNT }, () => {
-      const stream = session.streams.openForRequest();
-      stream.finish("answer");
-      return new WeakRef<object>(stream);
-    });
-    expect(await countAlive(refs)).toBe(COUNT);
-    vi.advanceTimersByTime(bench.eventLog.limits.replayMaxAgeMs);
-    expect(await countAlive(refs)).toBe(0);
   });
 });

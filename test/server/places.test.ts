@@ -74,22 +74,6 @@ describe("a client without a free place", () => {
     vi.advanceTimersByTime(10 * MINUTE_MS);
     expect(replaced(bench, clients)).toEqual(["TOO_MANY_SERVERS", 30]);
   });
-
-  it("33 clients that never end their session are all served within ten minutes", async () => {
-    const bench = lanes({ maxPrivateServers: 32, maxSessions: 1000 });
-    for (let number = 1; number <= 33; number++) {
-      vi.advanceTimersByTime((10 * MINUTE_MS) / 33);
-      const client = bench.connect();
-      expect(client.exchange.error).toBeUndefined();
-      // The server of another client ends.
-      for (const server of bench.servers) if (server.stopCount > 0) await server.end();
-      const server = bench.servers.at(-1);
-      expect(server?.isStarted).toBe(true);
-      server?.bench.start();
-      call({ session: client.session() ?? missing(), server: server ?? missing() });
-    }
-    expect(bench.servers.map(({ stopCount }) => stopCount)).toEqual([1, ...Array.from({ length: 32 }, () => 0)]);
-  });
 });
 
 describe("a server without a free place", () => {
@@ -131,15 +115,6 @@ describe("a server without a free place", () => {
     await bench.servers[1]?.end();
     await server.end();
     expect(bench.servers.map(({ isStarted }) => isStarted)).toEqual([true, false, true]);
-  });
-
-  it("a client whose server cannot start in time gets an error", () => {
-    const bench = lanes({ maxPrivateServers: 1 });
-    bench.connected();
-    vi.advanceTimersByTime(FIRST_REQUEST_MS);
-    const client = bench.connect();
-    vi.advanceTimersByTime(1000);
-    expect([client.exchange.outcome, bench.servers[1]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
   });
 });
 

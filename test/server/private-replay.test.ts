@@ -38,12 +38,6 @@ function restart(bench: PrivateLaneBench): string[] {
 const REFUSED = { error: { code: -32_602, message: "no" } };
 
 describe("a restarted private server", () => {
-  it("a server hears nothing if its client has set nothing", () => {
-    const bench = PrivateLaneBench.ready();
-    done(bench, "tools/call", {});
-    expect(restart(bench)).toEqual([]);
-  });
-
   it("level, roots change and subscriptions are replayed ahead of queued requests", () => {
     const bench = PrivateLaneBench.ready();
     subscribe(bench, "x:1");
@@ -90,16 +84,6 @@ describe("a restarted private server", () => {
     expect([stream.texts, bench.session.callsInFlight, bench.counters.requests.accepted]).toEqual([[], 0, 2]);
     // It may accept it next time.
     expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
-  });
-
-  it("a setting that the server refused or the client withdrew is not replayed", () => {
-    const bench = PrivateLaneBench.ready();
-    setLevel(bench, "error");
-    done(bench, "logging/setLevel", { level: "debug" }, REFUSED);
-    done(bench, "resources/subscribe", { uri: "x:1" }, REFUSED);
-    subscribe(bench, "x:2");
-    done(bench, "resources/unsubscribe", { uri: "x:2" }, REFUSED);
-    expect(restart(bench)).toEqual(["logging/setLevel error"]);
   });
 
   it("a roots change is replayed while held requests fill MAX_QUEUED_BYTES", () => {
@@ -192,26 +176,5 @@ describe("a restarted private server", () => {
       for (const { id } of heard) bench.say({ id, result: {} });
     }
     expect(all).toEqual(uris);
-  });
-
-  it("a client has at most 1024 subscriptions", () => {
-    const bench = PrivateLaneBench.ready();
-    for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
-    const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
-    expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
-    // A subscription that exists does not count again.
-    subscribe(bench, "x:0");
-    done(bench, "resources/unsubscribe", { uri: "x:1" });
-    // A subscription that the server rejects does not count at all.
-    done(bench, "resources/subscribe", { uri: "x:1024" }, REFUSED);
-    subscribe(bench, "x:1025");
-  });
-
-  it("a server judges invalid levels and resources itself", () => {
-    const bench = PrivateLaneBench.ready();
-    expect(done(bench, "logging/setLevel", { level: 7 }, REFUSED).outcome).toBe(-32_602);
-    expect(done(bench, "resources/subscribe", { uri: 7 }).outcome).toEqual({});
-    expect(done(bench, "resources/unsubscribe", {}).outcome).toEqual({});
-    expect(restart(bench)).toEqual([]);
   });
 });

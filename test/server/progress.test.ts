@@ -1,6 +1,4 @@
-import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { idText } from "../support/json-text.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -18,30 +16,6 @@ function progressText(token: unknown): string {
 }
 
 describe("progress of the server", () => {
-  it("progress reaches its own call under the client's token, byte for byte", () => {
-    fc.assert(
-      fc.property(idText, (token) => {
-        const bench = LaneBench.ready();
-        const [other, own] = [bench.request(bench.join(), callText(token)), bench.request(bench.join(), callText(token))];
-        bench.say(progressText(bench.heard()[1]?.["id"]));
-        expect([other.emitted, own.emitted]).toEqual([[], [progressText(token)]]);
-      }),
-    );
-  });
-
-  it("progress renews the timeout of its own call, also if the client reads no stream", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const calls = [bench.request(session, callText("1"), false), bench.request(session, callText("2"))];
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
-    bench.say(progressText(bench.heard()[0]?.["id"]));
-    vi.advanceTimersByTime(1);
-    expect(calls.map(({ outcome, emitted }) => [outcome, emitted])).toEqual([
-      [undefined, []],
-      ["REQUEST_TIMEOUT", []],
-    ]);
-  });
-
   it.each([(id: unknown) => `"0${String(id)}"`, () => "0", () => "null", () => "{}"])(
     "progress under another token is dropped and renews no timeout (%#)",
     (tokenFor) => {

@@ -1,7 +1,4 @@
-import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { idText } from "../support/json-text.ts";
-import { asServerReads } from "../unit/support/as-server-reads.ts";
 import { listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -27,26 +24,6 @@ function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
 }
 
 describe("a request of a private server", () => {
-  it("the server's id and token are replaced for the client and restored for the server", () => {
-    fc.assert(
-      fc.property(idText, idText, (id, token) => {
-        const bench = PrivateLaneBench.ready();
-        const stream = listen(bench.session);
-        const asked = (own: unknown, ownToken: unknown): string =>
-          `{"jsonrpc":"2.0", "id" : ${String(own)} ,"method":"x","params":{"n":9007199254740993,"_meta":{"x":1.0,"progressToken":${String(ownToken)}}}}`;
-        bench.say(asked(id, token));
-        const [minted] = askedIds(stream.texts);
-        expect(stream.texts).toEqual([asked(minted, minted)]);
-        const progress = (own: unknown): string =>
-          `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0,"progressToken":${String(own)}}}`;
-        bench.notify(bench.session, progress(minted));
-        const answer = (own: unknown): string => `{"result":{"id":1,\r\n"x":1.0},"id" : ${String(own)},"jsonrpc":"2.0"}`;
-        bench.answer(answer(minted));
-        expect(bench.upstream.takeRead()).toEqual([progress(token), answer(id).replace("\r\n", "  ")].map(asServerReads));
-      }),
-    );
-  });
-
   it.each([
     ["a task", { task: { taskId: "a", status: "working" } }, 1],
     ["something else", { role: "assistant" }, 0],
@@ -61,78 +38,6 @@ describe("a request of a private server", () => {
     bench.lose();
     bench.start();
     bench.notify(bench.session, later);
-    expect(bench.heard()).toEqual([]);
-  });
-
-  it("a request gets a new id, and its answer has the server's own", () => {
-    const bench = PrivateLaneBench.ready();
-    const stream = listen(bench.session);
-    bench.say(ROOTS);
-    bench.say({ ...ROOTS, id: 7 });
-    const [first = 0, second] = askedIds(stream.texts);
-    expect(second).toBe(first + 1);
-    expect(messages(stream.texts)).toEqual([
-      { id: first, method: "roots/list" },
-      { id: second, method: "roots/list" },
-    ]);
-    for (const id of [second, first]) expect(bench.answer({ id, result: { roots: [] } })).toBeUndefined();
-    expect(bench.heard()).toEqual([
-      { id: 7, result: { roots: [] } },
-      { id: "r", result: { roots: [] } },
-    ]);
-  });
-
-  it("a ping of the server is answered by the sidecar", () => {
-    const bench = PrivateLaneBench.ready();
-    bench.say({ id: 3, method: "ping" });
-    expect([bench.heard(), listen(bench.session).texts]).toEqual([[{ id: 3, result: {} }], []]);
-  });
-
-  it("a request takes the first answer only, and no unrelated one", () => {
-    const bench = PrivateLaneBench.ready();
-    const id = ask(bench);
-    for (const other of [id + 4, "r", String(id)]) expect(bench.answer({ id: other, result: {} })).toBe("OTHER_REPLICA");
-    bench.answer({ id, error: { code: -1, message: "declined" } });
-    bench.answer({ id, result: {} });
-    expect(bench.heard()).toEqual([{ id: "r", error: { code: -1, message: "declined" } }]);
-  });
-
-  it("a cancellation by the server reaches the client with the id the client knows", () => {
-    const bench = PrivateLaneBench.ready();
-    const call = bench.request(bench.session, { method: "tools/call" });
-    bench.say(ROOTS);
-    bench.say({ method: "notifications/cancelled", params: { requestId: "r", reason: "late" } });
-    const [id] = askedIds(call.emitted);
-    expect(messages(call.emitted)).toEqual([
-      { id, method: "roots/list" },
-      { method: "notifications/cancelled", params: { requestId: id, reason: "late" } },
-    ]);
-    bench.heard();
-    bench.answer({ id, result: {} });
-    expect(bench.heard()).toEqual([]);
-  });
-
-  it("a cancellation with the client's id cancels nothing", () => {
-    const bench = PrivateLaneBench.ready();
-    const call = bench.request(bench.session, { method: "tools/call" });
-    bench.say(ROOTS);
-    const [id] = askedIds(call.emitted);
-    bench.say({ method: "notifications/cancelled", params: { requestId: id } });
-    expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 1]);
-    bench.heard();
-    bench.answer({ id, result: {} });
-    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
-  });
-
-  it("progress of the client has the server's token, while the request is open", () => {
-    const bench = PrivateLaneBench.ready();
-    const id = ask(bench, { ...ROOTS, params: { _meta: { progressToken: "t" } } });
-    const progress = { method: "notifications/progress", params: { progressToken: id, progress: 0.5 } };
-    expect(bench.notify(bench.session, progress)).toBeUndefined();
-    expect(bench.heard()).toEqual([{ method: "notifications/progress", params: { progressToken: "t", progress: 0.5 } }]);
-    bench.answer({ id, result: {} });
-    bench.heard();
-    bench.notify(bench.session, progress);
     expect(bench.heard()).toEqual([]);
   });
 
@@ -276,18 +181,6 @@ describe("the timeout of a client's request", () => {
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
-  it("an answer of the client renews the timeout", () => {
-    const bench = PrivateLaneBench.ready();
-    const call = bench.request(bench.session, { method: "tools/call" });
-    bench.say(ROOTS);
-    vi.advanceTimersByTime(TIMEOUT_MS - 1);
-    bench.answer({ id: askedIds(call.emitted)[0], result: {} });
-    vi.advanceTimersByTime(TIMEOUT_MS - 1);
-    expect(call.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect(call.outcome).toBe("REQUEST_TIMEOUT");
-  });
-
   it("the timeout is renewed up to ten times in all", () => {
     const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
@@ -296,17 +189,5 @@ describe("the timeout of a client's request", () => {
       vi.advanceTimersByTime(TIMEOUT_MS / 2);
     }
     expect([call.outcome, Date.now()]).toEqual(["REQUEST_TIMEOUT", 10 * TIMEOUT_MS]);
-  });
-
-  it("a closed lane leaves no timer behind", () => {
-    const bench = PrivateLaneBench.ready();
-    bench.request(bench.session, { method: "tools/call" });
-    bench.say(ROOTS);
-    bench.lane.endCaller(bench.session);
-    bench.session.streams.close();
-    bench.lane.close();
-    bench.eventLog.close();
-    bench.say({ ...ROOTS, id: 2 });
-    expect(vi.getTimerCount()).toBe(0);
   });
 });

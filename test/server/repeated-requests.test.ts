@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../src/protocol/message.ts";
-import { LaneBench, type LaneBenchOptions, listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
+import { LaneBench, type LaneBenchOptions, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 /** Equal to the limits of the bench. */
@@ -34,34 +34,6 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(bench.heard()).toEqual(first);
     bench.say({ id: first[0]?.["id"], result: { again: true } });
     expect([call.outcome, bench.counters.requests.repeated, bench.log.messages]).toEqual([{ again: true }, 1, []]);
-  });
-
-  it("a read is sent ahead of unread and queued requests", () => {
-    const bench = ready();
-    const session = bench.join();
-    bench.request(session, { ...READ, id: "sent" });
-    const [{ id: sent } = {}] = bench.heard();
-    bench.upstream.isReading = false;
-    bench.request(session, { ...CALL, id: "unread" });
-    bench.lose();
-    bench.request(session, { ...CALL, id: "later" });
-    bench.upstream.isReading = true;
-    bench.start();
-    expect(bench.heard().map(({ id }) => Number(id) - Number(sent))).toEqual([0, 1, 2]);
-  });
-
-  it("a read fails if the next server exits as well", () => {
-    const bench = ready();
-    const call = bench.request(bench.join(), READ);
-    for (let times = 0; times < 2; times++) {
-      bench.lose();
-      bench.start();
-    }
-    expect([call.outcome, call.error?.details, bench.counters.requests.repeated]).toEqual([
-      "UPSTREAM_EXITED",
-      { sent: true, retrySafe: true, exitCode: 1 },
-      1,
-    ]);
   });
 
   it("a read keeps waiting, counted once, if the next server has not read it", () => {
@@ -213,27 +185,6 @@ describe("a read that waits for its retry", () => {
     return { bench, session, call, id };
   }
 
-  it("a disconnected client's read is not retried", () => {
-    const { bench, call } = waiting();
-    call.disconnect();
-    bench.start();
-    expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
-  });
-
-  it("a cancelled read is not retried", () => {
-    const { bench, session, call } = waiting();
-    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
-    bench.start();
-    expect([call.outcome, bench.heard()]).toEqual(["dismissed", []]);
-  });
-
-  it("the end of the session fails the read, with sent true", () => {
-    const { bench, session, call } = waiting();
-    bench.lane.endCaller(session);
-    bench.start();
-    expect([call.outcome, call.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
-  });
-
   it("a draining lane waits for the read and fails it when it closes", async () => {
     const { bench, session, call } = waiting();
     const drained = bench.lane.drain();
@@ -241,15 +192,6 @@ describe("a read that waits for its retry", () => {
     bench.lane.close();
     await drained;
     expect([call.outcome, call.error?.details, vi.getTimerCount()]).toEqual(["SHUTTING_DOWN", { sent: true, retrySafe: true }, 0]);
-  });
-
-  it("a draining lane answers the read if the next server is ready in time", async () => {
-    const { bench, call } = waiting();
-    const drained = bench.lane.drain();
-    bench.start();
-    bench.reply("resources/read");
-    await drained;
-    expect(call.outcome).toEqual({});
   });
 
   it("an answer before the retry is dropped", () => {
@@ -346,14 +288,6 @@ describe("a call of a read-only tool", () => {
     expect(calls.map(({ outcome }) => outcome)).toEqual([...calls.slice(1).map(() => "UPSTREAM_EXITED"), undefined]);
   });
 
-  it("a call is not retried after list_changed until the tools are listed again", () => {
-    const bench = readOnly("look");
-    const call = bench.request(bench.join(), CALL);
-    bench.say({ method: "notifications/tools/list_changed" });
-    bench.lose();
-    expect(call.outcome).toBe("UPSTREAM_EXITED");
-  });
-
   it("a call is not retried if the tools change during each listing", () => {
     const bench = ready({ retry: "read-only" });
     // The fourth list is used although it is outdated, but not for retries.
@@ -361,15 +295,6 @@ describe("a call of a read-only tool", () => {
       bench.say({ method: "notifications/tools/list_changed" });
       tellTools(bench, "look");
     }
-    const call = bench.request(bench.join(), CALL);
-    bench.lose();
-    expect(call.outcome).toBe("UPSTREAM_EXITED");
-  });
-
-  it.each(["protocol-reads", "off"] as const)("a call is not retried in mode %s, and no tools are listed", (retry) => {
-    const bench = ready({ retry });
-    bench.say({ method: "notifications/tools/list_changed" });
-    expect(bench.heard()).toEqual([]);
     const call = bench.request(bench.join(), CALL);
     bench.lose();
     expect(call.outcome).toBe("UPSTREAM_EXITED");
@@ -408,15 +333,6 @@ describe("the sidecar's own tools/list", () => {
     bench.lose();
     bench.start();
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/list"]);
-  });
-
-  it("the sidecar's own tools/list does not affect where messages go", () => {
-    const bench = new PrivateLaneBench({}, { retry: "read-only" });
-    bench.notify(bench.session, { method: "notifications/initialized" });
-    bench.start();
-    const [stream, call] = [listen(bench.session), bench.request(bench.session, CALL)];
-    bench.say({ method: "notifications/message", params: { level: "info", data: "x" } });
-    expect([stream.texts, call.emitted.length]).toEqual([[], 1]);
   });
 
   it("the sidecar's own tools/list does not delay a drain", async () => {

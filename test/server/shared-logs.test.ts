@@ -13,14 +13,6 @@ function setLevel(level: string): { readonly method: string; readonly params: ob
 }
 
 describe("a log message of a shared server", () => {
-  it("a message is dropped while no session has asked for any", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const stream = listen(session);
-    bench.say(log("emergency"));
-    expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
-  });
-
   it("the server gets the most verbose requested level, and only changes of it", () => {
     const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
@@ -35,42 +27,6 @@ describe("a log message of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("warning")]);
   });
 
-  it("each new generation gets the level that sessions still want", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(a, setLevel("debug"));
-    bench.reply("logging/setLevel");
-    bench.request(b, setLevel("error"));
-    bench.lose();
-    bench.lane.endCaller(a);
-    bench.start();
-    expect(bench.heard()).toMatchObject([setLevel("error")]);
-  });
-
-  it("a message is dropped and counted while no request is in flight", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(a, setLevel("debug"));
-    bench.reply("logging/setLevel");
-    bench.request(b, setLevel("debug"));
-    bench.request(a, { method: "tools/call" });
-    bench.reply("tools/call");
-    bench.say(log("critical"));
-    expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
-  });
-
-  it("the only request gets the message on its stream if its session wants it", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    for (const session of [a, b]) bench.request(session, setLevel("info"));
-    bench.reply("logging/setLevel");
-    const [streamOfA, streamOfB] = [listen(a), listen(b)];
-    const call = bench.request(a, { method: "tools/call" });
-    bench.say(log("info"));
-    bench.say(log("debug"));
-    expect([call.emitted.length, streamOfA.texts, streamOfB.texts]).toEqual([1, [], []]);
-  });
-
   it("several requests in flight of one session get the message on its GET stream", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
@@ -83,16 +39,6 @@ describe("a log message of a shared server", () => {
     const other = bench.request(session, { method: "tools/call" });
     bench.say(log("info"));
     expect([stream.texts.length, plain.emitted, other.emitted]).toEqual([2, [], []]);
-  });
-
-  it("a message is dropped while requests of several sessions are in flight", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(a, setLevel("info"));
-    bench.reply("logging/setLevel");
-    const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
-    bench.say(log("error"));
-    expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped.notifications]).toEqual([[], [[], []], 1]);
   });
 
   it("a session that was answered before gets no message of the request in flight", () => {
@@ -117,32 +63,6 @@ describe("a log message of a shared server", () => {
     const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
     bench.say(log("info"));
     expect(calls.map(({ emitted }) => emitted.length)).toEqual([1, 0]);
-  });
-
-  it("a session gets messages even if its own earlier request was abandoned", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    bench.request(session, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.request(session, { id: 7, method: "tools/call" });
-    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 7 } });
-    const call = bench.request(session, { id: 8, method: "tools/call" });
-    bench.say(log("error"));
-    expect(call.emitted).toHaveLength(1);
-  });
-
-  it("a session that has ended, or whose level was rejected, gets no message", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    const set = bench.request(a, setLevel("info"));
-    bench.reply("logging/setLevel", { error: { code: -32_601, message: "no logging" } });
-    expect(set.outcome).toBe(-32_601);
-    bench.request(b, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.lane.endCaller(b);
-    const call = bench.request(a, { method: "tools/call" });
-    bench.say(log("emergency"));
-    expect([call.emitted, listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], [], 1]);
   });
 
   it("a session keeps its former level if the server rejects a new one", () => {
@@ -199,12 +119,5 @@ describe("a log message of a shared server", () => {
     }
     expect(levels).toEqual([{ level: "debug" }]);
     expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
-  });
-
-  it("the server decides about a level that does not exist", () => {
-    const bench = LaneBench.ready();
-    const call = bench.request(bench.join(), setLevel("verbose"));
-    bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
-    expect(call.outcome).toBe(-32_602);
   });
 });

@@ -55,51 +55,7 @@ function asked(bench: LaneBench): string[] {
   return bench.heard().map(({ method, params }) => `${String(method)} ${(params as { uri: string }).uri}`);
 }
 
-describe("an update of a resource of a shared server", () => {
-  it("an update reaches the GET streams of subscribed sessions only", () => {
-    const bench = LaneBench.ready();
-    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
-    for (const session of [a, b]) subscribe(bench, session);
-    bench.reply("resources/subscribe");
-    const call = bench.request(a, { method: "tools/call" });
-    update(bench);
-    expect([a, b, c].map((session) => listen(session).texts.length)).toEqual([1, 1, 0]);
-    expect(call.emitted).toEqual([]);
-  });
-
-  it.each([URI.slice(0, -1), null, 7, "file:///other"])("an update of %j is dropped if no session has subscribed to it", (uri) => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    subscribed(bench, session);
-    update(bench, uri);
-    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 1]);
-  });
-
-  it("repeated updates wait once for a session", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    subscribed(bench, session);
-    for (let count = 0; count < 10; count++) update(bench);
-    expect(listen(session).texts).toHaveLength(1);
-  });
-});
-
 describe("a subscription at a shared server", () => {
-  it("the server is subscribed with the first session and unsubscribed with the last", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    subscribed(bench, a);
-    expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
-    expect([unsubscribe(bench, a).outcome, asked(bench)]).toEqual([{}, []]);
-    update(bench);
-    expect([listen(a).texts.length, listen(b).texts.length]).toEqual([0, 1]);
-    const last = unsubscribe(bench, b);
-    bench.reply("resources/unsubscribe");
-    expect(last.outcome).toEqual({});
-    update(bench);
-    expect(bench.dropped.notifications).toBe(1);
-  });
-
   it("a session asks the server itself until the server has confirmed the subscription", () => {
     const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
@@ -109,18 +65,6 @@ describe("a subscription at a shared server", () => {
     bench.lose();
     bench.start();
     expect([subscribe(bench, c).outcome, asked(bench)]).toEqual([undefined, Array(2).fill(`resources/subscribe ${URI}`)]);
-  });
-
-  it("a session that the server refused is not subscribed", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    const refused = subscribe(bench, a);
-    bench.reply("resources/subscribe", { error: { code: -32_002, message: "no such resource" } });
-    expect(refused.outcome).toBe(-32_002);
-    update(bench);
-    expect(listen(a).texts).toEqual([]);
-    subscribe(bench, b);
-    expect(asked(bench)).toEqual([`resources/subscribe ${URI}`]);
   });
 
   it("a confirmed subscription stays if a second request for it fails or is cancelled", () => {
@@ -149,18 +93,6 @@ describe("a subscription at a shared server", () => {
     expect(listen(a).texts).toHaveLength(1);
   });
 
-  it("a late unsubscribe of one session does not end the subscription of another", () => {
-    const bench = LaneBench.ready({ maxInFlight: 1 });
-    const [a, b] = [bench.join(), bench.join()];
-    subscribed(bench, a);
-    for (const method of ["x/one", "x/two"]) bench.request(a, { method });
-    const calls = [unsubscribe(bench, a), subscribe(bench, b)];
-    expect(methodsUntilAnswered(bench)).toEqual(["x/one", "x/two", "resources/subscribe"]);
-    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
-    update(bench);
-    expect([listen(a).texts.length, listen(b).texts.length]).toEqual([0, 1]);
-  });
-
   it("a late subscribe whose session has unsubscribed meanwhile is not sent", () => {
     const bench = LaneBench.ready({ maxInFlight: 1 });
     const [a, b] = [bench.join(), bench.join()];
@@ -168,18 +100,6 @@ describe("a subscription at a shared server", () => {
     const calls = [subscribe(bench, a), subscribe(bench, b), unsubscribe(bench, a), unsubscribe(bench, b)];
     expect(methodsUntilAnswered(bench)).toEqual(["x/one", "x/two", "x/three", "resources/unsubscribe"]);
     expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}, {}, { by: "server" }]);
-  });
-
-  it("a session's own subscriptions end with the session", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    for (const uri of ["x:1", "x:2"]) subscribed(bench, a, uri);
-    subscribe(bench, b, "x:2");
-    bench.lane.endCaller(a);
-    expect(asked(bench)).toEqual(["resources/unsubscribe x:1"]);
-    update(bench, "x:1");
-    update(bench, "x:2");
-    expect([listen(b).texts.length, bench.dropped.notifications]).toEqual([1, 1]);
   });
 
   it("a session that ended before the confirmation is not subscribed", () => {
@@ -200,13 +120,6 @@ describe("a subscription at a shared server", () => {
     unsubscribe(bench, greedy, "x:7");
     subscribe(bench, greedy, "x:one more");
     expect(asked(bench)).toEqual(["resources/unsubscribe x:7", "resources/subscribe x:one more"]);
-  });
-
-  it("the server answers a subscription without a resource itself", () => {
-    const bench = LaneBench.ready();
-    const call = subscribe(bench, bench.join(), 7);
-    bench.reply("resources/subscribe", { error: { code: -32_602, message: "no uri" } });
-    expect(call.outcome).toBe(-32_602);
   });
 
   it("all subscriptions are restored at each new server, ahead of queued requests", () => {
@@ -262,19 +175,6 @@ describe("a subscription at a shared server", () => {
     expect(all.filter((each) => each.startsWith("resources/unsubscribe"))).toEqual(
       MANY.slice(1).map((uri) => `resources/unsubscribe ${uri}`),
     );
-  });
-
-  it("a subscription that ended during a restart is not restored", () => {
-    const bench = LaneBench.ready({ maxHeldRequests: 1 });
-    const [a, b] = [bench.join(), bench.join()];
-    subscribed(bench, a, "x:1");
-    subscribed(bench, b, "x:2");
-    bench.lose();
-    bench.lane.endCaller(a);
-    const held = bench.request(b, { method: "resources/read", params: { uri: "y:1" } });
-    expect(held.outcome).toBeUndefined();
-    bench.start();
-    expect(asked(bench)).toEqual(["resources/subscribe x:2", "resources/read y:1"]);
   });
 
   it("a subscription in flight at the exit fails and is not restored", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Session } from "../../src/sessions/session.ts";
-import { LaneBench, listen, messages } from "./support/lane-bench.ts";
+import { LaneBench, listen } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
@@ -19,28 +19,6 @@ function progress(bench: LaneBench, progressToken: unknown): void {
 }
 
 describe("the progress of a task", () => {
-  it("progress of a task reaches its own session's GET stream under its own token", () => {
-    const bench = LaneBench.ready();
-    const [first, second] = [withTask(bench), withTask(bench)];
-    const streams = [first, second].map(({ session }) => listen(session));
-    progress(bench, second.token);
-    expect(streams.map(({ texts }) => messages(texts))).toEqual([
-      [],
-      [{ method: "notifications/progress", params: { progressToken: "own", progress: 1 } }],
-    ]);
-  });
-
-  it("progress of a task is dropped after its session or server ends", () => {
-    const bench = LaneBench.ready();
-    const [ended, lost] = [withTask(bench), withTask(bench)];
-    bench.lane.endCaller(ended.session);
-    progress(bench, ended.token);
-    bench.lose();
-    bench.start();
-    progress(bench, lost.token);
-    expect([listen(ended.session).texts, listen(lost.session).texts, bench.dropped.notifications]).toEqual([[], [], 2]);
-  });
-
   it.each([
     [{ result: { task: { taskId: "t", status: "working" } } }, 1],
     [{ result: { content: [] } }, 0],

@@ -43,24 +43,6 @@ function heardMethods(bench: LaneBench): unknown[] {
 const NOT_LISTED = 'tools/list did not return the tools: the server answered with an error: {"code":-32603,"message":"no"}';
 
 describe("a server whose tools must be known", () => {
-  it("a client's request waits until the tools are listed", () => {
-    const { bench, watcher } = watched();
-    const session = bench.join();
-    bench.start(CAPABLE);
-    const exchange = bench.request(session, CALL);
-    const heard = bench.heard();
-    expect([heard.map(({ method }) => method), exchange.outcome]).toEqual([["tools/list"], undefined]);
-    bench.say({ id: heard[0]?.["id"], result: { tools: [{ name: "a" }] } });
-    expect([watcher.told, heardMethods(bench)]).toEqual([[[1, ["a"]]], ["tools/call"]]);
-  });
-
-  it("the server is not restarted for a listing that the end of the lane interrupts", () => {
-    const { bench } = watched();
-    bench.start(CAPABLE);
-    bench.lane.close();
-    expect([heardMethods(bench), bench.upstream.restartReasons]).toEqual([["tools/list", "notifications/cancelled"], []]);
-  });
-
   it("a queued request is rejected as not sent if the listing takes too long", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
@@ -80,29 +62,6 @@ describe("a server whose tools must be known", () => {
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
     expect([watcher.told.at(-1), heardMethods(bench), exchange.outcome]).toEqual([[2, ["a"]], ["tools/call"], undefined]);
-  });
-
-  it("a server without the tools capability is not asked for tools", () => {
-    const { bench, watcher } = watched();
-    bench.start({});
-    bench.request(bench.join(), { method: "prompts/list" });
-    expect([watcher.told, bench.upstream.restartReasons, heardMethods(bench)]).toEqual([[[1, []]], [], ["prompts/list"]]);
-  });
-
-  it("a queued call is rejected if the next server's tools do not permit it", () => {
-    const { bench } = watched();
-    bench.start(CAPABLE);
-    bench.reply("tools/list", { result: { tools: [] } });
-    const session = bench.join();
-    bench.lose();
-    const messages = [CALL, { method: "tools/call", params: { name: "b" } }, { method: "tools/call", params: { name: "wrong" } }];
-    const exchanges = messages.map((message) => bench.request(session, message));
-    bench.start(CAPABLE);
-    bench.reply("tools/list", { result: { tools: [] } });
-    expect(exchanges.map(({ outcome }) => outcome)).toEqual([undefined, "TOOL_NOT_FOUND", { isError: true }]);
-    expect(heardMethods(bench)).toEqual(["tools/call"]);
-    const { requests, answers } = bench.counters;
-    expect([requests.accepted, answers.results, bench.lane.load.requestsInFlight]).toEqual([3, 1, 1]);
   });
 
   it("changed tools are listed again while calls go on", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { LaneLimits } from "../../src/lane/lane-limits.ts";
 import type { Session } from "../../src/sessions/session.ts";
-import { LaneBench, PrivateLaneBench } from "./support/lane-bench.ts";
+import { LaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
@@ -128,19 +128,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
   });
 
-  it("a queued request is never sent after a cancellation, a disconnect or its session's end", () => {
-    const bench = startShared({ maxInFlight: 1 });
-    const session = bench.join();
-    const exchanges = request(bench, session, "running", "cancelled", "left", "ended");
-    heardNames(bench);
-    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
-    exchanges[2]?.disconnect();
-    bench.lane.endCaller(session);
-    expect(heardNames(bench)).toEqual(["notifications/cancelled"]);
-    expect(outcomes(exchanges)).toEqual(["REQUEST_CANCELLED", "dismissed", undefined, "REQUEST_CANCELLED"]);
-    expect([exchanges[0], exchanges[3]].map((each) => each?.error?.details.sent)).toEqual([true, false]);
-  });
-
   it("the sidecar answers a ping and an overlong request while held requests fill MAX_QUEUED_BYTES", () => {
     const bench = startShared({ maxInFlight: 1, maxQueuedBytes: 150 });
     const exchanges = request(bench, bench.join(), "running", "1", "2", "3", "4");
@@ -149,15 +136,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     bench.say({ id: "p", method: "ping" });
     bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false, hasTextBefore: false });
     expect(hear(bench).ids).toEqual(["p", "o"]);
-  });
-
-  it("a queued request fails when the sidecar ends", () => {
-    const bench = startShared({ maxInFlight: 1 });
-    const exchanges = request(bench, bench.join(), "running", "waiting");
-    exchanges.push(...request(bench, bench.join(), "waiting too"));
-    heardNames(bench);
-    bench.lane.close();
-    expect([outcomes(exchanges), heardNames(bench)]).toEqual([Array(3).fill("SHUTTING_DOWN"), ["notifications/cancelled"]]);
   });
 
   it("queued requests do not delay pings, cancellations and the sidecar's own requests", () => {
@@ -188,29 +166,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     running?.disconnect();
     expect(new Set(outcomes(exchanges))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     expect(new Set(heardNames(bench))).toEqual(new Set(["running", "notifications/cancelled"]));
-  });
-});
-
-describe("a flood of one session", () => {
-  it("a flood delays a request of another session by one turn", () => {
-    const bench = startShared({ maxInFlight: 4 });
-    const names = Array.from({ length: 500 }, (_, number) => `flood ${number}`);
-    request(bench, bench.join(), ...names);
-    request(bench, bench.join(), "other");
-    const { ids } = hear(bench);
-    for (const id of ids) bench.say({ id, result: {} });
-    expect(heardNames(bench)).toEqual(["flood 4", "other", "flood 5", "flood 6"]);
-  });
-
-  it("a flood leaves room in the queue for other sessions", () => {
-    const bench = startShared({ maxInFlight: 4, maxHeldRequests: 256 });
-    const flood = request(bench, bench.join(), ...Array.from({ length: 500 }, (_, number) => `flood ${number}`));
-    expect(outcomes(flood).filter((outcome) => outcome === "OVERLOADED")).toHaveLength(500 - 4 - 256);
-    const [other] = request(bench, bench.join(), "other");
-    const { ids } = hear(bench);
-    for (const id of ids) bench.say({ id, result: {} });
-    expect(heardNames(bench)).toContain("other");
-    expect(other?.isFinished).toBe(false);
   });
 });
 
@@ -285,28 +240,6 @@ describe("a server that becomes ready", () => {
     expect(outcomes(exchanges)).toEqual(Array(4).fill(undefined));
     expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 2 });
   });
-
-  it("a ready server gets unread requests before the queued ones of other sessions", () => {
-    const bench = startShared({ maxInFlight: 1 });
-    const [unread, queued] = [bench.join(), bench.join()];
-    bench.upstream.isReading = false;
-    request(bench, unread, "unread");
-    request(bench, queued, "queued");
-    bench.lose();
-    bench.upstream.isReading = true;
-    bench.start();
-    expect(heardNames(bench)).toEqual(["unread"]);
-  });
-
-  it("requests that the former server had read have freed their slots", () => {
-    const bench = startShared({ maxInFlight: 2 });
-    const exchanges = request(bench, bench.join(), "1", "2", "3");
-    heardNames(bench);
-    bench.lose();
-    expect([outcomes(exchanges), heardNames(bench)]).toEqual([["UPSTREAM_EXITED", "UPSTREAM_EXITED", undefined], []]);
-    bench.start();
-    expect(heardNames(bench)).toEqual(["3"]);
-  });
 });
 
 describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
@@ -320,11 +253,6 @@ describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
     bench.say({ id: hear(bench).ids[0], result: {} });
     expect(outcomes(request(bench, session, "4"))).toEqual([undefined]);
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, refused: { SESSION_OVERLOADED: 1 } } });
-  });
-
-  it("a private server applies MAX_SESSION_REQUESTS too", () => {
-    const bench = PrivateLaneBench.ready({ maxSessionRequests: 1 });
-    expect(outcomes(request(bench, bench.session, "1", "2"))).toEqual([undefined, "SESSION_OVERLOADED"]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { noPrivateServerLeft, requestTimedOut, upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
+import { noPrivateServerLeft, upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
 import type { UpstreamExit, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 const EXIT: UpstreamExit = {
@@ -53,21 +53,5 @@ describe("an error of a server that ends again and again", () => {
     const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
     const { details } = upstreamFailed({ ...STATUS, lastExit: { ...EXIT, stderrTail } }, 1000);
     expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => `${line.slice(0, 300)}…`));
-  });
-});
-
-describe("the error of a timeout", () => {
-  it.each([
-    ["tools/call", "search", "TOOL_TIMEOUTS_MS", "tools/call of search within 2 s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS)."],
-    ["prompts/get", undefined, "REQUEST_TIMEOUT_MS", "prompts/get within 2 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS)."],
-    ["tools/list", undefined, undefined, "tools/list within 2 s."],
-  ] as const)("the message names method, tool and setting: %s of %s by %s", (method, toolName, timeoutSetting, text) => {
-    const { message } = requestTimedOut({ method, toolName, timeoutSetting }, 2000, false, "unknown");
-    expect(message).toContain(`The MCP server did not answer ${text} The request was not sent`);
-  });
-
-  it("a long name of a tool is shortened", () => {
-    const call = { method: "tools/call", toolName: "x".repeat(1000), timeoutSetting: undefined };
-    expect(requestTimedOut(call, 2000, true, "unknown").message.length).toBeLessThan(400);
   });
 });

@@ -17,18 +17,6 @@ const FULL: JsonObject = {
 
 describe("the capabilities of a restarted server", () => {
   it.each<[string, JsonObject]>([
-    ["the same capabilities", FULL],
-    [
-      "more capabilities",
-      { ...FULL, prompts: { listChanged: true }, logging: { more: true }, resources: { subscribe: true, listChanged: true } },
-    ],
-    ["another version of an experiment", { ...FULL, experimental: { "x.y": { version: 2, formats: [] } } }],
-    ["no word on what it declined before", { ...FULL, resources: { subscribe: true } }],
-  ])("a server with %s misses no capability", (_, now) => {
-    expect(findMissing(offer(FULL), offer(now))).toBeUndefined();
-  });
-
-  it.each<[string, JsonObject]>([
     ["tools", { ...FULL, tools: undefined }],
     ["tools.listChanged", { ...FULL, tools: {} }],
     ["tools.listChanged", { ...FULL, tools: { listChanged: "yes" } }],
@@ -80,11 +68,5 @@ describe("the lists that may change", () => {
       changingLists(offer({ tasks: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true } })),
     ).toEqual(["prompts", "resources"]);
     expect(changingLists(offer({ tools: true, prompts: null }))).toEqual([]);
-  });
-});
-
-describe("unreadable capabilities", () => {
-  it.each(["{}", '{"capabilities":null}', '{"capabilities":[1]}', "[]"])("the text %s has no capabilities", (text) => {
-    expect(readCapabilities(text)).toEqual({});
   });
 });

@@ -1,5 +1,4 @@
 import { createHmac, randomUUID } from "node:crypto";
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deriveKey } from "../../../src/sessions/ids/derived-keys.ts";
 import { encodeClaims } from "../../../src/sessions/ids/session-claims.ts";
@@ -33,11 +32,6 @@ describe("a session id", () => {
     const id = replica().issue(CLIENT, undefined);
     expect(id).toMatch(/^[\x21-\x7e]{1,512}$/);
     expect(replica().open(id, undefined)).toEqual({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000 });
-  });
-
-  it("each id is another one", () => {
-    const ids = replica();
-    expect(new Set(Array.from({ length: 100 }, () => ids.issue(CLIENT, undefined))).size).toBe(100);
   });
 
   it("the first key signs, and each key is accepted", () => {
@@ -135,12 +129,6 @@ describe("a session id", () => {
     ).flat();
     others.push(...Array.from(id, (_character, index) => id.slice(0, index)), `${id}A`, `${id}=`, ` ${id}`, `${id}\0`, id.repeat(2));
     expect(others.filter((other) => ids.open(other, undefined) !== undefined)).toEqual([]);
-  });
-
-  it("arbitrary text is not an id, and throws no error", () => {
-    const ids = replica();
-    const isRefused = fc.property(fc.string({ unit: "binary", maxLength: 600 }), (text) => ids.open(text, undefined) === undefined);
-    expect(() => fc.assert(isRefused)).not.toThrow();
   });
 });
 

@@ -29,11 +29,6 @@ describe("a rate limit", () => {
     expect(limit.take(later)).toBe(20_000);
   });
 
-  it("asking takes nothing", () => {
-    const limit = new RateLimit(1);
-    expect([limit.waitMs(0), limit.waitMs(0), limit.take(0), limit.waitMs(0)]).toEqual([undefined, undefined, undefined, MINUTE_MS]);
-  });
-
   it("a limit is never exceeded, and passes a caller that waited as told", () => {
     const gaps = array(oneof(constant(0), double({ min: 0, max: 5000, noNaN: true }), constant("as told" as const)), {
       maxLength: 300,

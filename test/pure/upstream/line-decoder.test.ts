@@ -24,32 +24,6 @@ function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
   });
 }
 
-describe("a line decoder", () => {
-  it("a line is delivered when its newline comes", () => {
-    const lines: string[] = [];
-    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
-    decoder.push(Buffer.from('{"a":1}'));
-    expect(lines).toEqual([]);
-    decoder.push(Buffer.from('\n{"b"'));
-    expect(lines).toEqual(['{"a":1}']);
-    decoder.push(Buffer.from(":2}\n"));
-    expect(lines).toEqual(['{"a":1}', '{"b":2}']);
-  });
-
-  it("a last line without a newline is delivered once", () => {
-    const lines: string[] = [];
-    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
-    decoder.push(Buffer.from("first\nlast"));
-    decoder.end();
-    decoder.end();
-    expect(lines).toEqual(["first", "last"]);
-  });
-
-  it("line ends of Unicode other than newline are kept", () => {
-    expect(decode(["a\u2028b\u2029c\u0085d\ve\ff\n"], 100)).toEqual(["a\u2028b\u2029c\u0085d\ve\ff"]);
-  });
-});
-
 it("decoders that wait for a line hold no memory, however long the last one was", () => {
   const decoders = Array.from(
     { length: 3 },
@@ -81,17 +55,6 @@ describe("a line decoder with a limit", () => {
         { bytes: bytes.length - 1, idText: '"é€😀"', hasMethod: false, isForMemory: false, hasTextBefore: false },
       ]);
     }
-  });
-
-  it("the chunk is copied, so that the caller may reuse it", () => {
-    const lines: string[] = [];
-    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
-    const chunk = Buffer.from("ab");
-    decoder.push(chunk);
-    chunk.write("xy");
-    decoder.push(Buffer.from("c\nd"));
-    decoder.end();
-    expect(lines).toEqual(["abc", "d"]);
   });
 
   it("the id in the middle of an overlong line is found, also byte by byte", () => {
@@ -166,15 +129,4 @@ describe("a line decoder with a limit", () => {
       { bytes: 26, idText: "1", hasMethod: false, isForMemory: false, hasTextBefore: false },
     ]);
   });
-});
-
-it("a line of many megabytes is distinguished from the next one by its envelope", () => {
-  const limit = 5 * 1024 * 1024;
-  const long = (length: number): string => `{"result":"${"x".repeat(length)}","id":7}`;
-  const [whole, discarded, last] = decode([long(limit - 20), "\n", long(limit), "\nlast\n"], limit);
-  expect(whole).toBe(long(limit - 20));
-  expect([discarded, last]).toEqual([
-    { bytes: long(limit).length, idText: "7", hasMethod: false, isForMemory: false, hasTextBefore: false },
-    "last",
-  ]);
 });

@@ -25,34 +25,8 @@ function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
 }
 
 describe("the log of stderr", () => {
-  it("a line is logged once it is complete, with its process and generation", () => {
-    const log = new RecordedLog();
-    const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, (text) => text, new StderrLimits(log, () => 0));
-    stderr.push(Buffer.from("starting"));
-    expect(log.lines).toEqual([]);
-    stderr.push(Buffer.from(" up\nlistening"));
-    expect(log.lines).toEqual([{ level: "info", fields: { childPid: 12, generation: 3, stream: "stderr" }, message: "starting up" }]);
-  });
-
-  it("the rest of a stream without a newline is logged once", () => {
-    const { log, stderr } = record(["first\nlast"]);
-    stderr.end();
-    expect(log.messages).toEqual(["first", "last"]);
-  });
-
   it("CR LF ends a line, and empty lines are skipped", () => {
     expect(record(["a\r", "\n\r\n\n  b\n"]).log.messages).toEqual(["a", "  b"]);
-  });
-
-  it("a long line is logged in marked pieces, and later lines as usual", () => {
-    const { log } = record([`${"x".repeat(PIECE)}\n${"y".repeat(2 * PIECE + 1)}`, "z\nnext\n"]);
-    expect(log.lines.map(({ message, fields }) => [message.length, message.at(-1), fields["isPartial"] ?? false])).toEqual([
-      [PIECE, "x", false],
-      [PIECE, "y", true],
-      [PIECE, "y", true],
-      [2, "z", true],
-      [4, "t", false],
-    ]);
   });
 
   it("an endless line is logged while it arrives, and little of it is buffered", () => {
@@ -75,36 +49,6 @@ describe("the log of stderr", () => {
       }),
     );
   });
-
-  it("lines of any length are logged completely, however they are split", () => {
-    const run = fc.tuple(fc.constantFrom("a", "é", "€", "😀"), fc.nat({ max: PIECE })).map(([character, count]) => character.repeat(count));
-    const line = fc.array(run, { maxLength: 3 }).map((runs) => runs.join(""));
-    fc.assert(
-      fc.property(inChunks(fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join("\n"))), ({ text, chunks }) => {
-        const { log } = record(chunks);
-        const wholeLines = log.lines.filter(({ fields }) => fields["isPartial"] !== true).map(({ message }) => message);
-        expect(wholeLines).toEqual(text.split("\n").filter((each) => each !== "" && each.length <= PIECE));
-        expect(log.messages.join("")).toBe(text.replaceAll("\n", ""));
-        expect(log.messages.every((message) => message.length <= PIECE)).toBe(true);
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  it("no character is split", () => {
-    const { log, stderr } = record([`x${"😀".repeat(PIECE)}\n`]);
-    expect(log.messages.join("")).toBe(`x${"😀".repeat(PIECE)}`);
-    expect(log.messages.map((message) => message.isWellFormed())).toEqual([true, true, true]);
-    expect(stderr.tail.map((each) => each.isWellFormed())).toEqual([true]);
-  });
-
-  it("bytes that are not UTF-8 become replacement characters", () => {
-    expect(record([Buffer.from([0x61, 0xff, 0x62, 0x0a]), "next\n", Buffer.from([0xe2, 0x82])]).log.messages).toEqual([
-      "a\u{FFFD}b",
-      "next",
-      "\u{FFFD}",
-    ]);
-  });
 });
 
 describe("the tail of stderr", () => {
@@ -121,16 +65,6 @@ describe("the tail of stderr", () => {
 
 describe("secrets on stderr", () => {
   const { redact } = new Secrets({ SOME_API_KEY: "sk-0123456789" });
-
-  it("a secret is masked in the log and in the tail", () => {
-    const { log, stderr } = record(["using sk-0123456789 for all\n"], redact);
-    expect(log.messages).toEqual(["using *** for all"]);
-    expect(stderr.tail).toEqual(["using *** for all"]);
-  });
-
-  it("a secret that is split between chunks is masked", () => {
-    expect(record(["using sk-01234", "56789\n"], redact).log.messages).toEqual(["using ***"]);
-  });
 
   it("a secret is masked wherever the line or the stream is split", () => {
     const secret = "sk-0123456789";

@@ -24,16 +24,6 @@ function noiseAt(clock: { nowMs: number }): { log: RecordedLog; noise: StdoutNoi
 }
 
 describe("StdoutNoise", () => {
-  it("a line is logged truncated, with its problem and its origin", () => {
-    const { log, noise } = noiseAt({ nowMs: 0 });
-    noise.report("Listening!", "not JSON");
-    noise.report("x".repeat(1000), "not JSON");
-    expect(log.lines).toEqual([
-      { level: "warn", fields: { childPid: 12, generation: 3, reason: "not JSON", line: "Listening!" }, message: SKIPPED },
-      { level: "warn", fields: { childPid: 12, generation: 3, reason: "not JSON", line: `${"x".repeat(200)}…` }, message: SKIPPED },
-    ]);
-  });
-
   it("secrets are masked before the line is truncated", () => {
     const { log, noise } = noiseAt({ nowMs: 0 });
     noise.report(`${"x".repeat(197)}s3cret`, "not JSON");
@@ -52,24 +42,6 @@ describe("StdoutNoise", () => {
     expect(log.lines.slice(10).map(({ message, fields }) => [message, fields["count"], fields["line"]])).toEqual([
       [MORE_SKIPPED, 16, undefined],
       [SKIPPED, undefined, "line 26"],
-    ]);
-  });
-
-  it("every line is counted, logged or not", () => {
-    const { noise, counters } = noiseAt({ nowMs: 0 });
-    for (let index = 0; index < 25; index++) noise.report("line", "not JSON");
-    expect(counters.dropped.noiseLines).toBe(25);
-  });
-
-  it("the end reports the number of omitted lines once, if there were any", () => {
-    const { log, noise } = noiseAt({ nowMs: 0 });
-    for (let index = 0; index < 10; index++) noise.report("line", "not JSON");
-    const { log: crowdedLog, noise: crowded } = noiseAt({ nowMs: 0 });
-    for (let index = 0; index < 11; index++) crowded.report("line", "not JSON");
-    for (const each of [noise, crowded, noise, crowded]) each.reportSuppressed();
-    expect(log.messages).toEqual(Array.from({ length: 10 }, () => SKIPPED));
-    expect(crowdedLog.lines.slice(10)).toEqual([
-      { level: "warn", fields: { childPid: 12, generation: 3, count: 1, bytes: 4 }, message: MORE_SKIPPED },
     ]);
   });
 

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { outgoing, type Outgoing } from "../../../src/protocol/outgoing.ts";
-import { StdinWriter } from "../../../src/upstream/stdin-writer.ts";
+import { outgoing, type Outgoing } from "../../src/protocol/outgoing.ts";
+import { StdinWriter } from "../../src/upstream/stdin-writer.ts";
 
 /** A pipe whose reader accepts one write at a time, when the test tells it to. */
 class SlowPipe extends Writable {
@@ -42,35 +42,6 @@ function sendAll(writer: StdinWriter, all: readonly Outgoing[]): void {
 }
 
 describe("a stdin writer", () => {
-  it("lines of one turn are written together, in order", async () => {
-    const pipe = new SlowPipe();
-    const writer = newWriter(pipe);
-    const a = outgoing('{"a":"é"}');
-    const b = outgoing('{"b":2}');
-    sendAll(writer, [a, b]);
-    expect([a.state, b.state]).toEqual(["queued", "queued"]);
-    expect(await pipe.nextWrite()).toBe('{"a":"é"}\n{"b":2}\n');
-    expect([a.state, b.state]).toEqual(["written", "written"]);
-  });
-
-  it("a text is in memory until its write ends, or the server does", async () => {
-    const pipe = new SlowPipe();
-    const writer = newWriter(pipe);
-    const released: string[] = [];
-    const lineOf = (text: string): Outgoing => ({ ...outgoing(text), onEmptied: () => released.push(text) });
-    const first = lineOf("first");
-    writer.send(first);
-    await pipe.nextWrite();
-    expect([first.text, released]).toEqual(["", []]);
-    const next = pipe.nextWrite();
-    writer.send(lineOf("second"));
-    pipe.finishWrite();
-    await next;
-    expect(released).toEqual(["first"]);
-    writer.takeUnwritten();
-    expect(released).toEqual(["first", "second"]);
-  });
-
   it("lines wait until the reader has accepted the last write", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
@@ -86,31 +57,6 @@ describe("a stdin writer", () => {
     expect(await next).toBe("second €\nthird\n");
     expect(pipe.writes).toHaveLength(2);
     expect(writer.queuedBytes).toBe(0);
-  });
-
-  it("writing resumes after the queue was empty", async () => {
-    const pipe = new SlowPipe();
-    const writer = newWriter(pipe);
-    for (const text of ["first", "second"]) {
-      writer.send(outgoing(text));
-      expect(await pipe.nextWrite()).toBe(`${text}\n`);
-      pipe.finishWrite();
-    }
-  });
-
-  it("large lines are written one by one", async () => {
-    const pipe = new SlowPipe();
-    const writer = newWriter(pipe);
-    const all = lines("a".repeat(300_000), "b".repeat(200_000), "c".repeat(200_000), "d");
-    sendAll(writer, all);
-    expect((await pipe.nextWrite())?.length).toBe(300_001);
-    expect(all.map((line) => line.state)).toEqual(["written", "queued", "queued", "queued"]);
-    for (const length of [200_001, 200_003]) {
-      const next = pipe.nextWrite();
-      pipe.finishWrite();
-      expect((await next)?.length).toBe(length);
-    }
-    expect(all.map((line) => line.state)).toEqual(["written", "written", "written", "written"]);
   });
 
   it("a line that was cancelled while queued is not written", async () => {
@@ -203,17 +149,5 @@ describe("a stdin writer whose server has exited", () => {
     await finished;
     expect(pipe.writes).toEqual(["first\n"]);
     expect(writer.takeUnwritten()).toEqual([second]);
-  });
-
-  it("an error that a write throws is reported", async () => {
-    const pipe = new SlowPipe();
-    const thrown = new Promise((resolve) => {
-      const writer = new StdinWriter(pipe, resolve);
-      pipe.write = () => {
-        throw new Error("a defect");
-      };
-      writer.send(outgoing("a"));
-    });
-    expect(await thrown).toEqual(new Error("a defect"));
   });
 });

@@ -5,7 +5,7 @@ import { SidecarError } from "../../../src/errors.ts";
 import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
 import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 
-const [ANN, BOB] = ["ann", "bob"].map((name) => ({ isRevoked: false, name, fingerprint: name, sessionKey: undefined }));
+const ANN = { isRevoked: false, name: "ann", fingerprint: "ann", sessionKey: undefined };
 const KEYS = new SessionKeys([], "mcp");
 /** As the server has written it. */
 const STATE = String.raw`"requestState":"secret \u00e4 \ud800"`;
@@ -24,24 +24,6 @@ function sealed(states: RequestState, name = "t"): string {
 }
 
 describe("a sealed request state", () => {
-  it("the same client gets its state back for the same request, with the server's text", () => {
-    const states = new RequestState(KEYS);
-    const opened = states.unseal(request("t", sealed(states)), ANN);
-    expect(opened).toMatchObject({ text: expect.stringContaining(STATE) as unknown });
-  });
-
-  it("the state is not valid for another client, name, method or key", () => {
-    const states = new RequestState(KEYS);
-    const state = sealed(states);
-    const results = [
-      states.unseal(request("t", state), BOB),
-      states.unseal(request("u", state), ANN),
-      states.unseal(request("t", state, "prompts/get"), ANN),
-      new RequestState(new SessionKeys([], "mcp")).unseal(request("t", state), ANN),
-    ];
-    for (const result of results) expect(result).toMatchObject({ code: "REQUEST_STATE_INVALID" });
-  });
-
   it("a replica of the same server with the same keys gets the state back", () => {
     const [one, other] = [
       ["old-key".repeat(5), "new-key".repeat(5)],
@@ -54,10 +36,6 @@ describe("a sealed request state", () => {
     expect(new RequestState(new SessionKeys(other, "else")).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
   });
 
-  it.each(["", "x", "AAAA", 7, null, {}])("the state %j is not valid", (state) => {
-    expect(new RequestState(KEYS).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
-  });
-
   it("no single changed character of a state is accepted", () => {
     const states = new RequestState(KEYS);
     const state = sealed(states);
@@ -65,10 +43,5 @@ describe("a sealed request state", () => {
       const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
       expect(states.unseal(request("t", changed), ANN)).toBeInstanceOf(SidecarError);
     }
-  });
-
-  it("a request without a state stays as it is", () => {
-    const plain = request("t");
-    expect(new RequestState(KEYS).unseal(plain, ANN)).toBe(plain);
   });
 });

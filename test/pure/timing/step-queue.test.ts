@@ -47,23 +47,6 @@ describe("work in steps", () => {
     expect(journal).toEqual(["a1", "b1", "c1", "a2", "b done", "c2", "a3", "c done", "a done"]);
   });
 
-  it("one turn of the event loop does one step of all work", async () => {
-    const journal: string[] = [];
-    let isRunning = true;
-    const tick = (): void => {
-      journal.push("turn");
-      if (isRunning) setImmediate(tick);
-    };
-    setImmediate(tick);
-    await Promise.all(["a", "b", "c"].map((name) => run(journal, work(journal, name, 4))));
-    isRunning = false;
-    // The end of the work is a step as well.
-    const firstStep = journal.findIndex((line) => line !== "turn");
-    const fromThere = journal.slice(firstStep);
-    expect(fromThere.filter((line) => line !== "turn")).toHaveLength(15);
-    expect(fromThere.every((line, index) => (line === "turn") === (index % 2 === 1))).toBe(true);
-  });
-
   it("work that fails does not stop other work", async () => {
     const journal: string[] = [];
     const late = run(journal, failing(journal));

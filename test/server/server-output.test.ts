@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
-import { OutputMemory } from "../../../src/upstream/output-memory.ts";
-import { OutputReader } from "../../../src/upstream/output-reader.ts";
-import { AMPLE_MEMORY } from "../../server/support/memory.ts";
+import { MemoryBudget, type Reservation } from "../../src/memory/memory-budget.ts";
+import { OutputMemory } from "../../src/upstream/output-memory.ts";
+import { OutputReader } from "../../src/upstream/output-reader.ts";
+import { AMPLE_MEMORY } from "./support/memory.ts";
 
 const MIB = 1024 * 1024;
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
@@ -61,13 +61,6 @@ function notification(method: string, length = 0): string {
 const LONG = 5 * 1024 * 1024;
 
 describe("an output reader", () => {
-  it("short messages are handled in the turn in which they arrive", async () => {
-    const bench = new Bench();
-    const told = bench.toldWithChunk();
-    bench.write(notification("a"), "noise", notification("b"));
-    expect([await told, bench.stdout.isPaused()]).toEqual([["a", "not JSON", "b"], false]);
-  });
-
   it("a long line keeps the order and pauses the pipe", async () => {
     const bench = new Bench();
     bench.stdout.once("data", () => {
@@ -80,48 +73,6 @@ describe("an output reader", () => {
     expect(bench.stdout.isPaused()).toBe(false);
   });
 
-  it("several long lines keep their order", async () => {
-    const bench = new Bench();
-    const lines = Array.from({ length: 9 }, (_, index) => notification(String(index), index % 3 === 0 ? LONG / 4 : 0));
-    bench.write(...lines);
-    await bench.ended();
-    expect(bench.told).toEqual(Array.from({ length: 9 }, (_, index) => String(index)));
-  });
-
-  it("the reader is idle once the last long line is read", async () => {
-    const bench = new Bench();
-    await bench.reader.whenIdle();
-    const told = bench.toldWithChunk();
-    bench.write(notification("a"), notification("b", LONG), notification("c"));
-    expect(await told).toEqual(["a"]);
-    await Promise.all([bench.reader.whenIdle(), bench.reader.whenIdle()]);
-    expect(bench.told).toEqual(["a", "b", "c"]);
-    await bench.reader.whenIdle();
-  });
-
-  it("lines that wait count until they are read, one by one", async () => {
-    const memory = new MemoryBudget(Number.MAX_SAFE_INTEGER);
-    const stdout = new PassThrough();
-    const lines = ["a", "b", "c"].map((name) => `${notification(name, LONG / 4)}\n`);
-    const used: number[] = [];
-    const ignored = {
-      onNoise: () => undefined,
-      onResponseAfterText: () => undefined,
-      onOverlongLine: () => undefined,
-      onDefect: () => undefined,
-    };
-    const reader = new OutputReader(stdout, MAX_LINE_BYTES, new OutputMemory(memory).forServer(), {
-      ...ignored,
-      onMessage: () => used.push(memory.usedBytes),
-    });
-    const arrived = once(stdout, "data");
-    stdout.write(lines.join(""));
-    await arrived;
-    await reader.whenIdle();
-    const [, second = "", third = ""] = lines.map((line) => line.trimEnd());
-    expect(used).toEqual([2 * (second.length + third.length), 2 * third.length, 0]);
-  });
-
   it("each message of a batch is read, and any other element is reported", async () => {
     const bench = new Bench();
     const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
@@ -129,34 +80,6 @@ describe("an output reader", () => {
     await bench.ended();
     expect(bench.told.slice(0, 4)).toEqual(["a", "the message must be a JSON object", "b", "the batch is empty"]);
     expect([bench.told.length, bench.told.at(-1)]).toEqual([1005, "only 1000 messages of the batch are read"]);
-  });
-
-  it.each(['{"jsonrpc":"2.0","id":1,"result":{},"id":2}', String.raw`{"jsonrpc":"2.0","id":1,"result":{},"i\u0064":1}`])(
-    "a response with two ids is dropped: %s",
-    async (line) => {
-      const bench = new Bench();
-      bench.write(line);
-      await bench.ended();
-      expect(bench.told).toEqual(['"id" occurs twice']);
-    },
-  );
-
-  it.each(["a", "b", "c"])("a defect at %s is reported, and the reader becomes idle", async (failsAt) => {
-    const bench = new Bench(failsAt);
-    bench.write(notification("a"), notification("b", LONG), notification("c"), notification("d"));
-    await bench.ended();
-    expect(bench.told.slice(0, bench.told.indexOf(failsAt) + 2).at(-1)).toBe(`Error: ${failsAt} fails`);
-  });
-
-  it("messages wait while memory is short, and are read when it is free", async () => {
-    const { memory, held } = shortMemory();
-    const bench = new Bench(undefined, memory);
-    const told = bench.toldWithChunk();
-    bench.write(notification("a"), notification("b"));
-    expect(await told).toEqual(["a"]);
-    held.release();
-    await bench.reader.whenIdle();
-    expect(bench.told).toEqual(["a", "b"]);
   });
 
   it("messages wait for memory no longer than a second", async () => {
@@ -216,17 +139,6 @@ describe("an output reader", () => {
     bench.stdout.write('"}}\n');
     await bench.ended();
     expect(bench.told).toEqual(["1"]);
-  });
-
-  it("an error of a relief is reported, and reading goes on", async () => {
-    const { memory } = shortMemory();
-    memory.addRelief(() => {
-      throw new Error("a relief fails");
-    });
-    const bench = new Bench(undefined, memory);
-    bench.write(notification("a"));
-    await bench.ended();
-    expect(bench.told).toContain("Error: a relief fails");
   });
 });
 
