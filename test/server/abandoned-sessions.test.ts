@@ -78,17 +78,6 @@ describe("a client that would get no memory", () => {
     bench.nowMs += MINUTE_MS;
     expect([bench.asks("a", 25), bench.ended([own, others])]).toEqual([true, [0]]);
   });
-
-  it("the sessions are searched once a second at most", () => {
-    const bench = new Bench();
-    bench.open("a", 80);
-    bench.nowMs += MINUTE_MS - 500;
-    expect(bench.asks("new", 25)).toBe(false);
-    bench.nowMs += 999;
-    expect(bench.asks("new", 25)).toBe(false);
-    bench.nowMs += 1;
-    expect(bench.asks("new", 25)).toBe(true);
-  });
 });
 
 function missing(): never {

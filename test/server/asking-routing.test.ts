@@ -98,14 +98,6 @@ describe("a question to a client without a session", () => {
     expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
   });
 
-  it("a second one with the same id gets no answer of its own", () => {
-    const { bench, call, serverSays } = start();
-    call();
-    bench.heard();
-    bench.say(QUESTION);
-    expect(serverSays(QUESTION)).toEqual([]);
-  });
-
   it("that the client has not declared is refused at once, and named if the call fails", () => {
     const { bench, call, serverSays } = start();
     const raw = call(AskKind.form);

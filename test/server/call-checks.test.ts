@@ -101,18 +101,6 @@ describe("a call that is checked before it is sent", () => {
     expect(bench.lane.load).toEqual({ requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 });
   });
 
-  it("a drain waits for a call that is being checked", async () => {
-    const { bench, held, call } = createBench();
-    const exchange = call(1);
-    const drained = vi.fn<() => void>();
-    void bench.lane.drain().then(drained);
-    await vi.advanceTimersByTimeAsync(0);
-    expect(drained).not.toHaveBeenCalled();
-    held.give({ resultText: "{}" });
-    await vi.advanceTimersByTimeAsync(0);
-    expect([exchange.outcome, drained.mock.calls.length]).toEqual([{}, 1]);
-  });
-
   it("a checked call whose server exits is checked again for the next one", () => {
     const { bench, held, call, heardCalls } = createBench();
     const slots = new ToolSemaphore("a", 1);
@@ -134,10 +122,5 @@ describe("a call that is checked before it is sent", () => {
     expect(bench.lane.load.queuedBytes).toBe(queuedBytes / 2);
     held.give();
     expect([first.outcome, second.outcome, heardCalls(), bench.lane.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
-  });
-
-  it("a call is rejected if too many bytes are being checked", () => {
-    const { call } = createBench({ maxQueuedBytes: 100 });
-    expect([call(1), call(2)].map(({ outcome }) => outcome)).toEqual([undefined, "OVERLOADED"]);
   });
 });

@@ -98,50 +98,6 @@ describe("calls beyond the concurrency of their tool", () => {
     expect([slots.freeCount, slots.waitingCount]).toEqual([0, 0]);
   });
 
-  it("a call is rejected at once if MAX_HELD_REQUESTS or MAX_QUEUED_BYTES is reached", () => {
-    const { bench, terms } = limited(1, { maxHeldRequests: 2 });
-    const session = bench.join();
-    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
-    expect(outcomes(calls)).toEqual([undefined, undefined, undefined, "OVERLOADED"]);
-    expect(calls[3]?.error?.message).toContain("tool export has 1 in flight, 2 queued");
-    const full = limited(1, { maxQueuedBytes: 10 });
-    const bytes = ["1", "2", "3"].map((name) => call(full.bench, full.bench.join(), name, full.terms));
-    expect(outcomes(bytes)).toEqual([undefined, undefined, "OVERLOADED"]);
-    expect(full.slots.waitingCount).toBe(1);
-  });
-
-  it("a queued call is never sent after a cancellation, a disconnect or its session's end", () => {
-    const { bench, terms, slots } = limited(1);
-    const [session, other] = [bench.join(), bench.join()];
-    const [running, cancelled, left, ended, last] = [
-      call(bench, session, "running", terms),
-      call(bench, session, "cancelled", terms),
-      call(bench, session, "left", terms),
-      call(bench, other, "ended", terms),
-      call(bench, session, "last", terms),
-    ];
-    const [first] = hear(bench);
-    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
-    left.disconnect();
-    bench.lane.endCaller(other);
-    expect([slots.waitingCount, outcomes([cancelled, ended])]).toEqual([1, ["dismissed", "REQUEST_CANCELLED"]]);
-    void bench.lane.drain();
-    bench.say({ id: first?.id, result: {} });
-    expect([running.outcome, names(hear(bench))]).toEqual([{}, ["last"]]);
-    bench.lane.close();
-    expect([last.outcome, slots.isUnused]).toEqual(["SHUTTING_DOWN", true]);
-  });
-
-  it("a queued call needs a slot of the server as well", () => {
-    const { bench, terms } = limited(5, { maxInFlight: 1 });
-    const session = bench.join();
-    for (const name of ["1", "2"]) call(bench, session, name, terms);
-    const [first] = hear(bench);
-    expect(names(hear(bench))).toEqual([]);
-    bench.say({ id: first?.id, result: {} });
-    expect(names(hear(bench))).toEqual(["2"]);
-  });
-
   it("a call that timed out before it could be sent takes no slot", () => {
     const { bench, slots } = limited(1);
     const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {

@@ -64,15 +64,6 @@ describe("a session of a restarted server", () => {
     ]);
   });
 
-  it("a session survives the loss of tasks/list, which shared sessions are never given", () => {
-    const bench = LaneBench.shared();
-    bench.start({ tasks: { list: {}, cancel: {} } });
-    bench.join();
-    bench.lose();
-    bench.start({ tasks: { cancel: {} } });
-    expect(bench.ended).toEqual([]);
-  });
-
   it("a queued request of an ended session fails with SESSION_NOT_FOUND and can be retried", () => {
     const bench = LaneBench.shared();
     bench.start({ prompts: {} });

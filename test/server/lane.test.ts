@@ -58,16 +58,6 @@ describe("a request", () => {
     expect(bench.heard()).toEqual([{ method: "notifications/custom" }]);
   });
 
-  it("a queued request is rejected after HOLD_TIMEOUT_MS without a server", () => {
-    const bench = LaneBench.ready();
-    bench.lose();
-    const call = bench.request(bench.join(), CALL);
-    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
-    expect(call.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect([call.outcome, call.error?.details.sent]).toEqual(["UPSTREAM_NOT_READY", false]);
-  });
-
   it("progress renews the timeout, and the error names the time taken", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
@@ -81,17 +71,6 @@ describe("a request", () => {
     expect([call.outcome, call.error?.details.timeoutMs]).toEqual(["REQUEST_TIMEOUT", 2 * REQUEST_TIMEOUT_MS - 1]);
     expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "timeout" } }]);
   });
-
-  it("a timed-out request is forgotten once its server exits", () => {
-    const bench = LaneBench.ready();
-    bench.request(bench.join(), CALL);
-    const [{ id } = {}] = bench.heard();
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
-    bench.lose();
-    bench.start();
-    bench.say({ id, result: {} });
-    expect(bench.dropped).toMatchObject({ lateAnswers: 0, unknownAnswers: 1 });
-  });
 });
 
 describe("a request that is late or queued", () => {
@@ -104,16 +83,6 @@ describe("a request that is late or queued", () => {
     expect(call.keepAliveCount).toBe(0);
     vi.advanceTimersByTime(STREAM_AFTER_MS);
     expect(call.keepAliveCount).toBe(1);
-  });
-
-  it("a session at its limit may send a request as soon as one is answered", () => {
-    const bench = LaneBench.ready({ maxSessionRequests: 1 });
-    const session = bench.join();
-    const first = bench.request(session, CALL);
-    let next = first;
-    first.respond = () => void (next = bench.request(session, CALL));
-    bench.reply("tools/call");
-    expect([next === first, next.outcome]).toEqual([false, undefined]);
   });
 
   it.each([
@@ -183,17 +152,6 @@ describe("a client's cancellation", () => {
 });
 
 describe("a request that settles without being sent", () => {
-  it("a defect fails a held request as not sent", () => {
-    const bench = LaneBench.ready({ maxInFlight: 1 });
-    const session = bench.join();
-    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
-    bench.lane.onDefect();
-    expect(calls.map(({ error }) => [error?.code, error?.details.sent])).toEqual([
-      ["INTERNAL_ERROR", true],
-      ["INTERNAL_ERROR", false],
-    ]);
-  });
-
   it("a rejected request leaves no log level and no subscription behind", () => {
     const bench = LaneBench.ready({ maxHeldRequests: 1 });
     const session = bench.join();

@@ -1,7 +1,7 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { countAlive } from "../support/garbage.ts";
 import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "./support/lane-bench.ts";
-import { type Client, LanesBench } from "./support/lanes-bench.ts";
+import { LanesBench } from "./support/lanes-bench.ts";
 import { RecordedExchange } from "./support/recorded-exchange.ts";
 import { StatelessCaller } from "./support/stateless-caller.ts";
 import { RecordedSink } from "./support/recorded-sink.ts";
@@ -112,20 +112,6 @@ describe("memory", () => {
     // The initialized notification is kept for the next start.
     expect(usedForRequests() - before).toBeLessThan(2 * PADDING.text.length);
     bench.lane.endCaller(bench.session);
-    expect(usedForRequests()).toBe(before);
-  });
-
-  it.each<[string, (bench: LanesBench, held: Client) => void]>([
-    ["is answered", ({ shared }) => shared.start()],
-    ["fails", () => vi.advanceTimersByTime(1000)],
-    ["is given up by its client", (_bench, { exchange }) => exchange.disconnect()],
-  ])("an initialize that is held counts until it %s", (_name, end) => {
-    const bench = new LanesBench();
-    bench.shared.lose();
-    const before = usedForRequests();
-    const held = bench.connect({ clientInfo: PADDING });
-    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
-    end(bench, held);
     expect(usedForRequests()).toBe(before);
   });
 

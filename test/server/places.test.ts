@@ -105,17 +105,6 @@ describe("a server without a free place", () => {
       [false, false],
     ]);
   });
-
-  it("a server whose client leaves while it waits never starts", async () => {
-    const bench = lanes({ maxPrivateServers: 1 });
-    const { server } = bench.connected();
-    vi.advanceTimersByTime(FIRST_REQUEST_MS);
-    bench.connect().exchange.disconnect();
-    bench.connect();
-    await bench.servers[1]?.end();
-    await server.end();
-    expect(bench.servers.map(({ isStarted }) => isStarted)).toEqual([true, false, true]);
-  });
 });
 
 function missing(): never {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { listen, PrivateLaneBench } from "./support/lane-bench.ts";
+import { PrivateLaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -59,33 +59,6 @@ describe("a restarted private server", () => {
     ]);
   });
 
-  it("the replay is repeated if the server exits during it", () => {
-    const bench = PrivateLaneBench.ready();
-    setLevel(bench, "debug");
-    subscribe(bench, "x:1");
-    const all = ["logging/setLevel debug", "resources/subscribe x:1"];
-    expect(restart(bench)).toEqual(all);
-    bench.lose();
-    bench.upstream.isReading = false;
-    bench.start();
-    expect(told(bench)).toEqual([]);
-    bench.upstream.isReading = true;
-    expect([restart(bench), restart(bench)]).toEqual([all, all]);
-  });
-
-  it("the replay costs the client nothing and is invisible to it", () => {
-    const bench = PrivateLaneBench.ready();
-    const stream = listen(bench.session);
-    setLevel(bench, "debug");
-    subscribe(bench, "x:1");
-    bench.lose();
-    bench.start();
-    bench.reply("resources/subscribe", REFUSED);
-    expect([stream.texts, bench.session.callsInFlight, bench.counters.requests.accepted]).toEqual([[], 0, 2]);
-    // It may accept it next time.
-    expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
-  });
-
   it("a roots change is replayed while held requests fill MAX_QUEUED_BYTES", () => {
     const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
     bench.notify(bench.session, { method: "notifications/roots/list_changed" });
@@ -129,21 +102,6 @@ describe("a restarted private server", () => {
     expect(restart(bench)).toEqual(["logging/setLevel error"]);
   });
 
-  it("a subscription that was withdrawn before its confirmation is not replayed", () => {
-    const bench = PrivateLaneBench.ready();
-    const ask = (method: string, uri: string): unknown => {
-      bench.request(bench.session, { method: `resources/${method}`, params: { uri } });
-      return bench.heard()[0]?.["id"];
-    };
-    const [first, gone] = [ask("subscribe", "x:1"), ask("subscribe", "x:2")];
-    for (const uri of ["x:1", "x:2"]) ask("unsubscribe", uri);
-    const again = ask("subscribe", "x:1");
-    for (const id of [first, gone, again]) bench.say({ id, result: {} });
-    const refused = ask("subscribe", "x:1");
-    bench.say({ id: refused, ...REFUSED });
-    expect(restart(bench)).toEqual(["resources/subscribe x:1"]);
-  });
-
   it("at most 16 requests are replayed at a time, and no withdrawn one", () => {
     const bench = PrivateLaneBench.ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
@@ -155,26 +113,5 @@ describe("a restarted private server", () => {
     bench.request(bench.session, { method: "resources/unsubscribe", params: { uri: "x:16" } });
     for (const { id } of first) bench.say({ id, result: {} });
     expect(told(bench)).toEqual(["resources/unsubscribe x:16", ...uris.slice(17).map((uri) => `resources/subscribe ${uri}`)]);
-  });
-
-  it("each subscription is replayed once, also if servers exit during the replay", () => {
-    const bench = PrivateLaneBench.ready();
-    const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
-    for (const uri of uris) subscribe(bench, uri);
-    for (const isReading of [true, false]) {
-      bench.lose();
-      bench.upstream.isReading = isReading;
-      bench.start();
-      expect(bench.heard()).toHaveLength(isReading ? 16 : 0);
-    }
-    bench.lose();
-    bench.upstream.isReading = true;
-    bench.start();
-    const all: unknown[] = [];
-    for (let heard = bench.heard(); heard.length > 0; heard = bench.heard()) {
-      all.push(...heard.map(({ params }) => (params as { uri: string }).uri));
-      for (const { id } of heard) bench.say({ id, result: {} });
-    }
-    expect(all).toEqual(uris);
   });
 });

@@ -84,15 +84,6 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
-  it("a request ends with its session", () => {
-    const bench = PrivateLaneBench.ready();
-    const id = ask(bench);
-    bench.lane.endCaller(bench.session);
-    bench.answer({ id, result: {} });
-    vi.advanceTimersByTime(10 * TIMEOUT_MS);
-    expect(bench.heard()).toEqual([]);
-  });
-
   it("an overlong request is rejected so that the server does not wait", () => {
     const bench = PrivateLaneBench.ready();
     bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true, isForMemory: false, hasTextBefore: false });
@@ -109,29 +100,6 @@ describe("a request of a private server", () => {
       expect(bench.heard()).toMatchObject([{ error: { code: -32_600 } }]);
     },
   );
-
-  it("an answer that is too long with the server's id is rejected, and may be sent again", () => {
-    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
-    const serverId = "s".repeat(100);
-    const id = ask(bench, { ...ROOTS, id: serverId });
-    bench.upstream.isReading = false;
-    bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(50) } });
-    expect(bench.answer({ id, result: {} })).toBe("OVERLOADED");
-    bench.upstream.stop();
-    bench.spawn();
-    bench.upstream.isReading = true;
-    expect(bench.answer({ id, result: {} })).toBeUndefined();
-    expect(bench.heard()).toEqual([{ id: serverId, result: {} }]);
-  });
-
-  it("an expired request is counted as dropped while the server does not read", () => {
-    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
-    bench.say(ROOTS);
-    bench.upstream.isReading = false;
-    bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
-    vi.advanceTimersByTime(10 * TIMEOUT_MS);
-    expect(bench.dropped.requests).toBe(1);
-  });
 
   it("the answer of a client is rejected with OVERLOADED while the server does not read", () => {
     const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
@@ -179,15 +147,5 @@ describe("the timeout of a client's request", () => {
     bench.heard();
     expect(bench.answer({ id: askedIds(call?.emitted ?? [])[0], result: {} })).toBeUndefined();
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
-  });
-
-  it("the timeout is renewed up to ten times in all", () => {
-    const bench = PrivateLaneBench.ready();
-    const call = bench.request(bench.session, { method: "tools/call" });
-    for (let count = 1; count <= 20; count++) {
-      bench.say({ ...ROOTS, id: count });
-      vi.advanceTimersByTime(TIMEOUT_MS / 2);
-    }
-    expect([call.outcome, Date.now()]).toEqual(["REQUEST_TIMEOUT", 10 * TIMEOUT_MS]);
   });
 });

@@ -1,5 +1,4 @@
 import { describe, expect, it, vi } from "vitest";
-import type { JsonObject } from "../../src/protocol/message.ts";
 import { LaneBench, type LaneBenchOptions, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -61,22 +60,6 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(call.error?.message).toContain("The request was sent, but only reads; it is safe to retry.");
     bench.start();
     expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
-  });
-
-  it("a read fails at once in a crash loop", () => {
-    const bench = ready();
-    const [session, call] = [bench.join(), bench.request(bench.join(), READ)];
-    bench.lose();
-    const held = bench.request(session, READ);
-    bench.upstream.isFailed = true;
-    bench.lose();
-    expect([call.outcome, call.error?.details.sent, held.outcome, held.error?.details.sent]).toEqual([
-      "UPSTREAM_FAILED",
-      true,
-      "UPSTREAM_FAILED",
-      false,
-    ]);
-    expect(call.error?.details.retrySafe).toBe(true);
   });
 
   it("read and unread requests fail at once if an exit begins a crash loop", () => {
@@ -185,27 +168,10 @@ describe("a read that waits for its retry", () => {
     return { bench, session, call, id };
   }
 
-  it("a draining lane waits for the read and fails it when it closes", async () => {
-    const { bench, session, call } = waiting();
-    const drained = bench.lane.drain();
-    expect(bench.request(session, READ).outcome).toBe("SHUTTING_DOWN");
-    bench.lane.close();
-    await drained;
-    expect([call.outcome, call.error?.details, vi.getTimerCount()]).toEqual(["SHUTTING_DOWN", { sent: true, retrySafe: true }, 0]);
-  });
-
   it("an answer before the retry is dropped", () => {
     const { bench, call, id } = waiting();
     bench.say({ id, result: { forged: true } });
     expect([call.outcome, bench.dropped.unknownAnswers]).toEqual([undefined, 1]);
-  });
-
-  it("a cancellation after the retry reaches the next server", () => {
-    const { bench, call, id } = waiting();
-    bench.start();
-    bench.heard();
-    call.disconnect();
-    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "client disconnected" } }]);
   });
 });
 
@@ -240,17 +206,6 @@ describe("a call of a read-only tool", () => {
     tellTools(bench, ...names);
     return bench;
   }
-
-  it("a call of a read-only tool is retried in mode read-only", () => {
-    const bench = readOnly("look");
-    const session = bench.join();
-    const [look, touch] = [bench.request(session, CALL), bench.request(session, { ...CALL, params: { name: "touch" } })];
-    bench.lose();
-    expect([look.outcome, touch.outcome, touch.error?.details.retrySafe]).toEqual([undefined, "UPSTREAM_EXITED", false]);
-    bench.start();
-    bench.reply("tools/call");
-    expect(look.outcome).toEqual({});
-  });
 
   it("a failed call of a read-only tool is safe to retry", () => {
     const bench = readOnly("look");
@@ -299,15 +254,6 @@ describe("a call of a read-only tool", () => {
     bench.lose();
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
-
-  it("a call without a tool name is not retried", () => {
-    const bench = readOnly("look", "undefined");
-    const params: readonly (JsonObject | undefined)[] = [{}, { name: 7 }, { name: ["look"] }, undefined];
-    const session = bench.join();
-    const calls = params.map((each) => bench.request(session, { method: "tools/call", ...(each === undefined ? {} : { params: each }) }));
-    bench.lose();
-    expect(calls.map(({ outcome }) => outcome)).toEqual(params.map(() => "UPSTREAM_EXITED"));
-  });
 });
 
 describe("the sidecar's own tools/list", () => {
@@ -333,13 +279,6 @@ describe("the sidecar's own tools/list", () => {
     bench.lose();
     bench.start();
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/list"]);
-  });
-
-  it("the sidecar's own tools/list does not delay a drain", async () => {
-    const bench = ready({ retry: "read-only" });
-    await bench.lane.drain();
-    bench.lane.close();
-    expect(vi.getTimerCount()).toBe(0);
   });
 });
 

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { MemoryBudget, type Reservation } from "../../src/memory/memory-budget.ts";
+import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { OutputReader } from "../../src/upstream/output-reader.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
@@ -53,44 +53,7 @@ class Bench {
   }
 }
 
-function notification(method: string, length = 0): string {
-  return `{"jsonrpc":"2.0","method":"${method}","params":{"text":"${"x".repeat(length)}"}}`;
-}
-
-/** The length of a line that is read in several steps. */
-const LONG = 5 * 1024 * 1024;
-
 describe("an output reader", () => {
-  it("a long line keeps the order and pauses the pipe", async () => {
-    const bench = new Bench();
-    bench.stdout.once("data", () => {
-      expect([bench.told, bench.stdout.isPaused()]).toEqual([["a"], true]);
-      bench.write(notification("e"));
-    });
-    bench.write(notification("a"), notification("b", LONG), notification("c"), "noise", "x".repeat(MAX_LINE_BYTES + 1), notification("d"));
-    await bench.ended();
-    expect(bench.told).toEqual(["a", "b", "c", "not JSON", `${MAX_LINE_BYTES + 1} bytes of undefined`, "d", "e"]);
-    expect(bench.stdout.isPaused()).toBe(false);
-  });
-
-  it("each message of a batch is read, and any other element is reported", async () => {
-    const bench = new Bench();
-    const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
-    bench.write(`[${notification("a")},7,${notification("b", LONG)}]`, "[]", `[${many}]`);
-    await bench.ended();
-    expect(bench.told.slice(0, 4)).toEqual(["a", "the message must be a JSON object", "b", "the batch is empty"]);
-    expect([bench.told.length, bench.told.at(-1)]).toEqual([1005, "only 1000 messages of the batch are read"]);
-  });
-
-  it("messages wait for memory no longer than a second", async () => {
-    const bench = new Bench(undefined, shortMemory().memory);
-    const told = bench.toldWithChunk();
-    bench.write(notification("a"), notification("b"), notification("c"));
-    expect(await told).toEqual(["a"]);
-    await bench.reader.whenIdle();
-    expect(bench.told).toEqual(["a", "b", "c"]);
-  });
-
   it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
     const memory = new MemoryBudget(16 * MIB);
     const output = new OutputMemory(memory);
@@ -141,9 +104,3 @@ describe("an output reader", () => {
     expect(bench.told).toEqual(["1"]);
   });
 });
-
-/** A budget of which nothing is left. */
-function shortMemory(): { readonly memory: MemoryBudget; readonly held: Reservation } {
-  const memory = new MemoryBudget(1000);
-  return { memory, held: memory.account("client").hold("unread", 1000) };
-}

@@ -13,34 +13,6 @@ function setLevel(level: string): { readonly method: string; readonly params: ob
 }
 
 describe("a log message of a shared server", () => {
-  it("the server gets the most verbose requested level, and only changes of it", () => {
-    const bench = LaneBench.ready();
-    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
-    const set = bench.request(a, setLevel("warning"));
-    bench.reply("logging/setLevel");
-    expect(set.outcome).toEqual({});
-    expect(bench.request(b, setLevel("error")).outcome).toEqual({});
-    expect(bench.heard()).toEqual([]);
-    bench.request(c, setLevel("debug"));
-    bench.reply("logging/setLevel");
-    bench.lane.endCaller(c);
-    expect(bench.heard()).toMatchObject([setLevel("warning")]);
-  });
-
-  it("several requests in flight of one session get the message on its GET stream", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    bench.request(session, setLevel("info"));
-    bench.reply("logging/setLevel");
-    const stream = listen(session);
-    const plain = bench.request(session, { method: "tools/call" }, false);
-    bench.say(log("info"));
-    expect(stream.texts).toHaveLength(1);
-    const other = bench.request(session, { method: "tools/call" });
-    bench.say(log("info"));
-    expect([stream.texts.length, plain.emitted, other.emitted]).toEqual([2, [], []]);
-  });
-
   it("a session that was answered before gets no message of the request in flight", () => {
     const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];

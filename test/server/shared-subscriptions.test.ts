@@ -40,33 +40,12 @@ function askedUntilAnswered(bench: LaneBench): string[] {
   return all;
 }
 
-/** Returns the methods that a server with a single slot gets. It answers each with `{ by: "server" }`. */
-function methodsUntilAnswered(bench: LaneBench): unknown[] {
-  const methods: unknown[] = [];
-  for (let [request] = bench.heard(); request !== undefined; [request] = bench.heard()) {
-    methods.push(request["method"]);
-    bench.say({ id: request["id"], result: { by: "server" } });
-  }
-  return methods;
-}
-
 /** Returns the requests that the server got, in short. */
 function asked(bench: LaneBench): string[] {
   return bench.heard().map(({ method, params }) => `${String(method)} ${(params as { uri: string }).uri}`);
 }
 
 describe("a subscription at a shared server", () => {
-  it("a session asks the server itself until the server has confirmed the subscription", () => {
-    const bench = LaneBench.ready();
-    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
-    const calls = [subscribe(bench, a), subscribe(bench, b)];
-    for (const { id } of bench.heard()) bench.say({ id, result: {} });
-    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}]);
-    bench.lose();
-    bench.start();
-    expect([subscribe(bench, c).outcome, asked(bench)]).toEqual([undefined, Array(2).fill(`resources/subscribe ${URI}`)]);
-  });
-
   it("a confirmed subscription stays if a second request for it fails or is cancelled", () => {
     const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
@@ -91,24 +70,6 @@ describe("a subscription at a shared server", () => {
     bench.say({ id: ofA?.["id"], error: { code: -32_603, message: "?" } });
     update(bench);
     expect(listen(a).texts).toHaveLength(1);
-  });
-
-  it("a late subscribe whose session has unsubscribed meanwhile is not sent", () => {
-    const bench = LaneBench.ready({ maxInFlight: 1 });
-    const [a, b] = [bench.join(), bench.join()];
-    for (const method of ["x/one", "x/two", "x/three"]) bench.request(a, { method });
-    const calls = [subscribe(bench, a), subscribe(bench, b), unsubscribe(bench, a), unsubscribe(bench, b)];
-    expect(methodsUntilAnswered(bench)).toEqual(["x/one", "x/two", "x/three", "resources/unsubscribe"]);
-    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}, {}, { by: "server" }]);
-  });
-
-  it("a session that ended before the confirmation is not subscribed", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    subscribe(bench, session);
-    bench.lane.endCaller(session);
-    update(bench);
-    expect(bench.dropped.notifications).toBe(1);
   });
 
   it("a session has at most 1024 subscriptions", () => {
@@ -136,16 +97,6 @@ describe("a subscription at a shared server", () => {
       ...["y:1", "y:2", "y:3"].map((uri) => `resources/read ${uri}`),
     ]);
     expect([held.map(({ outcome }) => outcome), bench.log.messages]).toEqual([[undefined, undefined, undefined], []]);
-  });
-
-  it("a restored subscription is confirmed by the new server", () => {
-    const bench = LaneBench.ready();
-    const [a, b] = [bench.join(), bench.join()];
-    subscribed(bench, a);
-    bench.lose();
-    bench.start();
-    bench.reply("resources/subscribe");
-    expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
   });
 
   it("subscriptions are restored 16 at a time, and once if that server exits", () => {

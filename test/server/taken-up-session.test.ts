@@ -66,24 +66,6 @@ describe("a session that returns", () => {
     expect([replicas.takeUp(id).taken() === session, replicas.other.sessions.size, replicas.other.servers]).toEqual([true, 1, []]);
   });
 
-  it("a private server is started once, and ends with the session", () => {
-    const replicas = new Replicas();
-    const id = replicas.open(PRIVATE);
-    const session = replicas.takeUp(id).taken() as Session;
-    replicas.takeUp(id);
-    expect([replicas.other.servers.length, replicas.other.sessions.get(id)]).toEqual([1, session]);
-    replicas.other.sessions.end(session);
-    expect([replicas.other.servers[0]?.stopCount, replicas.other.opener.recognize(id, undefined)]).toEqual([1, undefined]);
-  });
-
-  it("no server is started for a message that needs none", () => {
-    const replicas = new Replicas();
-    const [isPrivate, isShared] = [replicas.open(PRIVATE), replicas.open(SHARED)];
-    expect(replicas.refusalOf(isPrivate, { startsServer: false })).toBe("OTHER_REPLICA");
-    expect(replicas.refusalOf(isShared, { startsServer: false })).toBeUndefined();
-    expect(replicas.other.servers).toEqual([]);
-  });
-
   it("a full replica and a draining one take no session up, and the session stays valid", () => {
     const replicas = new Replicas({ maxSessions: 1 });
     const [first, second] = [replicas.open(SHARED), replicas.open(SHARED)];
@@ -93,22 +75,11 @@ describe("a session that returns", () => {
     expect([replicas.refusalOf(second), replicas.other.opener.recognize(second, undefined)?.id]).toEqual(["SHUTTING_DOWN", second]);
   });
 
-  it("a full replica starts no private server", () => {
-    const replicas = new Replicas({ maxPrivateServers: 1 });
-    const [first, second] = [replicas.open(PRIVATE), replicas.open(PRIVATE)];
-    (replicas.takeUp(first).taken() as Session).beginCall();
-    expect([replicas.refusalOf(second), replicas.other.servers.length]).toEqual(["TOO_MANY_SERVERS", 1]);
-  });
-
   it("a session whose token was removed while its request arrived is not taken up", () => {
     const replicas = new Replicas();
     const owner = { isRevoked: true, name: "token-1", fingerprint: "x", sessionKey: undefined };
     expect(replicas.refusalOf(replicas.open(SHARED), {}, owner)).toBe("SESSION_NOT_FOUND");
     expect(replicas.other.sessions.size).toBe(0);
-  });
-
-  it("an unknown id is not recognized", () => {
-    expect(new Replicas().other.opener.recognize("unknown", undefined)).toBeUndefined();
   });
 });
 
@@ -123,15 +94,6 @@ describe("a session that returns before the era of the shared server is known", 
     replicas.other.shared.start();
     expect(first.taken()).toMatchObject({ id: asking });
     expect([second.taken() === first.taken(), replicas.other.servers]).toEqual([true, []]);
-  });
-
-  it("such a client gets its private server if the shared server has sessions", () => {
-    const era: Era = {};
-    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
-    const { taken } = replicas.takeUp(replicas.open(PRIVATE));
-    era.isStateless = false;
-    replicas.other.shared.start();
-    expect([taken() instanceof SidecarError, replicas.other.servers.length]).toEqual([false, 1]);
   });
 
   it("a session that is ended meanwhile is not opened", () => {

@@ -128,4 +128,43 @@ describe("a server whose tools must be known", () => {
     bench.notify(session, { method: "notifications/x" });
     expect(heardMethods(bench)).toEqual(["tools/list", "notifications/x"]);
   });
+
+  it("tools that change during each listing are taken as they are, and listed again", () => {
+    const { bench, watcher } = watched();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    const change = (): void => bench.say({ method: "notifications/tools/list_changed" });
+    change();
+    for (const name of ["1", "2", "3", "4", "5"]) {
+      for (let times = 0; times < 10 && name !== "5"; times++) change();
+      bench.reply("tools/list", { result: { tools: [{ name }] } });
+    }
+    expect([watcher.told, bench.heard()]).toEqual([
+      [
+        [1, []],
+        [1, ["4"]],
+        [1, ["5"]],
+      ],
+      [],
+    ]);
+  });
+
+  it("tools that change constantly are listed once a second", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    const answerAll = (): number => {
+      let count = 0;
+      for (let asked = bench.heard(); asked.length > 0; asked = bench.heard()) {
+        count += asked.length;
+        bench.say({ method: "notifications/tools/list_changed" });
+        bench.say({ id: asked[0]?.["id"], result: { tools: [] } });
+      }
+      return count;
+    };
+    expect(answerAll()).toBe(60);
+    for (let seconds = 1; seconds <= 3; seconds++) {
+      vi.advanceTimersByTime(1001);
+      expect(answerAll()).toBe(1);
+    }
+  });
 });

@@ -36,18 +36,6 @@ function heardNames(bench: LaneBench): string[] {
 const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
 
 describe("requests beyond MAX_IN_FLIGHT", () => {
-  it("a queued request is sent in the turn in which a slot is freed", () => {
-    const bench = startShared({ maxInFlight: 2 });
-    const exchanges = request(bench, bench.join(), "1", "2", "3", "4");
-    const { names, ids } = hear(bench);
-    expect([names, outcomes(exchanges)]).toEqual([["1", "2"], Array(4).fill(undefined)]);
-    bench.say({ id: ids[1], result: {} });
-    expect(hear(bench).names).toEqual(["3"]);
-    bench.say({ id: ids[0], result: {} });
-    expect(hear(bench).names).toEqual(["4"]);
-    expect(bench.counters.requests).toMatchObject({ accepted: 4, held: 2 });
-  });
-
   it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void, string[]]>([
     ["answered", (bench, { id }) => bench.say({ id, result: {} }), []],
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
@@ -126,16 +114,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const { names, ids } = hear(bench);
     bench.say({ id: ids.at(-1), result: {} });
     expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
-  });
-
-  it("the sidecar answers a ping and an overlong request while held requests fill MAX_QUEUED_BYTES", () => {
-    const bench = startShared({ maxInFlight: 1, maxQueuedBytes: 150 });
-    const exchanges = request(bench, bench.join(), "running", "1", "2", "3", "4");
-    expect(outcomes(exchanges).at(-1)).toBe("OVERLOADED");
-    bench.heard();
-    bench.say({ id: "p", method: "ping" });
-    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false, hasTextBefore: false });
-    expect(hear(bench).ids).toEqual(["p", "o"]);
   });
 
   it("queued requests do not delay pings, cancellations and the sidecar's own requests", () => {
@@ -242,20 +220,6 @@ describe("a server that becomes ready", () => {
   });
 });
 
-describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
-  it("a session is limited in requests in flight and queued, and other sessions are served", () => {
-    const bench = startShared({ maxInFlight: 1, maxSessionRequests: 2 });
-    const session = bench.join();
-    const exchanges = request(bench, session, "1", "2", "3");
-    expect(outcomes(exchanges)).toEqual([undefined, undefined, "SESSION_OVERLOADED"]);
-    expect(exchanges[2]?.error?.details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 1 });
-    expect(outcomes(request(bench, bench.join(), "other"))).toEqual([undefined]);
-    bench.say({ id: hear(bench).ids[0], result: {} });
-    expect(outcomes(request(bench, session, "4"))).toEqual([undefined]);
-    expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, refused: { SESSION_OVERLOADED: 1 } } });
-  });
-});
-
 describe("messages that take no slot", () => {
   const NOTIFICATION = { method: "notifications/x" };
 
@@ -266,14 +230,6 @@ describe("messages that take no slot", () => {
     expect(sent).toEqual([undefined, undefined, ...Array<string>(6).fill("UPSTREAM_NOT_READY")]);
     expect(bench.notify(other, NOTIFICATION)).toBeUndefined();
     expect(outcomes(request(bench, other, "1"))).toEqual([undefined]);
-  });
-
-  it("notifications of all sessions leave room for requests", () => {
-    const bench = LaneBench.shared({ maxHeldRequests: 8 });
-    for (let count = 0; count < 8; count++) bench.notify(bench.join(), NOTIFICATION);
-    const session = bench.join();
-    expect(outcomes(request(bench, session, "1", "2", "3", "4"))).toEqual(Array(4).fill(undefined));
-    expect(outcomes(request(bench, session, "5"))).toEqual(["UPSTREAM_NOT_READY"]);
   });
 
   it("notifications that an ended server has not read leave no memory in use", () => {

@@ -43,9 +43,4 @@ describe("an event id", () => {
       expect(parseEventId(`r1-1-0a1b2c3d-${Buffer.from(text).toString("base64url")}`)).toBeUndefined();
     },
   );
-
-  it("a long id of a request is not part of an event id", () => {
-    const position = { isStandalone: false, streamId: 1, sequence: 1, replica: "0a1b2c3d", requestIdText: `"${"x".repeat(64)}"` };
-    expect(formatEventId(position)).toBe("r1-1-0a1b2c3d");
-  });
 });

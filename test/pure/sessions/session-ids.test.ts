@@ -100,14 +100,6 @@ describe("a session id", () => {
     expect(ids.open(ended, undefined)).toBeUndefined();
   });
 
-  it("a principal that ends many sessions makes no ended session of another one valid again", () => {
-    const [ids, ann, bob] = [replica(), principal("ann"), principal("bob")];
-    const ended = ids.issue(CLIENT, ann);
-    ids.end(ended, ann);
-    for (let count = 0; count < 16_400; count++) ids.end(ids.issue(CLIENT, bob), bob);
-    expect(ids.open(ended, ann)).toBeUndefined();
-  });
-
   it("claims that are not UTF-8 are not valid", () => {
     const key = deriveKey(KEY, "session id", "mcp");
     const claims = encodeClaims({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000, clientInfoText: "x" }, new Uint8Array(12));
@@ -134,11 +126,6 @@ describe("a session id", () => {
 
 describe("a client with much to tell", () => {
   const long = (length: number): string => `{"x":"${"x".repeat(length)}"}`;
-
-  it("a long client info is left out", () => {
-    const id = replica().issue({ ...CLIENT, clientInfoText: long(400) }, undefined);
-    expect(replica().open(id, undefined)).toMatchObject({ capabilitiesText: CLIENT.capabilitiesText, clientInfoText: "" });
-  });
 
   it("capabilities that no server gets are left out if they are long", () => {
     const id = replica().issue({ ...CLIENT, capabilitiesText: long(400), needsCapabilities: false }, undefined);

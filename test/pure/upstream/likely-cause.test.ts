@@ -193,8 +193,4 @@ describe("the likely cause of a failed start", () => {
     expect(causeOf("", { kind: "clean-exit", exitCode: 0 })).toBeUndefined();
     expect(causeOf("", { isNoisy: true })).toBeUndefined();
   });
-
-  it("the command of a shell is searched for npx", () => {
-    expect(causeOf(NOT_EXECUTABLE, { command: ["sh", "-c", "exec npx -y some-mcp"], exitCode: 126 })).toContain("noexec");
-  });
 });

@@ -123,10 +123,4 @@ describe("a line decoder with a limit", () => {
       { bytes: notification.length, idText: undefined, hasMethod: true, isForMemory: false, hasTextBefore: false },
     ]);
   });
-
-  it("an overlong line without an end is discarded", () => {
-    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([
-      { bytes: 26, idText: "1", hasMethod: false, isForMemory: false, hasTextBefore: false },
-    ]);
-  });
 });

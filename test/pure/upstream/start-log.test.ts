@@ -34,40 +34,12 @@ class Starts {
   }
 }
 
-const FIRST = ["mcp server started", "mcp server exited", "mcp server will be restarted"];
-
 describe("the log of starts that fail alike", () => {
-  it("lines and exits are logged once, then counted", () => {
-    const starts = new Starts();
-    expect(starts.fail(["connecting", "no database"])).toEqual(["connecting", "no database"]);
-    expect(starts.shown).toEqual(FIRST);
-    for (let start = 2; start <= 8; start++) expect(starts.fail(["connecting", "no database"])).toEqual([]);
-    // The second start began before it was known to fail alike.
-    expect(starts.shown.slice(3)).toEqual(["mcp server started", ...Array.from({ length: 3 }, () => "mcp server exited again")]);
-    expect(starts.counts).toEqual([2, 4, 8]);
-    const last = starts.log.lines.findLast(({ level }) => level === "warn");
-    expect(last?.fields).toEqual({ ...CRASH, generation: 8, count: 8, since: expect.stringMatching(/^\d{4}-.*Z$/) as string });
-  });
-
-  it("lines that differ in a port or a name are not alike", () => {
-    const starts = new Starts();
-    starts.fail(["port 8080 is taken"]);
-    expect(starts.fail(["port 8081 is taken"])).toEqual(["port 8081 is taken"]);
-    expect(starts.counts).toEqual([]);
-  });
-
   it("the count is logged once an hour at least", () => {
     const starts = new Starts();
     for (let start = 1; start <= 5; start++) starts.fail(["no database"]);
     starts.nowMs = HOUR_MS;
     for (let start = 6; start <= 7; start++) starts.fail(["no database"]);
     expect(starts.counts).toEqual([2, 4, 6]);
-  });
-
-  it("a thousand lines are remembered, and the first start is logged completely", () => {
-    const starts = new Starts();
-    const lines = Array.from({ length: 5000 }, (_, index) => `line number ${index}`);
-    expect(starts.fail(lines)).toHaveLength(5000);
-    expect(starts.fail(lines)).toEqual([]);
   });
 });
