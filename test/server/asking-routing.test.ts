@@ -98,17 +98,6 @@ describe("a question to a client without a session", () => {
     expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
   });
 
-  it("that the client has not declared is refused at once, and named if the call fails", () => {
-    const { bench, call, serverSays } = start();
-    const raw = call(AskKind.form);
-    const [{ id } = {}] = bench.heard();
-    const refused = serverSays({ id: "s", method: "sampling/createMessage", params: {} });
-    expect(refused).toMatchObject([{ id: "s", error: { message: expect.stringContaining("has not declared it") as unknown } }]);
-    bench.say({ id, error: { code: -32603, message: "no model" } });
-    expect(raw.error?.message).toContain("(sampling), and then failed: no model.");
-    expect(raw.error?.details).toMatchObject({ sent: true, requiredCapabilities: { sampling: {} } });
-  });
-
   it("is refused if there is no memory for it", () => {
     const { bench, call, serverSays } = start(new MemoryBudget(1).account("client"));
     call();

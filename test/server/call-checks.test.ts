@@ -1,5 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
-import { toolNotFound } from "../../src/lane/failures.ts";
+import { describe, expect, it } from "vitest";
 import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
 import type { CallCheck, CallVerdict } from "../../src/lane/calls/call-limits.ts";
 import type { LaneLimits } from "../../src/lane/lane-limits.ts";
@@ -65,40 +64,6 @@ describe("a call that is checked before it is sent", () => {
     held.give();
     bench.reply("tools/call", { result: { ok: true } });
     expect([exchange.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
-  });
-
-  it.each<[verdict: CallVerdict, outcome: unknown]>([
-    [{ resultText: '{"isError":true}' }, { isError: true }],
-    [{ error: toolNotFound("a") }, "TOOL_NOT_FOUND"],
-  ])("a checked call is not sent if the check answers it: %j", (verdict, outcome) => {
-    const { bench, held, call, heardCalls } = createBench();
-    const exchange = call(1);
-    held.give(verdict);
-    expect([exchange.outcome, heardCalls(), bench.lane.load]).toEqual([
-      outcome,
-      0,
-      { requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 },
-    ]);
-  });
-
-  it.each<[how: string, end: (checked: CheckedBench, exchange: RecordedExchange) => void, outcome: unknown]>([
-    ["its session ends", ({ bench, session }) => bench.lane.endCaller(session), "REQUEST_CANCELLED"],
-    ["its client has gone", (_checked, exchange) => exchange.disconnect(), undefined],
-    [
-      "its client cancels it",
-      ({ bench, session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } }),
-      "dismissed",
-    ],
-    ["its time is up", () => vi.advanceTimersByTime(1000), "REQUEST_TIMEOUT"],
-    ["the sidecar stops", ({ bench }) => bench.lane.close(), "SHUTTING_DOWN"],
-  ])("a checked call settles once and its check stops if %s", (_how, end, outcome) => {
-    const checked = createBench();
-    const exchange = checked.call(1);
-    end(checked, exchange);
-    const { held, heardCalls, bench } = checked;
-    expect([exchange.outcome, held.stopped, held.open, heardCalls()]).toEqual([outcome, 1, [], 0]);
-    expect(exchange.error?.details.sent ?? false).toBe(false);
-    expect(bench.lane.load).toEqual({ requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 });
   });
 
   it("a checked call whose server exits is checked again for the next one", () => {

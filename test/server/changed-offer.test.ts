@@ -42,28 +42,6 @@ describe("the lists of a restarted server", () => {
 });
 
 describe("a session of a restarted server", () => {
-  it("a session ends if the restarted server lacks a capability that the session was given", () => {
-    const bench = new LanesBench();
-    bench.shared.lose();
-    bench.shared.start({ tools: {} });
-    const modest = bench.connect({}).session();
-    bench.shared.lose();
-    bench.shared.start({ tools: {}, prompts: { listChanged: true } });
-    const [one, other] = [bench.connect({}).session(), bench.connect({}).session()];
-    const stream = one === undefined ? undefined : listen(one);
-    bench.shared.lose();
-    bench.shared.start({ tools: {}, prompts: {} });
-    expect([bench.shared.ended, stream?.isEnded, bench.sessions.size]).toEqual([[one, other], true, 1]);
-    expect(modest === undefined ? undefined : bench.sessions.use(modest.id, 0)).toBe(modest);
-    expect(bench.shared.log.lines.filter(({ message }) => message === "sessions ended")).toEqual([
-      {
-        level: "warn",
-        fields: { generation: 4, count: 2, reason: "the mcp server no longer offers prompts.listChanged" },
-        message: "sessions ended",
-      },
-    ]);
-  });
-
   it("a queued request of an ended session fails with SESSION_NOT_FOUND and can be retried", () => {
     const bench = LaneBench.shared();
     bench.start({ prompts: {} });

@@ -52,13 +52,6 @@ describe("the end of a private server and its session", () => {
     vi.advanceTimersByTime(3 * IDLE_TIMEOUT_MS);
     expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([1, 1, 1]);
   });
-
-  it("a shared session never ends for being idle", () => {
-    const bench = new LanesBench();
-    bench.connect({});
-    vi.advanceTimersByTime(10 * IDLE_TIMEOUT_MS);
-    expect(bench.sessions.size).toBe(1);
-  });
 });
 
 describe("a session beyond MAX_SESSIONS", () => {

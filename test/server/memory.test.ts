@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { countAlive } from "../support/garbage.ts";
-import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "./support/lane-bench.ts";
+import { LaneBench, listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";
-import { RecordedExchange } from "./support/recorded-exchange.ts";
-import { StatelessCaller } from "./support/stateless-caller.ts";
 import { RecordedSink } from "./support/recorded-sink.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
@@ -115,19 +113,6 @@ describe("memory", () => {
     expect(usedForRequests()).toBe(before);
   });
 
-  it("the subscriptions of an ended session count until a busy server has ended them", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const uri = `x:${PADDING.text}`;
-    const before = usedForRequests();
-    bench.request(session, { method: "resources/subscribe", params: { uri } });
-    bench.reply("resources/subscribe");
-    bench.lane.endCaller(session);
-    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
-    bench.reply("resources/unsubscribe");
-    expect(usedForRequests()).toBe(before);
-  });
-
   it("requests that were not sent make room for other clients, the newest first", () => {
     const bench = LaneBench.ready({ maxInFlight: 1 });
     const session = bench.join();
@@ -138,25 +123,6 @@ describe("memory", () => {
     expect([sent?.outcome, older?.outcome, newer?.outcome]).toEqual([undefined, undefined, "OUT_OF_MEMORY"]);
     bench.lane.freeUnsent(Number.POSITIVE_INFINITY, session.memory.holder);
     expect([sent?.outcome, older?.outcome]).toEqual([undefined, "OUT_OF_MEMORY"]);
-  });
-
-  it("requests that wait for the server to be ready make room for other clients", () => {
-    const bench = LaneBench.shared();
-    const before = usedForRequests();
-    const outcomes: string[] = [];
-    const hold = (id: number): void => {
-      const exchange = new RecordedExchange(String(id), Date.now());
-      const request = requestOfClient({ id, method: "tools/call", params: PADDING });
-      const onFailed = ({ code }: { readonly code: string }): void => void outcomes.push(`${id} ${code}`);
-      bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => outcomes.push(`${id} ready`), onFailed });
-    };
-    for (const id of [1, 2]) hold(id);
-    const held = (usedForRequests() - before) / 2;
-    expect(bench.lane.freeUnsent(1, new StatelessCaller().memory.holder)).toBe(held);
-    expect(outcomes).toEqual(["2 OUT_OF_MEMORY"]);
-    bench.start();
-    expect(outcomes).toEqual(["2 OUT_OF_MEMORY", "1 ready"]);
-    expect(usedForRequests()).toBe(before);
   });
 
   it("a server that reads nothing gets a limited number of responses to its own requests", () => {

@@ -97,28 +97,6 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
-  it("a read is not retried if its client has seen progress", () => {
-    const bench = ready();
-    const session = bench.join();
-    const request = { ...READ, params: { uri: "x:1", _meta: { progressToken: "t" } } };
-    const [seeing, blind] = [bench.request(session, request), bench.request(session, request, false)];
-    for (const { id } of bench.heard()) bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
-    bench.lose();
-    expect([seeing.emitted.length, seeing.outcome, blind.outcome]).toEqual([1, "UPSTREAM_EXITED", undefined]);
-    bench.start();
-    const [{ id } = {}] = bench.heard();
-    bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
-    bench.say({ id, result: {} });
-    expect(blind.outcome).toEqual({});
-  });
-
-  it("a read is not retried in mode off", () => {
-    const bench = ready({ retry: "off" });
-    const call = bench.request(bench.join(), READ);
-    bench.lose();
-    expect([call.outcome, call.error?.details.retrySafe]).toEqual(["UPSTREAM_EXITED", true]);
-  });
-
   it.each([
     "ping",
     "tools/list",
@@ -154,24 +132,6 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
     bench.start();
     expect(bench.heard()).toEqual([]);
-  });
-});
-
-describe("a read that waits for its retry", () => {
-  /** A read that was sent, and a server that has exited. */
-  function waiting(): { bench: LaneBench; session: ReturnType<LaneBench["join"]>; call: ReturnType<LaneBench["request"]>; id: unknown } {
-    const bench = ready();
-    const session = bench.join();
-    const call = bench.request(session, READ);
-    const [{ id } = {}] = bench.heard();
-    bench.lose();
-    return { bench, session, call, id };
-  }
-
-  it("an answer before the retry is dropped", () => {
-    const { bench, call, id } = waiting();
-    bench.say({ id, result: { forged: true } });
-    expect([call.outcome, bench.dropped.unknownAnswers]).toEqual([undefined, 1]);
   });
 });
 
@@ -257,19 +217,6 @@ describe("a call of a read-only tool", () => {
 });
 
 describe("the sidecar's own tools/list", () => {
-  it("the tools are listed once for each server and after each change", () => {
-    const bench = ready({ retry: "read-only" });
-    const [first, ...others] = bench.heard();
-    expect([first?.["method"], others]).toEqual(["tools/list", []]);
-    bench.upstream.isReading = false;
-    bench.say({ method: "notifications/tools/list_changed" });
-    bench.lose();
-    bench.say({ method: "notifications/tools/list_changed" });
-    bench.upstream.isReading = true;
-    bench.start();
-    expect(bench.heard()).toMatchObject([{ id: Number(first?.["id"]) + 1, method: "tools/list" }]);
-  });
-
   it("the tools of a private server are not listed before notifications/initialized", () => {
     const bench = PrivateLaneBench.ready({}, { retry: "read-only", isInitialized: false });
     bench.say({ method: "notifications/tools/list_changed" });

@@ -1,133 +1,73 @@
 import { describe, expect, it } from "vitest";
 import { RivalServers } from "../../src/lane/rival-servers.ts";
-import type { ExitKind } from "../../src/observability/counters.ts";
-import type { UpstreamInput, UpstreamObserver } from "../../src/upstream/port.ts";
-import { legacyHandshake } from "./support/handshake.ts";
+import type { UpstreamObserver } from "../../src/upstream/port.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
+import { legacyHandshake } from "./support/handshake.ts";
 
-const INPUT: UpstreamInput = { queuedBytes: 0, send: () => undefined, withdraw: () => undefined };
-const HANDSHAKE = legacyHandshake();
-const WARNING = {
-  level: "warn",
-  fields: {
-    count: 6,
-    reason: "each exit followed the start of another server: if only one can run at a time, set ISOLATION=shared",
-  },
-  message: "mcp servers end each other",
-};
+const REASON = "each exit followed the start of another server: if only one can run at a time, set ISOLATION=shared";
+const WARNING = { level: "warn", fields: { count: 6, reason: REASON }, message: "mcp servers end each other" };
 
-/** Simulated servers of several lanes. */
-class RivalBench {
-  readonly log = new RecordedLog();
-  nowMs = 0;
-  readonly #rivals = new RivalServers(this.log, () => this.nowMs);
-
-  server(): SimulatedServer {
-    return new SimulatedServer(this.#rivals.watch());
-  }
-
-  /** The first server takes the place of the second. */
-  takeOver(from: SimulatedServer, by: SimulatedServer): void {
-    this.nowMs += 1000;
-    by.start();
-    this.nowMs += 100;
-    from.exit();
-    this.nowMs += 100;
-    by.becomeReady();
-  }
-
-  /** Two servers take each other's place by turns. */
-  takeTurns(first: SimulatedServer, second: SimulatedServer, times: number): void {
-    for (let turn = 0; turn < times; turn++) {
-      if (turn % 2 === 0) this.takeOver(first, second);
-      else this.takeOver(second, first);
-    }
-  }
+function start(server: UpstreamObserver): void {
+  server.onStarted({ queuedBytes: 0, send: () => undefined, withdraw: () => undefined });
 }
 
-/** A simulated server of one lane. */
-class SimulatedServer {
-  readonly #observer: UpstreamObserver;
+function startReady(server: UpstreamObserver): void {
+  start(server);
+  server.onReady(legacyHandshake());
+}
 
-  constructor(observer: UpstreamObserver) {
-    this.#observer = observer;
-  }
+function exit(server: UpstreamObserver): void {
+  const exited = { exitCode: undefined, signal: "SIGKILL", generation: 1, reason: "", likelyCause: undefined, at: new Date(0) };
+  server.onLost({ ...exited, stderrTail: [], kind: "signal" }, []);
+}
 
-  start(): void {
-    this.#observer.onStarted(INPUT);
-  }
-
-  becomeReady(): this {
-    this.#observer.onReady(HANDSHAKE);
-    return this;
-  }
-
-  startReady(): this {
-    this.start();
-    return this.becomeReady();
-  }
-
-  exit(kind: ExitKind = "signal"): void {
-    const exit = { exitCode: undefined, signal: "SIGKILL", generation: 1, reason: "", likelyCause: undefined, at: new Date(0) };
-    this.#observer.onLost({ ...exit, stderrTail: [], kind }, []);
-  }
+/** Simulated servers of two lanes, of which the first is ready. */
+function setUp() {
+  const clock = { nowMs: 0 };
+  const log = new RecordedLog();
+  const rivals = new RivalServers(log, () => clock.nowMs);
+  let [running, next] = [rivals.watch(), rivals.watch()];
+  startReady(running);
+  /** The next server starts, and after this time the running one exits. */
+  const turns = (count: number, begin: (server: UpstreamObserver) => void, afterMs: number): void => {
+    for (let turn = 0; turn < count; turn++) {
+      clock.nowMs += 1000;
+      begin(next);
+      clock.nowMs += afterMs;
+      exit(running);
+      if (begin === start) next.onReady(legacyHandshake());
+      [running, next] = [next, running];
+    }
+  };
+  return { log, turns, running, clock };
 }
 
 describe("rival servers", () => {
   it("two servers that end each other six times in a row are reported once", () => {
-    const bench = new RivalBench();
-    const [first, second] = [bench.server().startReady(), bench.server()];
-    bench.takeTurns(first, second, 5);
-    expect(bench.log.lines).toEqual([]);
-    bench.takeTurns(second, first, 1);
-    expect(bench.log.lines).toEqual([WARNING]);
-    bench.takeTurns(first, second, 20);
-    expect(bench.log.lines).toHaveLength(1);
+    const { log, turns } = setUp();
+    turns(5, start, 100);
+    expect(log.lines).toEqual([]);
+    turns(1, start, 100);
+    expect(log.lines).toEqual([WARNING]);
+    turns(20, start, 100);
+    expect(log.lines).toHaveLength(1);
   });
 
   it("an exit of the ready server's doing counts within three seconds after readiness", () => {
-    const bench = new RivalBench();
-    let [running, next] = [bench.server().startReady(), bench.server()];
-    const turn = (afterMs: number): void => {
-      bench.nowMs += 1000;
-      next.startReady();
-      bench.nowMs += afterMs;
-      running.exit();
-      [running, next] = [next, running];
-    };
-    for (let times = 0; times < 12; times++) turn(3001);
-    expect(bench.log.lines).toEqual([]);
-    for (let times = 0; times < 6; times++) turn(3000);
-    expect(bench.log.lines).toEqual([WARNING]);
+    const { log, turns } = setUp();
+    turns(12, startReady, 3001);
+    expect(log.lines).toEqual([]);
+    turns(6, startReady, 3000);
+    expect(log.lines).toEqual([WARNING]);
   });
 
   it("a single server that exits again and again is not reported", () => {
-    const bench = new RivalBench();
-    const server = bench.server();
+    const { log, running, clock } = setUp();
     for (let times = 0; times < 20; times++) {
-      server.startReady();
-      bench.nowMs += 100;
-      server.exit();
+      clock.nowMs += 100;
+      exit(running);
+      startReady(running);
     }
-    expect(bench.log.lines).toEqual([]);
-  });
-
-  it("servers that crash at once when they are ready are not reported", () => {
-    const bench = new RivalBench();
-    const [first, second] = [bench.server(), bench.server()];
-    first.start();
-    for (let times = 0; times < 20; times++) {
-      for (const [crashing, starting] of [
-        [first, second],
-        [second, first],
-      ] as const) {
-        bench.nowMs += 500;
-        starting.start();
-        bench.nowMs += 500;
-        crashing.becomeReady();
-        crashing.exit("crash");
-      }
-    }
-    expect(bench.log.lines).toEqual([]);
+    expect(log.lines).toEqual([]);
   });
 });

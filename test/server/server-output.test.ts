@@ -4,71 +4,50 @@ import { describe, expect, it } from "vitest";
 import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { OutputReader } from "../../src/upstream/output-reader.ts";
-import { AMPLE_MEMORY } from "./support/memory.ts";
 
 const MIB = 1024 * 1024;
-const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
-/** A server's stdout, and all events about it in order. */
+/** A server's stdout, and what was read from it: the id of each response, or the length and the id of a line that was discarded. */
 class Bench {
   readonly stdout = new PassThrough();
   readonly told: string[] = [];
-  readonly reader: OutputReader;
+  readonly #reader: OutputReader;
 
-  /** @param failsAt the method or id of a message whose handling fails. */
-  constructor(failsAt?: string, memory = AMPLE_MEMORY, output = new OutputMemory(memory), client?: string) {
-    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, output.forServer(client), {
-      onMessage: (message) => {
-        const name = message.kind === "response" ? String(message.id) : message.method;
-        this.told.push(name);
-        if (name === failsAt) throw new Error(`${name} fails`);
-      },
-      onNoise: ({ reason }) => this.told.push(reason),
-      onResponseAfterText: ({ response }) => this.told.push(`${response.id} after text`),
+  constructor(memory: MemoryBudget, output = new OutputMemory(memory), client?: string) {
+    const unexpected = (what: unknown): never => {
+      throw new Error("not expected", { cause: what });
+    };
+    this.#reader = new OutputReader(this.stdout, 8 * MIB, output.forServer(client), {
+      onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
-      onDefect: (error) => this.told.push(String(error)),
+      onNoise: unexpected,
+      onResponseAfterText: unexpected,
+      onDefect: unexpected,
     });
   }
 
-  /** Returns the events of the turn in which the next chunk arrives. */
-  toldWithChunk(): Promise<string[]> {
-    return new Promise((resolve) => {
-      this.stdout.once("data", () => resolve([...this.told]));
-    });
-  }
-
-  /** Makes the server write these lines at once. */
-  write(...lines: readonly string[]): void {
-    this.stdout.write(lines.map((line) => `${line}\n`).join(""));
-  }
-
-  /** Resolves when all output has been read. */
+  /** Ends the line, and waits until all output has been read. */
   async ended(): Promise<void> {
-    this.stdout.end();
-    while (!this.stdout.readableEnded) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    this.reader.end();
-    await this.reader.whenIdle();
+    this.stdout.end('"}}\n');
+    while (!this.stdout.readableEnded) await new Promise((resolve) => setImmediate(resolve));
+    this.#reader.end();
+    await this.#reader.whenIdle();
   }
 }
 
-describe("an output reader", () => {
+describe("output of servers while memory is short", () => {
   it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
     const memory = new MemoryBudget(16 * MIB);
     const output = new OutputMemory(memory);
     const benches = [3 * MIB, 5 * MIB, 3 * MIB, 3 * MIB].map((length, id) => {
-      const bench = new Bench(undefined, memory, output);
+      const bench = new Bench(memory, output);
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
       return bench;
     });
     while (memory.excessBytes > 0 || benches.some(({ stdout }) => stdout.isPaused())) {
       await new Promise((resolve) => setImmediate(resolve));
     }
-    for (const bench of benches) {
-      bench.stdout.write('"}}\n');
-      await bench.ended();
-    }
+    for (const bench of benches) await bench.ended();
     expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual(["", " bytes of 1, for memory", "", ""]);
     expect(benches.map(({ told: [line] }) => Number.parseInt(line ?? ""))).toEqual([0, expect.closeTo(5 * MIB, -3), 2, 3]);
     expect(memory.usedBytes).toBe(0);
@@ -78,28 +57,24 @@ describe("an output reader", () => {
     const memory = new MemoryBudget(16 * MIB);
     const output = new OutputMemory(memory);
     const benches = [3.6, 3.2, 2.8].map((megabytes, id) => {
-      const bench = new Bench(undefined, memory, output, "client");
+      const bench = new Bench(memory, output, "client");
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(megabytes * MIB)}`);
       return bench;
     });
     const held = memory.account("client").hold("requests", 4 * MIB);
     expect(memory.account("other").hasRoomFor(4 * MIB)).toBe(true);
     held.release();
-    for (const bench of benches) {
-      bench.stdout.write('"}}\n');
-      await bench.ended();
-    }
+    for (const bench of benches) await bench.ended();
     expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual([" bytes of 0, for memory", "", ""]);
   });
 
   it("one incomplete line is read to its end, even if clients have filled the memory", async () => {
     const memory = new MemoryBudget(4 * MIB);
     memory.account("client").hold("requests", 4 * MIB);
-    const bench = new Bench(undefined, memory);
+    const bench = new Bench(memory);
     const paused = once(bench.stdout, "pause");
     bench.stdout.write(`{"jsonrpc":"2.0","id":1,"result":{"text":"${"x".repeat(MIB / 2)}`);
     await paused;
-    bench.stdout.write('"}}\n');
     await bench.ended();
     expect(bench.told).toEqual(["1"]);
   });

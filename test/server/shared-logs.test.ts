@@ -1,6 +1,11 @@
+import { LoggingLevelSchema } from "@modelcontextprotocol/sdk/types.js";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
+
+/** Most verbose first. */
+const LEVELS = LoggingLevelSchema.options;
 
 useFakeClock();
 
@@ -91,5 +96,45 @@ describe("a log message of a shared server", () => {
     }
     expect(levels).toEqual([{ level: "debug" }]);
     expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
+  });
+});
+
+describe("the log level of a shared server", () => {
+  it("the server is told the most verbose level that a session wants, and never twice", () => {
+    const step = fc.record({ index: fc.nat({ max: 2 }), level: fc.option(fc.constantFrom(...LEVELS)), isLost: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+        const bench = LaneBench.ready();
+        const sessions = [0, 1, 2].map(() => bench.join());
+        const chosen = new Map<number, number>();
+        let told: unknown;
+        for (const { index, level, isLost } of steps) {
+          const session = sessions[index];
+          if (session === undefined) continue;
+          if (level === null) {
+            bench.lane.endCaller(session);
+            sessions[index] = bench.join();
+            chosen.delete(index);
+          } else {
+            bench.request(session, setLevel(level));
+            chosen.set(index, LEVELS.indexOf(level));
+          }
+          for (const { id, params } of bench.heard()) {
+            expect(params).not.toEqual({ level: told });
+            told = (params as { readonly level: string }).level;
+            bench.say({ id, result: {} });
+          }
+          // If no session wants logs, the level stays unchanged.
+          expect(told).toBe(chosen.size === 0 ? told : LEVELS[Math.min(...chosen.values())]);
+          if (!isLost) continue;
+          bench.lose();
+          bench.start();
+          const [again] = bench.heard();
+          expect(again?.["params"]).toEqual(chosen.size === 0 ? undefined : { level: told });
+          if (again === undefined) told = undefined;
+          else bench.say({ id: again["id"], result: {} });
+        }
+      }),
+    );
   });
 });

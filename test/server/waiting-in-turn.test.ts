@@ -103,19 +103,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 5, refused: {} }, answers: { failures: { OVERLOADED: 1 } } });
   });
 
-  it("a notification is not rejected to make room, but the newest request is", () => {
-    const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
-    const flood = bench.join();
-    const [running, first, second] = request(bench, flood, "running", "first", "second");
-    bench.notify(flood, { method: "x/note" });
-    request(bench, bench.join(), "other");
-    expect(outcomes([first, second].filter((each) => each !== undefined))).toEqual([undefined, "OVERLOADED"]);
-    running?.disconnect();
-    const { names, ids } = hear(bench);
-    bench.say({ id: ids.at(-1), result: {} });
-    expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
-  });
-
   it("queued requests do not delay pings, cancellations and the sidecar's own requests", () => {
     const bench = startShared({ maxInFlight: 1 });
     const subscriber = bench.join();

@@ -1,9 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
 import { MEMORY_KINDS, MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
 import { textMemoryBytes } from "../../../src/memory/memory-size.ts";
 import { SEED } from "../../support/seed.ts";
 
+const MIB = 1024 * 1024;
 const EMPTY = { usedBytes: 0, ...Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, 0])) };
 
 describe("the memory budget", () => {
@@ -56,14 +58,6 @@ describe("the memory budget", () => {
     expect(account.reserve("subscriptions", 25)).toBeDefined();
     expect(account.reserve("subscriptions", 1)).toBeUndefined();
     expect(account.reserve("bodies", 1)).toBeDefined();
-  });
-
-  it("memory that is in use counts above the limit", () => {
-    const budget = new MemoryBudget(100);
-    const held = budget.account("server").hold("serverOutput", 150);
-    expect([budget.usedBytes, budget.excessBytes]).toEqual([150, 75]);
-    held.resize(30);
-    expect(budget.status).toEqual({ ...EMPTY, limitBytes: 100, usedBytes: 30, serverOutput: 30 });
   });
 
   it("a quarter is kept free: droppable data goes first, then reliefs are used", () => {
@@ -137,5 +131,18 @@ describe("the memory of a text", () => {
     ["empty", "", 0],
   ])("%s: each character counts as V8 stores it", (_name, text, bytes) => {
     expect(textMemoryBytes(text)).toBe(bytes);
+  });
+});
+
+describe("the default of the memory budget", () => {
+  it.each([
+    ["a container of 64 MiB", 64, 32, 2],
+    ["a container of 128 MiB", 128, 64, 18],
+    ["a container of 512 MiB", 512, 256, 114],
+    ["a container of 512 MiB with a small heap", 512, 100, 50],
+    ["a large machine", 64_000, 4000, 256],
+    ["a container that is too small", 32, 16, 2],
+  ])("%s gets its share", (_name, memoryMib, heapMib, budgetMib) => {
+    expect(defaultBudgetBytes(memoryMib * MIB, heapMib * MIB)).toBe(budgetMib * MIB);
   });
 });

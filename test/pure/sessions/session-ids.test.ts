@@ -1,7 +1,6 @@
-import { createHmac, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { deriveKey } from "../../../src/sessions/ids/derived-keys.ts";
-import { encodeClaims } from "../../../src/sessions/ids/session-claims.ts";
 import { type ClientClaims, SessionIds } from "../../../src/sessions/ids/session-ids.ts";
 import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
 import type { Principal } from "../../../src/sessions/principal.ts";
@@ -100,16 +99,6 @@ describe("a session id", () => {
     expect(ids.open(ended, undefined)).toBeUndefined();
   });
 
-  it("claims that are not UTF-8 are not valid", () => {
-    const key = deriveKey(KEY, "session id", "mcp");
-    const claims = encodeClaims({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000, clientInfoText: "x" }, new Uint8Array(12));
-    const idOf = (bytes: Buffer): string =>
-      Buffer.concat([bytes, createHmac("sha256", key).update(".").update(bytes).digest()]).toString("base64url");
-    expect(replica().open(idOf(claims), undefined)).toMatchObject({ clientInfoText: "x" });
-    claims[claims.length - 1] = 0xff;
-    expect(replica().open(idOf(claims), undefined)).toBeUndefined();
-  });
-
   it("no other text is accepted for an id: altered, cut, extended or spelled in another way", () => {
     const ids = replica();
     const id = ids.issue(CLIENT, undefined);
@@ -130,13 +119,6 @@ describe("a client with much to tell", () => {
   it("capabilities that no server gets are left out if they are long", () => {
     const id = replica().issue({ ...CLIENT, capabilitiesText: long(400), needsCapabilities: false }, undefined);
     expect(replica().open(id, undefined)).toMatchObject({ capabilitiesText: "", clientInfoText: "" });
-  });
-
-  it("an id without room for capabilities that a server gets is valid for this process only", () => {
-    const ids = replica();
-    const id = ids.issue({ ...CLIENT, capabilitiesText: long(400) }, undefined);
-    expect(id).toMatch(/^[\x21-\x7e]{32,512}$/);
-    expect([ids, replica()].map((each) => each.open(id, undefined))).toEqual([undefined, undefined]);
   });
 
   it("an id has at most 512 characters, whatever the client tells", () => {

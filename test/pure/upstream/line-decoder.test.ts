@@ -47,16 +47,6 @@ describe("a line decoder with a limit", () => {
     ]);
   });
 
-  it("a character that is split between two chunks is decoded whole", () => {
-    const bytes = Buffer.from('{"id":"é€😀","result":1}\n');
-    for (let cut = 1; cut < bytes.length; cut++) {
-      expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 100)).toEqual(['{"id":"é€😀","result":1}']);
-      expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 20)).toEqual([
-        { bytes: bytes.length - 1, idText: '"é€😀"', hasMethod: false, isForMemory: false, hasTextBefore: false },
-      ]);
-    }
-  });
-
   it("the id in the middle of an overlong line is found, also byte by byte", () => {
     const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
     const bytes = Buffer.from(`${line}\nnext\n`);
