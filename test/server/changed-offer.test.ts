@@ -1,32 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { LaneBench, listen, messages } from "./support/lane-bench.ts";
+import { LaneBench, listen } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock(TIMERS);
 
 const CHANGING = { tools: { listChanged: true }, prompts: { listChanged: false }, resources: { listChanged: true, subscribe: true } };
-const CHANGES = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
-
-function methods(texts: readonly string[]): unknown[] {
-  return messages(texts).map(({ method }) => method);
-}
-
 describe("the lists of a restarted server", () => {
-  it("every session of a shared server is told once of lists that may have changed", () => {
-    const bench = LaneBench.shared();
-    bench.start(CHANGING);
-    const [a, b] = [bench.join(), bench.join()];
-    const stream = listen(a);
-    const call = bench.request(a, { method: "resources/list" });
-    for (let times = 0; times < 3; times++) {
-      bench.lose();
-      bench.start(CHANGING);
-    }
-    expect([methods(stream.texts), call.emitted]).toEqual([[...CHANGES, ...CHANGES, ...CHANGES], []]);
-    expect(methods(listen(b).texts)).toEqual(CHANGES);
-  });
-
   it("no list_changed is sent for the first server, nor to later sessions", () => {
     const bench = new LanesBench();
     bench.shared.lose();

@@ -43,21 +43,6 @@ describe("a request", () => {
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
   });
 
-  it("an unread request times out, but the notification after it reaches the next server", () => {
-    const bench = LaneBench.ready();
-    bench.upstream.isReading = false;
-    const session = bench.join();
-    const call = bench.request(session, CALL);
-    bench.notify(session, { method: "notifications/custom" });
-    vi.advanceTimersByTime(HOLD_TIMEOUT_MS + 100);
-    bench.lose();
-    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
-    expect(call.outcome).toBe("REQUEST_TIMEOUT");
-    bench.upstream.isReading = true;
-    bench.start();
-    expect(bench.heard()).toEqual([{ method: "notifications/custom" }]);
-  });
-
   it("progress renews the timeout, and the error names the time taken", () => {
     const bench = LaneBench.ready();
     const session = bench.join();

@@ -1,12 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
-import type { JsonObject } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/sessions/session.ts";
-import { answerOfServer, listen, requestOfClient } from "./support/lane-bench.ts";
+import { answerOfServer, listen } from "./support/lane-bench.ts";
 import { IDLE_TIMEOUT_MS, LanesBench } from "./support/lanes-bench.ts";
-import { RecordedExchange } from "./support/recorded-exchange.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
-import { ACCOUNT } from "./support/memory.ts";
-
 useFakeClock(TIMERS);
 
 describe("the end of a private server and its session", () => {
@@ -20,18 +16,6 @@ describe("the end of a private server and its session", () => {
     vi.advanceTimersByTime(1);
     expect([server.stopCount, bench.sessions.size]).toEqual([1, 0]);
     expect(bench.log.lines).toEqual([{ level: "info", fields: { lane: "private-1", reason: "idle" }, message: "session ended" }]);
-  });
-
-  it("the idle time of a private server begins with its last answer", () => {
-    const bench = new LanesBench();
-    const { session, server } = bench.connected();
-    server.bench.request(session, { method: "tools/call" });
-    vi.advanceTimersByTime(900);
-    server.bench.reply("tools/call");
-    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
-    expect(server.stopCount).toBe(0);
-    vi.advanceTimersByTime(1);
-    expect(server.stopCount).toBe(1);
   });
 
   it("a private server with a listener or a request in flight is not idle", () => {
@@ -92,24 +76,5 @@ describe("a private server without a session", () => {
     vi.advanceTimersByTime(1);
     bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}'));
     expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
-  });
-
-  it.each<[string, JsonObject]>([
-    ["shared", {}],
-    ["private", { sampling: {} }],
-  ])("a held initialize of a %s server is answered although its session cannot be opened", (_what, capabilities) => {
-    const bench = new LanesBench();
-    bench.shared.lose();
-    const exchange = new RecordedExchange("1", Date.now());
-    const request = requestOfClient({ id: 1, method: "initialize", params: { capabilities } });
-    const fail = (): never => {
-      throw new Error("no session");
-    };
-    bench.opener.initialize(exchange, request, fail, { memory: ACCOUNT });
-    const lane = bench.servers[0]?.bench ?? bench.shared;
-    lane.start();
-    expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["INTERNAL_ERROR", false]);
-    expect(lane.counters.toJSON()).toMatchObject({ defects: 1, answers: { results: 0, failures: { INTERNAL_ERROR: 1 } } });
-    expect(bench.servers.map(({ stopCount }) => stopCount)).toEqual(bench.servers.map(() => 1));
   });
 });

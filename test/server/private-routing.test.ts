@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
+import { listen, PrivateLaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
@@ -9,34 +9,12 @@ const LOG = { method: "notifications/message", params: { level: "info", data: "x
 const CHANGED = { method: "notifications/tools/list_changed" };
 
 describe("a message of a private server", () => {
-  it("a message goes to a connected request rather than an older disconnected one", () => {
-    const bench = PrivateLaneBench.ready();
-    const [gone, listening] = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
-    if (gone !== undefined) gone.isConnected = false;
-    bench.say(SAMPLING);
-    expect([gone, listening].map((call) => call?.emitted.length)).toEqual([0, 1]);
-  });
-
   it("a message does not go to a request that the server has not read", () => {
     const bench = PrivateLaneBench.ready();
     bench.upstream.isReading = false;
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(LOG);
     expect([call.emitted, listen(bench.session).texts.length]).toEqual([[], 1]);
-  });
-
-  it("a message is delivered exactly once, whatever streams open and close", () => {
-    const bench = PrivateLaneBench.ready();
-    const call = bench.request(bench.session, { method: "tools/call" });
-    bench.say({ ...LOG, params: { level: "info", data: 1 } });
-    bench.request(bench.session, { id: 2, method: "tools/call" }, false);
-    bench.say({ ...LOG, params: { level: "info", data: 2 } });
-    const stream = listen(bench.session);
-    bench.say({ ...LOG, params: { level: "info", data: 3 } });
-    bench.reply("tools/call");
-    bench.say({ ...LOG, params: { level: "info", data: 4 } });
-    const data = (texts: readonly string[]): unknown[] => messages(texts).map(({ params }) => (params as { data: number }).data);
-    expect([data(call.emitted), data(stream.texts)]).toEqual([[1, 2, 4], [3]]);
   });
 
   it("a message after the end of the session leaves nothing behind", () => {

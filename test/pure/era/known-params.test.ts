@@ -45,15 +45,4 @@ describe("KnownParams", () => {
     clock.nowMs = 23_000;
     expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
   });
-
-  it("calls are not delayed again after a listing has timed out", async () => {
-    const { listings, clock, params } = setUp();
-    const first = params.check(CALL, RIGHT);
-    clock.nowMs = 10_000;
-    listings.shift()?.(undefined);
-    await first;
-    expect(params.check(CALL, WRONG)).toBeUndefined();
-    clock.nowMs = 40_000;
-    expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
-  });
 });

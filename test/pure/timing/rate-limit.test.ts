@@ -21,14 +21,6 @@ describe("a rate limit", () => {
     expect(limit.take(30_000)).toBe(30_000);
   });
 
-  it("at most one minute's worth is saved up", () => {
-    const limit = new RateLimit(3);
-    limit.take(0);
-    const later = 100 * MINUTE_MS;
-    expect([1, 2, 3].map(() => limit.take(later))).toEqual([undefined, undefined, undefined]);
-    expect(limit.take(later)).toBe(20_000);
-  });
-
   it("a limit is never exceeded, and passes a caller that waited as told", () => {
     const gaps = array(oneof(constant(0), double({ min: 0, max: 5000, noNaN: true }), constant("as told" as const)), {
       maxLength: 300,

@@ -14,11 +14,7 @@ function causeOf(stderr: string, { exitCode = 1, command = NODE, ...facts }: Par
 /** Texts of npm 11, uv 0.8, pip, Node 26, Python 3.11 and dash. Only that of `uv` about an unknown package is from its manual. */
 const NPM_404 = `npm error code E404
 npm error 404 Not Found - GET https://registry.example/some-mpc
-npm error 404
 npm error 404  The requested resource 'some-mpc@*' could not be found or you do not have permission to access it.
-npm error 404
-npm error 404 Note that you can also install from a
-npm error 404 tarball, folder, http url, or git url.
 npm error A complete log of this run can be found in: /tmp/.npm/_logs/2026-11-24T11_01_05_705Z-debug-0.log`;
 const NPM_REFUSED = `npm error code ECONNREFUSED
 npm error syscall connect

@@ -20,17 +20,13 @@ import { AMPLE_MEMORY } from "./memory.ts";
 /** A simulated private server that exits when the test calls `end`. */
 export class PrivateServer implements SupervisedLane {
   readonly bench: LaneBench;
-  /** The client's `initialize`, as it arrived. */
-  readonly initialize: string;
   /** False while it waits for the end of another server. */
   isStarted: boolean;
   stopCount = 0;
-  killCount = 0;
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(bench: LaneBench, initialize: string, start: Promise<void> | undefined) {
+  constructor(bench: LaneBench, start: Promise<void> | undefined) {
     this.bench = bench;
-    this.initialize = initialize;
     this.isStarted = start === undefined;
     void start?.then(() => (this.isStarted = true));
   }
@@ -49,7 +45,7 @@ export class PrivateServer implements SupervisedLane {
   }
 
   kill(): void {
-    this.killCount++;
+    // The test ends it.
   }
 
   /** Simulates the exit of the process. */
@@ -113,7 +109,7 @@ export class LanesBench {
     this.lanes = new Lanes({
       shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
       isStateless,
-      createPrivate: (_name, { text }, ...client) => this.#createPrivate(text, ...client),
+      createPrivate: (_name, _initialize, ...client) => this.#createPrivate(...client),
       isolation,
       maxPrivateServers,
       idleTimeoutMs,
@@ -161,13 +157,13 @@ export class LanesBench {
     return { session, server };
   }
 
-  #createPrivate(initialize: string, client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
+  #createPrivate(client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
       (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
-    const server = new PrivateServer(bench, initialize, start);
+    const server = new PrivateServer(bench, start);
     this.servers.push(server);
     return server;
   }
