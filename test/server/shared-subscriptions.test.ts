@@ -121,9 +121,9 @@ describe("the subscriptions of a shared server", () => {
             bench.start();
           }
           for (const { id, method, params } of bench.heard()) {
-            const { uri: asked } = params as { readonly uri: string };
-            if (method === "resources/subscribe") atServer.add(asked);
-            else atServer.delete(asked);
+            const { uri: heard } = params as { readonly uri: string };
+            if (method === "resources/subscribe") atServer.add(heard);
+            else atServer.delete(heard);
             bench.say({ id, result: {} });
           }
           expect(atServer).toEqual(new Set(clients.flatMap(({ own }) => [...own])));
