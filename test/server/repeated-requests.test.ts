@@ -97,6 +97,13 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
+  it("a read is not retried in mode off", () => {
+    const bench = ready({ retry: "off" });
+    const call = bench.request(bench.join(), READ);
+    bench.lose();
+    expect([call.outcome, call.error?.details.retrySafe]).toEqual(["UPSTREAM_EXITED", true]);
+  });
+
   it.each([
     "ping",
     "tools/list",

@@ -35,6 +35,22 @@ class Bench {
   }
 }
 
+it("messages are read in the turn in which they arrive, and while memory is short within a second", async () => {
+  const memory = new MemoryBudget(1000);
+  const bench = new Bench(memory);
+  const lines = (ids: readonly number[]): string => ids.map((id) => `{"jsonrpc":"2.0","id":${id},"result":{}}\n`).join("");
+  const toldWithChunk = async (text: string): Promise<string[]> => {
+    const arrived = once(bench.stdout, "data");
+    bench.stdout.write(text);
+    await arrived;
+    return [...bench.told];
+  };
+  expect(await toldWithChunk(lines([1, 2]))).toEqual(["1", "2"]);
+  memory.account("client").hold("unread", 1000);
+  expect(await toldWithChunk(lines([3, 4, 5]))).toEqual(["1", "2", "3"]);
+  await expect.poll(() => bench.told).toEqual(["1", "2", "3", "4", "5"]);
+});
+
 describe("output of servers while memory is short", () => {
   it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
     const memory = new MemoryBudget(16 * MIB);
