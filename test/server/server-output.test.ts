@@ -20,15 +20,15 @@ class Bench {
     this.#reader = new OutputReader(this.stdout, 8 * MIB, output.forServer(client), {
       onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
-      onNoise: unexpected,
+      onNoise: ({ reason }) => this.told.push(reason),
       onResponseAfterText: unexpected,
       onDefect: unexpected,
     });
   }
 
-  /** Ends the line, and waits until all output has been read. */
-  async ended(): Promise<void> {
-    this.stdout.end('"}}\n');
+  /** Ends the output, and waits until all has been read. */
+  async ended(last = '"}}\n'): Promise<void> {
+    this.stdout.end(last);
     while (!this.stdout.readableEnded) await new Promise((resolve) => setImmediate(resolve));
     this.#reader.end();
     await this.#reader.whenIdle();
@@ -49,6 +49,14 @@ it("messages are read in the turn in which they arrive, and while memory is shor
   memory.account("client").hold("unread", 1000);
   expect(await toldWithChunk(lines([3, 4, 5]))).toEqual(["1", "2", "3"]);
   await expect.poll(() => bench.told).toEqual(["1", "2", "3", "4", "5"]);
+});
+
+it("each of the first 1000 messages of a batch is read, and any other element is reported", async () => {
+  const bench = new Bench(new MemoryBudget(Number.MAX_SAFE_INTEGER));
+  const message = '{"jsonrpc":"2.0","id":1,"result":{}}';
+  await bench.ended(`[${message},7]\n[]\n[${Array(1001).fill(message).join(",")}]\n`);
+  expect(bench.told.slice(0, 3)).toEqual(["1", "the message must be a JSON object", "the batch is empty"]);
+  expect([bench.told.length, bench.told.at(-1)]).toEqual([1004, "only 1000 messages of the batch are read"]);
 });
 
 describe("output of servers while memory is short", () => {

@@ -174,6 +174,10 @@ describe("the likely cause of a failed start", () => {
     expect(causeOf(line)).toBeUndefined();
   });
 
+  it("a kill for lack of memory has a remedy, even after the handshake", () => {
+    expect(causeOf("", { kind: "out-of-memory", wasReady: true })).toContain("raise the limit of the container");
+  });
+
   it("lines of a server that was ready may be about a request, so they show no cause", () => {
     expect(causeOf(NPM_404, { command: NPX, wasReady: true })).toBeUndefined();
   });
@@ -188,5 +192,9 @@ describe("the likely cause of a failed start", () => {
     expect(causeOf("", { kind: "clean-exit", exitCode: 0, isNoisy: true })).toContain("the command is not an MCP server");
     expect(causeOf("", { kind: "clean-exit", exitCode: 0 })).toBeUndefined();
     expect(causeOf("", { isNoisy: true })).toBeUndefined();
+  });
+
+  it("the command of a shell is searched for npx", () => {
+    expect(causeOf(NOT_EXECUTABLE, { command: ["sh", "-c", "exec npx -y some-mcp"], exitCode: 126 })).toContain("noexec");
   });
 });
