@@ -42,20 +42,6 @@ describe("a request", () => {
     bench.notify(session, { method: "notifications/later" });
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
   });
-
-  it("progress renews the timeout, and the error names the time taken", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const call = bench.request(session, { ...CALL, params: { _meta: { progressToken: "t" } } });
-    const [{ id } = {}] = bench.heard();
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
-    bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
-    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
-    expect(call.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect([call.outcome, call.error?.details.timeoutMs]).toEqual(["REQUEST_TIMEOUT", 2 * REQUEST_TIMEOUT_MS - 1]);
-    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "timeout" } }]);
-  });
 });
 
 describe("a request that is late or queued", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Session } from "../../src/sessions/session.ts";
-import { answerOfServer, listen } from "./support/lane-bench.ts";
+import { listen } from "./support/lane-bench.ts";
 import { IDLE_TIMEOUT_MS, LanesBench } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 useFakeClock(TIMERS);
@@ -64,17 +64,5 @@ describe("a session beyond MAX_SESSIONS", () => {
     ]);
     await bench.servers[0]?.end();
     expect(bench.lanes.load.private.servers).toBe(0);
-  });
-});
-
-describe("a private server without a session", () => {
-  it("a private server is stopped if it is not ready within the request timeout", () => {
-    const bench = new LanesBench();
-    const client = bench.connect();
-    vi.advanceTimersByTime(999);
-    expect(client.exchange.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}'));
-    expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
   });
 });

@@ -114,4 +114,13 @@ describe("a restarted private server", () => {
     for (const { id } of first) bench.say({ id, result: {} });
     expect(told(bench)).toEqual(["resources/unsubscribe x:16", ...uris.slice(17).map((uri) => `resources/subscribe ${uri}`)]);
   });
+
+  it("a server that is ready after the end of the session hears nothing", () => {
+    const bench = PrivateLaneBench.ready();
+    setLevel(bench, "debug");
+    bench.lose();
+    bench.lane.endCaller(bench.session);
+    bench.start();
+    expect(bench.heard()).toEqual([]);
+  });
 });

@@ -41,17 +41,6 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([]);
   });
 
-  it("a request is rejected if 1024 wait for the client", () => {
-    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 1_000_000 });
-    const first = ask(bench, { ...ROOTS, id: 0 });
-    for (let id = 1; id < 1024; id++) bench.say({ ...ROOTS, id });
-    bench.say({ ...ROOTS, id: "one more" });
-    expect(bench.heard()).toMatchObject([{ id: "one more", error: { code: -32_000 } }]);
-    bench.answer({ id: first, result: {} });
-    bench.say({ ...ROOTS, id: "again" });
-    expect(bench.heard()).toEqual([{ id: 0, result: {} }]);
-  });
-
   it("an unanswered request expires on both sides, and a late answer is dropped", () => {
     const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);

@@ -204,17 +204,6 @@ describe("a subscription at a shared server", () => {
     expect(listen(a).texts).toHaveLength(1);
   });
 
-  it("a session has at most 1024 subscriptions", () => {
-    const bench = LaneBench.ready({ maxInFlight: 10_000, maxQueuedBytes: 1_000_000 });
-    const [greedy, other] = [bench.join(), bench.join()];
-    for (let number = 0; number < 1024; number++) subscribed(bench, greedy, `x:${number}`);
-    expect([subscribe(bench, greedy, "x:one more").outcome, asked(bench)]).toEqual([-32_000, []]);
-    expect(subscribe(bench, other, "x:1").outcome).toEqual({});
-    unsubscribe(bench, greedy, "x:7");
-    subscribe(bench, greedy, "x:one more");
-    expect(asked(bench)).toEqual(["resources/unsubscribe x:7", "resources/subscribe x:one more"]);
-  });
-
   it("all subscriptions are restored at each new server, ahead of queued requests", () => {
     const bench = LaneBench.ready({ maxHeldRequests: 3 });
     const session = bench.join();
