@@ -43,6 +43,15 @@ function heardMethods(bench: LaneBench): unknown[] {
 const NOT_LISTED = 'tools/list did not return the tools: the server answered with an error: {"code":-32603,"message":"no"}';
 
 describe("a server whose tools must be known", () => {
+  it("the server is not restarted for a listing that the end of the lane or of the server interrupts", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    bench.lose();
+    bench.start(CAPABLE);
+    bench.lane.close();
+    expect([heardMethods(bench), bench.upstream.restartReasons]).toEqual([["tools/list", "notifications/cancelled"], []]);
+  });
+
   it("a queued request is rejected as not sent if the listing takes too long", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
