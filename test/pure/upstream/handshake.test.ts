@@ -17,7 +17,7 @@ describe("the end of the handshake", () => {
     '{"jsonrpc":"2.0","id":1,"result":{}}',
     '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
     '{"jsonrpc":"2.0","method":"notifications/message"}',
-  ])("it is not %s", (text) => {
+  ])("the message %s does not end it", (text) => {
     expect(isHandshakeResponse(readMessage(text) as Message)).toBe(false);
   });
 
