@@ -32,6 +32,9 @@ export default defineConfig({
     },
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "pure", include: ["test/pure/**/*.test.ts"] } },
+      // The real lanes and routing, with a fake process and a fake clock.
+      { extends: true, test: { name: "server", include: ["test/server/**/*.test.ts"] } },
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
       { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },
       // Each promise of the documents, with the built program.

@@ -14,6 +14,7 @@ import { SdkClient } from "../support/sdk-client.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
+import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
@@ -225,6 +226,7 @@ describe("a hidden tool", () => {
     await client.callTool("mute", { method: "tools/list" });
     const answer = client.post({ jsonrpc: "2.0", id: "l", method: "tools/list" });
     while (!(await readSeen(client)).slice(before).includes("tools/list"));
+    while ((await readStatus(sidecar)).openStreams === 0);
     await crash(sidecar);
     const reply = await answer;
     expect(reply.headers["content-type"]).toBe("text/event-stream");

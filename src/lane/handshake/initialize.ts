@@ -7,7 +7,7 @@ import { type Capabilities, readCapabilities } from "./capabilities.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 /** The response to a client's `initialize`: the negotiated revision and the JSON text. */
-export interface InitializeAnswer {
+interface InitializeAnswer {
   readonly protocolVersion: string;
   readonly body: string;
 }
@@ -48,7 +48,7 @@ export const PRIVATE_INITIALIZE: InitializeRules = {
  * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
  * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
-export function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
+function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
   const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
   const edits: Edit[] = [];
   const versionSpan = findPath(resultText, 0, ["protocolVersion"]);

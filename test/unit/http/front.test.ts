@@ -7,8 +7,8 @@ import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
 import { type Front, MODERN_FRONT, SESSION_FRONT } from "../../../src/http/front.ts";
 import { EventStream } from "../../../src/sessions/streams/event-stream.ts";
 import { listen } from "../support/http-server.ts";
-import { RecordedSink } from "../support/recorded-sink.ts";
-import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";
+import { RecordedSink } from "../../server/support/recorded-sink.ts";
+import { ACCOUNT, UNCOUNTED } from "../../server/support/memory.ts";
 
 /** An era that has statuses of its own, and does not resume. */
 const OTHER_FRONT: Front = {

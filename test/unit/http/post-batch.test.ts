@@ -11,10 +11,10 @@ import { Counters } from "../../../src/observability/counters.ts";
 import { Defects } from "../../../src/observability/defects.ts";
 import type { Exchange } from "../../../src/sessions/exchange.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../support/defects.ts";
+import { UNGUARDED } from "../../support/defects.ts";
 import { listen } from "../support/http-server.ts";
-import { requestOfClient } from "../support/lane-bench.ts";
-import { UNCOUNTED } from "../support/memory.ts";
+import { requestOfClient } from "../../server/support/lane-bench.ts";
+import { UNCOUNTED } from "../../server/support/memory.ts";
 
 const KIB = 1024;
 const DEFECTS = new Defects(new RecordedLog(), new Counters());

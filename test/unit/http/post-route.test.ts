@@ -16,10 +16,10 @@ import { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
 import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../support/defects.ts";
+import { UNGUARDED } from "../../support/defects.ts";
 import { listen } from "../support/http-server.ts";
-import { messageOfClient } from "../support/lane-bench.ts";
-import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";
+import { messageOfClient } from "../../server/support/lane-bench.ts";
+import { ACCOUNT, UNCOUNTED } from "../../server/support/memory.ts";
 
 const CALL = messageOfClient({ id: 1, method: "tools/call", params: { name: "echo" } });
 const NOTIFICATION = messageOfClient({ method: "notifications/cancelled", params: { requestId: 1 } });

@@ -3,8 +3,8 @@ import { RequestLog } from "../../../src/http/request-log/request-log.ts";
 import type { RequestEnding } from "../../../src/observability/counters.ts";
 import { ObservedRequest, type RejectedRequest } from "../../../src/observability/request-observer.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../support/defects.ts";
-import { useFakeClock } from "../support/fake-clock.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { useFakeClock } from "../../support/fake-clock.ts";
 
 useFakeClock();
 

@@ -6,7 +6,7 @@ import { UnreadOutput } from "../../../src/http/output/unread-output.ts";
 import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
 import { getBytes } from "../../support/mcp-request-bytes.ts";
 import { openUnread } from "../../support/open-sockets.ts";
-import { UNGUARDED } from "../support/defects.ts";
+import { UNGUARDED } from "../../support/defects.ts";
 import { listen } from "../support/http-server.ts";
 
 const REQUEST = getBytes("/", {});

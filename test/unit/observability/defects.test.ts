@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { Counters } from "../../../src/observability/counters.ts";
 import { Defects } from "../../../src/observability/defects.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { LaneBench } from "../support/lane-bench.ts";
+import { LaneBench } from "../../server/support/lane-bench.ts";
 
 function fail(): never {
   throw new Error("a defect");

@@ -5,10 +5,10 @@ import { createCallRates } from "../../../src/policy/call-rates.ts";
 import { LaneRules, type LaneRulesOptions } from "../../../src/policy/lane-rules.ts";
 import { createToolLimits } from "../../../src/policy/tool-limits.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { useFakeClock } from "../support/fake-clock.ts";
-import { LaneBench } from "../support/lane-bench.ts";
-import { RecordedExchange } from "../support/recorded-exchange.ts";
-import { StatelessCaller } from "../support/stateless-caller.ts";
+import { useFakeClock } from "../../support/fake-clock.ts";
+import { LaneBench } from "../../server/support/lane-bench.ts";
+import { RecordedExchange } from "../../server/support/recorded-exchange.ts";
+import { StatelessCaller } from "../../server/support/stateless-caller.ts";
 
 /** A check of arguments that rejects each call. */
 const alwaysWrong: LaneRulesOptions["argumentCheck"] = {

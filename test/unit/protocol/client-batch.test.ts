@@ -13,7 +13,7 @@ import {
   valueText,
   whitespace,
 } from "../../support/json-text.ts";
-import { collectGarbage } from "../support/garbage.ts";
+import { collectGarbage } from "../../support/garbage.ts";
 
 /** Returns the messages of a batch, or the reason for its rejection; undefined for text that is not a batch. */
 function check(text: string): Message[] | ClientMessageProblem | undefined {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { listTools } from "../../../../src/cli/discover/listing.ts";
 import { formatDescriptor } from "../../../../src/descriptor/descriptor.ts";
 import type { ResponseMessage } from "../../../../src/protocol/message.ts";
-import { answerOfServer } from "../../support/lane-bench.ts";
+import { answerOfServer } from "../../../server/support/lane-bench.ts";
 import { descriptorOf, stored } from "../../support/listed-tools.ts";
 
 const CAPABLE = JSON.stringify({ capabilities: { tools: {} } });

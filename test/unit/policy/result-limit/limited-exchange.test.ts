@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../../../src/errors.ts";
 import { errorBody } from "../../../../src/http/error-response.ts";
 import { LimitedExchange } from "../../../../src/policy/result-limit/limited-exchange.ts";
-import { RecordedExchange } from "../../support/recorded-exchange.ts";
+import { RecordedExchange } from "../../../server/support/recorded-exchange.ts";
 
 const MAX_BYTES = 4096;
 const KEEP_ALIVE_MS = 1000;

@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { RequestState } from "../../../src/era/request-state.ts";
+import { findResult } from "../../../src/era/results/found-result.ts";
+import { SidecarError } from "../../../src/errors.ts";
+import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
+import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
+
+const ANN = { isRevoked: false, name: "ann", fingerprint: "ann", sessionKey: undefined };
+const KEYS = new SessionKeys([], "mcp");
+/** As the server has written it. */
+const STATE = String.raw`"requestState":"secret \u00e4 \ud800"`;
+
+function request(name: string, state?: unknown, method = "tools/call"): RequestMessage {
+  return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name, requestState: state } })) as RequestMessage;
+}
+
+function sealed(states: RequestState, name = "t"): string {
+  const body = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",${STATE}}}`;
+  const found = findResult(body, "1", undefined);
+  const text = found === undefined ? undefined : states.seal(found, request(name), ANN);
+  if (text === undefined) throw new Error("no state");
+  expect(text).not.toContain("secret");
+  return (JSON.parse(text) as { result: { requestState: string } }).result.requestState;
+}
+
+describe("a sealed request state", () => {
+  it("a replica of the same server with the same keys gets the state back", () => {
+    const [one, other] = [
+      ["old-key".repeat(5), "new-key".repeat(5)],
+      ["new-key".repeat(5), "old-key".repeat(5)],
+    ];
+    const state = sealed(new RequestState(new SessionKeys(one, "mcp")));
+    expect(new RequestState(new SessionKeys(other, "mcp")).unseal(request("t", state), ANN)).toMatchObject({
+      text: expect.stringContaining(STATE) as unknown,
+    });
+    expect(new RequestState(new SessionKeys(other, "else")).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
+  });
+
+  it("no single changed character of a state is accepted", () => {
+    const states = new RequestState(KEYS);
+    const state = sealed(states);
+    for (let index = 0; index < state.length - 1; index++) {
+      const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
+      expect(states.unseal(request("t", changed), ANN)).toBeInstanceOf(SidecarError);
+    }
+  });
+});

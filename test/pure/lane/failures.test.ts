@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { noPrivateServerLeft, upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
+import type { UpstreamExit, UpstreamStatus } from "../../../src/upstream/port.ts";
+
+const EXIT: UpstreamExit = {
+  exitCode: 3,
+  signal: undefined,
+  generation: 2,
+  reason: "exited with code 3",
+  likelyCause: undefined,
+  at: new Date(0),
+  stderrTail: [],
+  kind: "crash",
+};
+
+/** The exit of a server that is restarted at 4200 ms. */
+const STATUS: UpstreamStatus = {
+  state: "backing-off",
+  generation: 2,
+  pid: undefined,
+  readyAt: undefined,
+  restarts: 1,
+  lastExit: EXIT,
+  nextRetryAt: new Date(4200),
+};
+
+describe("the pause that an error asks for", () => {
+  it.each([
+    [0, 5],
+    [1000, 4],
+    [4199, 1],
+    [9000, 1],
+  ])("the pause until the next start, seen at %d ms, is %d s", (nowMs, seconds) => {
+    for (const describeFailure of [upstreamNotReady, upstreamFailed]) {
+      expect(describeFailure(STATUS, nowMs).details.retryAfterSeconds).toBe(seconds);
+      expect(describeFailure({ ...STATUS, nextRetryAt: undefined }, nowMs).details.retryAfterSeconds).toBe(1);
+    }
+  });
+
+  it.each([
+    [-5000, 1],
+    [0, 1],
+    [1001, 2],
+    [30_000, 30],
+    [600_000, 30],
+  ])("a private server with %d ms of idle time left asks for %d s", (freeInMs, seconds) => {
+    expect(noPrivateServerLeft(3, freeInMs).details.retryAfterSeconds).toBe(seconds);
+  });
+});
+
+describe("an error of a server that ends again and again", () => {
+  it("the error repeats the last five lines of stderr, each up to 300 characters", () => {
+    const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
+    const { details } = upstreamFailed({ ...STATUS, lastExit: { ...EXIT, stderrTail } }, 1000);
+    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => `${line.slice(0, 300)}…`));
+  });
+});

@@ -1,0 +1,135 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { deriveKey } from "../../../src/sessions/ids/derived-keys.ts";
+import { type ClientClaims, SessionIds } from "../../../src/sessions/ids/session-ids.ts";
+import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
+import type { Principal } from "../../../src/sessions/principal.ts";
+
+const [KEY, OTHER_KEY] = ["one-key-".repeat(4), "another-key-".repeat(4)];
+const MAX_AGE_MS = 1000_000;
+const ISSUED_AT_MS = 1_700_000_000_000;
+
+const CLIENT: ClientClaims = {
+  protocolVersion: "2025-11-25",
+  capabilitiesText: '{"sampling":{}}',
+  clientInfoText: '{"name":"caf\u00e9","version":"1"}',
+  needsCapabilities: true,
+};
+const { needsCapabilities: _, ...TRAVELS } = CLIENT;
+
+function principal(token: string, isLong = true): Principal {
+  return { isRevoked: false, name: token, fingerprint: token, sessionKey: isLong ? deriveKey(token, "session id", "mcp") : undefined };
+}
+
+/** The ids of one process. */
+function replica(keys: readonly string[] = [KEY], { serverName = "mcp", afterMs = 0 } = {}): SessionIds {
+  return new SessionIds({ keys: new SessionKeys(keys, serverName), maxAgeMs: MAX_AGE_MS, timeMs: () => ISSUED_AT_MS + afterMs });
+}
+
+describe("a session id", () => {
+  it("another replica with the same key knows all that the first one has told", () => {
+    const id = replica().issue(CLIENT, undefined);
+    expect(id).toMatch(/^[\x21-\x7e]{1,512}$/);
+    expect(replica().open(id, undefined)).toEqual({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000 });
+  });
+
+  it("the first key signs, and each key is accepted", () => {
+    const [before, during, after] = [[KEY], [OTHER_KEY, KEY], [OTHER_KEY]];
+    const isOpen = (signing: readonly string[], opening: readonly string[]): boolean =>
+      replica(opening).open(replica(signing).issue(CLIENT, undefined), undefined) !== undefined;
+    expect([isOpen(before, during), isOpen(during, after)]).toEqual([true, true]);
+    expect([isOpen(during, before), isOpen(before, after)]).toEqual([false, false]);
+  });
+
+  it("without a key, that of a long token is derived, and that of a short one is random", () => {
+    for (const isLong of [true, false]) {
+      const id = replica([]).issue(CLIENT, principal("ann", isLong));
+      expect(replica([]).open(id, principal("ann", isLong)) !== undefined).toBe(isLong);
+    }
+    const open = replica([]);
+    const id = open.issue(CLIENT, undefined);
+    expect([open.open(id, undefined) === undefined, replica([]).open(id, undefined)]).toEqual([false, undefined]);
+  });
+
+  it("an id of another principal, or of none, is not valid", () => {
+    const [ann, bob] = [principal("ann"), principal("bob")];
+    for (const keys of [[KEY], []]) {
+      const ids = replica(keys);
+      for (const [owner, others] of [
+        [ann, [bob, undefined]],
+        [undefined, [ann, bob]],
+      ] as const) {
+        const id = ids.issue(CLIENT, owner);
+        expect(others.map((other) => ids.open(id, other))).toEqual([undefined, undefined]);
+      }
+    }
+  });
+
+  it("an id for another server is not valid", () => {
+    const id = replica().issue(CLIENT, undefined);
+    expect(replica([KEY], { serverName: "weather" }).open(id, undefined)).toBeUndefined();
+  });
+
+  it("an id expires, and one from the future is not valid beyond a wrong clock", () => {
+    const id = replica().issue(CLIENT, undefined);
+    const isOpenAfter = (afterMs: number): boolean => replica([KEY], { afterMs }).open(id, undefined) !== undefined;
+    expect([MAX_AGE_MS, MAX_AGE_MS + 1, -300_000, -301_000].map(isOpenAfter)).toEqual([true, false, true, false]);
+  });
+
+  it("an ended session stays ended where it has ended, and not elsewhere", () => {
+    const [one, other] = [replica(), replica()];
+    const [ended, open] = [one.issue(CLIENT, undefined), one.issue(CLIENT, undefined)];
+    one.end(ended, undefined);
+    expect([one.open(ended, undefined), one.open(open, undefined) === undefined]).toEqual([undefined, false]);
+    expect(other.open(ended, undefined)).toBeDefined();
+  });
+
+  it("at least the last 16384 ended sessions are remembered", () => {
+    const ids = replica();
+    const ended = Array.from({ length: 16_385 }, () => ids.issue(CLIENT, undefined));
+    for (const id of ended) ids.end(id, undefined);
+    expect(ended.filter((id) => ids.open(id, undefined) !== undefined)).toEqual(ended.slice(0, 1));
+  });
+
+  it("the end of sessions with other ids does not make an ended one valid again", () => {
+    const ids = replica();
+    const ended = ids.issue(CLIENT, undefined);
+    ids.end(ended, undefined);
+    for (let count = 0; count < 16_384; count++) ids.end(randomUUID(), undefined);
+    expect(ids.open(ended, undefined)).toBeUndefined();
+  });
+
+  it("no other text is accepted for an id: altered, cut, extended or spelled in another way", () => {
+    const ids = replica();
+    const id = ids.issue(CLIENT, undefined);
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=. ";
+    const others = Array.from(id, (character, index) =>
+      Array.from(alphabet)
+        .filter((each) => each !== character)
+        .map((each) => id.slice(0, index) + each + id.slice(index + 1)),
+    ).flat();
+    others.push(...Array.from(id, (_character, index) => id.slice(0, index)), `${id}A`, `${id}=`, ` ${id}`, `${id}\0`, id.repeat(2));
+    expect(others.filter((other) => ids.open(other, undefined) !== undefined)).toEqual([]);
+  });
+});
+
+describe("a client with much to tell", () => {
+  const long = (length: number): string => `{"x":"${"x".repeat(length)}"}`;
+
+  it("capabilities that no server gets are left out if they are long", () => {
+    const id = replica().issue({ ...CLIENT, capabilitiesText: long(400), needsCapabilities: false }, undefined);
+    expect(replica().open(id, undefined)).toMatchObject({ capabilitiesText: "", clientInfoText: "" });
+  });
+
+  it("an id has at most 512 characters, whatever the client tells", () => {
+    const ids = replica();
+    for (const length of [...Array.from({ length: 200 }, (_length, index) => 200 + index), 70_000]) {
+      for (const needsCapabilities of [true, false]) {
+        const id = ids.issue({ ...CLIENT, capabilitiesText: long(length), needsCapabilities }, undefined);
+        expect(id.length).toBeLessThanOrEqual(512);
+        // No part of them is cut off.
+        expect([long(length), "", undefined]).toContain(ids.open(id, undefined)?.capabilitiesText);
+      }
+    }
+  });
+});

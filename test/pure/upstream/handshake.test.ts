@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { type Message, readMessage } from "../../../src/protocol/message.ts";
+import { DiscoverHandshake, isHandshakeResponse, readHandshake } from "../../../src/upstream/handshake/handshake.ts";
+
+/** Returns the end of a handshake with these members. */
+function ending(members: string): Parameters<typeof readHandshake>[0] {
+  const message = readMessage(`{"jsonrpc":"2.0","id":0,${members}}`) as Message;
+  if (!isHandshakeResponse(message)) throw new Error("not taken for the end of the handshake");
+  return message;
+}
+
+describe("the end of the handshake", () => {
+  it.each([
+    '{"jsonrpc":"2.0","id":0,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
+    '{"jsonrpc":"2.0","id":"0","result":{}}',
+    '{"jsonrpc":"2.0","id":1,"result":{}}',
+    '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
+    '{"jsonrpc":"2.0","method":"notifications/message"}',
+  ])("the message %s does not end it", (text) => {
+    expect(isHandshakeResponse(readMessage(text) as Message)).toBe(false);
+  });
+
+  it.each([
+    ['"method":"initialize"', "the command echoes its input: it is not an MCP server"],
+    ['"error":{"code":1,"message":"no"}', 'answered initialize with an error: {"code":1,"message":"no"}'],
+    [`"error":{"code":1,"message":"${"x".repeat(5000)}"}`, `${"x".repeat(500 - '{"code":1,"message":"'.length)}…`],
+    ['"result":{}', "the MCP server answered initialize without a protocolVersion"],
+    ['"result":{"protocolVersion":20251125}', "the MCP server answered initialize without a protocolVersion"],
+    ['"result":[]', "the MCP server answered initialize without a result object"],
+    ['"result":null', "the MCP server answered initialize without a result object"],
+  ])("%.60s is reported as the reason", (members, reason) => {
+    expect(() => readHandshake(ending(members), 1)).toThrow(reason);
+  });
+
+  it.each(['["2031-01-01"]', "[]", "{}", "null"])("a discovery with the revisions %s is reported", (versions) => {
+    const discovered = ending(`"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}`);
+    expect(() => new DiscoverHandshake({ name: "test", version: "1" }).read(discovered, 1)).toThrow("without a supported revision");
+  });
+});

@@ -1,0 +1,116 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { OverlongLine } from "../../../src/protocol/message.ts";
+import { LineDecoder } from "../../../src/upstream/line-decoder.ts";
+
+/** Everything that one stream produces, in order, including its end. */
+function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {
+  const out: (string | OverlongLine)[] = [];
+  const decoder = new LineDecoder(maxLineBytes, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
+  for (const piece of pieces) decoder.push(Buffer.from(piece));
+  decoder.end();
+  return out;
+}
+
+/** Splits a stream anywhere, also within a UTF-8 character. */
+function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly Buffer[] }> {
+  return text.chain((whole) => {
+    const bytes = Buffer.from(whole);
+    const cuts = fc.oneof(fc.array(fc.nat({ max: bytes.length }), { maxLength: 12 }), fc.constant(Array.from(bytes, (_, index) => index)));
+    return cuts.map((some) => {
+      const points = [0, ...some.toSorted((a, b) => a - b), bytes.length];
+      return { text: whole, pieces: points.slice(1).map((end, index) => bytes.subarray(points[index], end)) };
+    });
+  });
+}
+
+it("decoders that wait for a line hold no memory, however long the last one was", () => {
+  const decoders = Array.from(
+    { length: 3 },
+    () => new LineDecoder(4_000_000, { onLine: () => undefined, onOverlongLine: () => undefined }),
+  );
+  const total = (): number => decoders.reduce((sum, { bufferBytes }) => sum + bufferBytes, 0);
+  for (const length of [10, 70_000, 1_000_000, 3_000_000]) {
+    for (const decoder of decoders) decoder.push(Buffer.alloc(length, "x"));
+    expect(total()).toBeGreaterThanOrEqual(3 * length);
+    for (const decoder of decoders) decoder.push(Buffer.from("\n"));
+    expect(total()).toBe(0);
+  }
+});
+
+describe("a line decoder with a limit", () => {
+  it("a line of exactly the limit is delivered, and one byte more discarded", () => {
+    expect(decode(["12345\n123456\n12345"], 5)).toEqual([
+      "12345",
+      { bytes: 6, idText: undefined, hasMethod: false, isForMemory: false, hasTextBefore: true },
+      "12345",
+    ]);
+  });
+
+  it("the id in the middle of an overlong line is found, also byte by byte", () => {
+    const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
+    const bytes = Buffer.from(`${line}\nnext\n`);
+    const expected = [
+      { bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false, isForMemory: false, hasTextBefore: false },
+      "next",
+    ];
+    expect(
+      decode(
+        Array.from(bytes, (_, index) => bytes.subarray(index, index + 1)),
+        50,
+      ),
+    ).toEqual(expected);
+    expect(decode([bytes], 50)).toEqual(expected);
+  });
+
+  it("any stream in any chunks is split into its lines", () => {
+    const limit = 40;
+    const id = fc.nat({ max: 99 });
+    const line = fc.oneof(
+      fc.constant(""),
+      fc.string({ unit: fc.constantFrom("x", "\r", "é", "😀", "\u2028", '"', "{"), maxLength: limit }),
+      fc.tuple(id, fc.nat({ max: 2 * limit })).map(([each, length]) => `{"id":${each},"result":"${"😀".repeat(length)}"}`),
+      fc.tuple(id, fc.nat({ max: 2 * limit })).map(([each, length]) => `{"method":"x","params":"${"é".repeat(length)}","id":${each}}`),
+    );
+    const stream = fc
+      .tuple(fc.array(fc.tuple(line, fc.constantFrom("\n", "\r\n"))), line)
+      .map(([lines, last]) => [...lines.flat(), last].join(""));
+    fc.assert(
+      fc.property(inPieces(stream), ({ text, pieces }) => {
+        const expected = text.split("\n").flatMap((each): (string | OverlongLine)[] => {
+          if (Buffer.byteLength(each) <= limit) return each === "" || each === "\r" ? [] : [each.endsWith("\r") ? each.slice(0, -1) : each];
+          const [, own = ""] = /"id":(\d+)/.exec(each) ?? [];
+          return [
+            {
+              bytes: Buffer.byteLength(each),
+              idText: own === "" ? undefined : own,
+              hasMethod: each.includes('"method"'),
+              isForMemory: false,
+              hasTextBefore: /^\s*[^\s{]/.test(each),
+            },
+          ];
+        });
+        expect(decode(pieces, limit)).toEqual(expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("the id of an overlong response is found before or after its result", () => {
+    const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
+    const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
+    expect(decode([lines.join("\n")], 30)).toEqual([
+      { bytes: lines[0]?.length, idText: "7", hasMethod: false, isForMemory: false, hasTextBefore: false },
+      { bytes: lines[1]?.length, idText: '"seven"', hasMethod: false, isForMemory: false, hasTextBefore: false },
+    ]);
+  });
+
+  it("an overlong request or notification is distinguished from a response", () => {
+    const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
+    const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
+    expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
+      { bytes: request.length, idText: "7", hasMethod: true, isForMemory: false, hasTextBefore: false },
+      { bytes: notification.length, idText: undefined, hasMethod: true, isForMemory: false, hasTextBefore: false },
+    ]);
+  });
+});

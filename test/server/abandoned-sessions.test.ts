@@ -1,0 +1,85 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { MemoryBudget, type MemoryHolder } from "../../src/memory/memory-budget.ts";
+import { AbandonedSessions } from "../../src/sessions/abandoned-sessions.ts";
+import { Session, type SessionLane } from "../../src/sessions/session.ts";
+import { SessionStore } from "../../src/sessions/session-store.ts";
+import { SessionStreams } from "../../src/sessions/streams/session-streams.ts";
+import { listen } from "./support/lane-bench.ts";
+
+const LIMIT_BYTES = 100;
+const MINUTE_MS = 60_000;
+
+/** A store of sessions with subscriptions, each opened later than the one before. */
+class Bench {
+  nowMs = 0;
+  readonly memory = new MemoryBudget(LIMIT_BYTES);
+  readonly store = new SessionStore(1000);
+  endCount = 0;
+
+  constructor() {
+    const options = { sessions: this.store, nowMs: () => this.nowMs, onEnd: () => this.endCount++ };
+    const abandoned = new AbandonedSessions(options);
+    this.memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
+  }
+
+  /** Opens a session, whose subscriptions have this size. */
+  open(holder: MemoryHolder, bytes: number): Session {
+    const memory = this.memory.account(holder);
+    const subscriptions = memory.hold("subscriptions", bytes);
+    const lane: SessionLane = {
+      request: () => undefined,
+      refuse: () => undefined,
+      notify: () => undefined,
+      answer: () => undefined,
+      announceLists: () => undefined,
+      endCaller: () => subscriptions.release(),
+    };
+    const streams = new SessionStreams(undefined);
+    this.nowMs += 0.1;
+    const session = new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory, nowMs: this.nowMs });
+    this.store.add(session);
+    return session;
+  }
+
+  /** Returns the numbers of the sessions that have ended. */
+  ended(sessions: readonly Session[]): number[] {
+    return sessions.flatMap(({ id }, index) => (this.store.get(id) === undefined ? [index] : []));
+  }
+
+  asks(holder: MemoryHolder, bytes: number): boolean {
+    return this.memory.account(holder).hasRoomFor(bytes);
+  }
+}
+
+describe("a client that would get no memory", () => {
+  it("the longest unused sessions of the client with most subscriptions make room", () => {
+    const bench = new Bench();
+    const [small, large] = [[bench.open("a", 20), bench.open("a", 10)], [40, 10, 20].map((bytes) => bench.open("b", bytes))];
+    large[0]?.touch(++bench.nowMs);
+    expect(bench.asks("new", 25)).toBe(false);
+    bench.nowMs += MINUTE_MS;
+    expect([bench.asks("new", 25), bench.ended(small), bench.ended(large), bench.endCount]).toEqual([true, [], [1, 2], 2]);
+  });
+
+  it("sessions in use, used lately or without subscriptions do not make room", () => {
+    const bench = new Bench();
+    const sessions = [bench.open("a", 30), bench.open("a", 30), bench.open("b", 40), bench.open("b", 0)];
+    listen(sessions[0] ?? missing());
+    sessions[1]?.beginCall();
+    bench.nowMs += MINUTE_MS;
+    sessions[2]?.touch(bench.nowMs);
+    expect([bench.asks("new", 25), bench.ended(sessions)]).toEqual([false, []]);
+  });
+
+  it("one above its share takes room only from its own sessions", () => {
+    const bench = new Bench();
+    const [own, others] = [bench.open("a", 30), bench.open("b", 40)];
+    bench.nowMs += MINUTE_MS;
+    expect([bench.asks("a", 25), bench.ended([own, others])]).toEqual([true, [0]]);
+  });
+});
+
+function missing(): never {
+  throw new Error("there is no such session");
+}

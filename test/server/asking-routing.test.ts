@@ -1,0 +1,107 @@
+import { describe, expect, it, vi } from "vitest";
+import { AskingExchange } from "../../src/era/asks/asking-exchange.ts";
+import { AskKind, type AskKinds } from "../../src/era/asks/ask-kinds.ts";
+import { AskingRouting } from "../../src/era/asks/asking-routing.ts";
+import { ParkedCalls } from "../../src/era/asks/parked-calls.ts";
+import { serverInfoOf } from "../../src/era/legacy-server/legacy-result.ts";
+import { StatelessExchange } from "../../src/era/stateless-exchange.ts";
+import { MemoryBudget } from "../../src/memory/memory-budget.ts";
+import type { JsonObject } from "../../src/protocol/message.ts";
+import { UNGUARDED } from "../support/defects.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
+import { AMPLE_MEMORY } from "./support/memory.ts";
+import { RecordedExchange } from "./support/recorded-exchange.ts";
+import { StatelessCaller } from "./support/stateless-caller.ts";
+
+useFakeClock();
+
+const SETTLED_MS = 50;
+const PARK_TIMEOUT_MS = 60_000;
+const QUESTION = { id: "q", method: "elicitation/create", params: { message: "?", _meta: { progressToken: "mine" } } };
+
+/** A lane whose server may ask, and the parked calls of its clients. */
+function start(account = AMPLE_MEMORY.account("client")): {
+  readonly bench: LaneBench;
+  readonly parked: ParkedCalls;
+  readonly call: (declared?: AskKinds) => RecordedExchange;
+  readonly serverSays: (message: JsonObject) => JsonObject[];
+} {
+  const parked = new ParkedCalls({
+    maxParked: 8,
+    maxServersPerClient: 8,
+    timeoutMs: PARK_TIMEOUT_MS,
+    replica: "0a1b2c3d",
+    defects: UNGUARDED,
+    nowMs: Date.now,
+  });
+  const bench = new LaneBench(
+    (access) =>
+      new AskingRouting(
+        access,
+        () => undefined,
+        () => undefined,
+      ),
+  );
+  bench.start({});
+  const caller = new StatelessCaller();
+  const serverInfo = serverInfoOf("{}");
+  const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
+    const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
+    const raw = new RecordedExchange("1", Date.now());
+    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
+    const options = { parking: parked, memory: account, serverInfo, raiseLevel: () => undefined, defects: UNGUARDED };
+    bench.lane.request(caller, new AskingExchange(options, { raw, exchange, declared, progressTokenText: undefined }, request), request);
+    return raw;
+  };
+  bench.heard();
+  const serverSays = (message: JsonObject): JsonObject[] => {
+    bench.say(message);
+    vi.advanceTimersByTime(SETTLED_MS);
+    return bench.heard();
+  };
+  return { bench, parked, call, serverSays };
+}
+
+describe("a question to a client without a session", () => {
+  it("its server gets progress every 20 s while the call waits, and then the answer of an absent client", () => {
+    const { bench, parked, call, serverSays } = start();
+    const raw = call();
+    bench.heard();
+    expect(serverSays(QUESTION)).toEqual([]);
+    expect(raw.outcome).toMatchObject({ resultType: "input_required" });
+    const progress = (count: number): object => ({ method: "notifications/progress", params: { progressToken: "mine", progress: count } });
+    vi.advanceTimersByTime(45_000);
+    expect(bench.heard()).toEqual([progress(1), progress(2)]);
+    vi.advanceTimersByTime(PARK_TIMEOUT_MS - 45_000);
+    expect(bench.heard()).toMatchObject([
+      { id: "q", result: { action: "cancel" } },
+      { method: "notifications/cancelled" },
+      { method: "ping" },
+    ]);
+    expect(parked.status).toEqual({ now: 0, expired: 1, refused: 0 });
+  });
+
+  it("is refused beyond 64 open ones, and beyond 1 MiB of those whose call is not known", () => {
+    const { bench, call } = start();
+    call();
+    bench.heard();
+    for (let id = 0; id < 65; id++) bench.say({ ...QUESTION, id });
+    expect(bench.heard()).toMatchObject([{ id: 64, error: { message: "Too many questions are not answered yet" } }]);
+    const { bench: other, call: callOther } = start();
+    callOther();
+    callOther();
+    other.heard();
+    other.say({ ...QUESTION, id: "long", params: { message: "m".repeat(2 ** 20) } });
+    expect(other.heard()).toEqual([]);
+    other.say({ ...QUESTION, id: "next" });
+    expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
+  });
+
+  it("is refused if there is no memory for it", () => {
+    const { bench, call, serverSays } = start(new MemoryBudget(1).account("client"));
+    call();
+    bench.heard();
+    expect(serverSays(QUESTION)).toMatchObject([{ id: "q", error: { message: expect.stringContaining("no memory left") as unknown } }]);
+  });
+});

@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
+import type { CallCheck, CallVerdict } from "../../src/lane/calls/call-limits.ts";
+import type { LaneLimits } from "../../src/lane/lane-limits.ts";
+import type { Session } from "../../src/sessions/session.ts";
+import { LaneBench } from "./support/lane-bench.ts";
+import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock();
+
+/** A check whose verdicts the test decides. */
+class HeldCheck {
+  /** The checks that were started and not stopped. */
+  readonly open: ((verdict: CallVerdict | undefined) => void)[] = [];
+  stopped = 0;
+
+  readonly check: CallCheck = (onVerdict) => {
+    this.open.push(onVerdict);
+    return () => {
+      this.stopped++;
+      this.open.splice(this.open.indexOf(onVerdict), 1);
+    };
+  };
+
+  give(verdict?: CallVerdict): void {
+    const onVerdict = this.open.shift();
+    if (onVerdict === undefined) throw new Error("no check is open");
+    onVerdict(verdict);
+  }
+}
+
+interface CheckedBench {
+  readonly bench: LaneBench;
+  readonly session: Session;
+  readonly held: HeldCheck;
+  readonly call: (id: number, slots?: ToolSemaphore) => RecordedExchange;
+  /** Returns the number of calls that the server has read since the last look. */
+  readonly heardCalls: () => number;
+}
+
+function createBench(limits: Partial<LaneLimits> = {}): CheckedBench {
+  const bench = LaneBench.shared(limits);
+  const [session, held] = [bench.join(), new HeldCheck()];
+  bench.start();
+  return {
+    bench,
+    session,
+    held,
+    call: (id, slots) =>
+      bench.request(session, { id, method: "tools/call", params: { name: "a" } }, true, Date.now(), {
+        check: held.check,
+        ...(slots === undefined ? {} : { semaphore: slots }),
+      }),
+    heardCalls: () => bench.heard().filter(({ method }) => method === "tools/call").length,
+  };
+}
+
+describe("a call that is checked before it is sent", () => {
+  it("a checked call reaches the server once the check permits it", () => {
+    const { bench, held, call, heardCalls } = createBench();
+    const exchange = call(1);
+    expect([heardCalls(), bench.lane.load.requestsInFlight]).toEqual([0, 1]);
+    held.give();
+    bench.reply("tools/call", { result: { ok: true } });
+    expect([exchange.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
+  });
+
+  it("a checked call whose server exits is checked again for the next one", () => {
+    const { bench, held, call, heardCalls } = createBench();
+    const slots = new ToolSemaphore("a", 1);
+    const exchange = call(1, slots);
+    bench.lose();
+    expect([held.stopped, held.open.length, bench.lane.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
+    bench.start();
+    expect([held.open.length, heardCalls()]).toEqual([1, 0]);
+    held.give();
+    expect([heardCalls(), exchange.outcome]).toEqual([1, undefined]);
+  });
+
+  it("a call that is being checked takes a slot, and its text counts as queued", () => {
+    const { bench, held, call, heardCalls } = createBench({ maxInFlight: 1 });
+    const [first, second] = [call(1), call(2)];
+    expect([held.open.length, bench.lane.load.waiting]).toEqual([1, 1]);
+    const { queuedBytes } = bench.lane.load;
+    held.give({ resultText: "{}" });
+    expect(bench.lane.load.queuedBytes).toBe(queuedBytes / 2);
+    held.give();
+    expect([first.outcome, second.outcome, heardCalls(), bench.lane.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
+  });
+});

@@ -1,0 +1,156 @@
+import { describe, expect, it, vi } from "vitest";
+import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
+import type { CallLimits } from "../../src/lane/calls/call-limits.ts";
+import type { LaneLimits } from "../../src/lane/lane-limits.ts";
+import type { Session } from "../../src/sessions/session.ts";
+import { LaneBench } from "./support/lane-bench.ts";
+import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock();
+
+const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
+
+/** A call with these limits; `name` is also its id. */
+function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedExchange {
+  const params = { name, _meta: { progressToken: name } };
+  return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);
+}
+
+describe.each([
+  ["shorter", 300],
+  ["longer", 5000],
+])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
+  it("a call times out after its own timeout, and the server is told", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
+    const exchange = call(bench, bench.join(), "own", { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" });
+    const [request] = bench.heard();
+    vi.advanceTimersByTime(timeoutMs - 1);
+    expect(exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(exchange.error?.message).toBe(
+      `The MCP server did not answer tools/call of own within ${timeoutMs / 1000} s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS). The request was sent and may have taken effect; check before you repeat it.`,
+    );
+    expect(exchange.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
+    const [cancelled] = bench.heard();
+    expect(cancelled).toEqual({ method: "notifications/cancelled", params: { requestId: request?.["id"], reason: "timeout" } });
+  });
+
+  it("progress renews the call's own timeout up to ten times", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
+    const exchange = call(bench, bench.join(), "own", { timeoutMs });
+    const [request] = bench.heard();
+    for (let tenths = 1; tenths < 20; tenths++) {
+      vi.advanceTimersByTime(timeoutMs / 2);
+      expect(exchange.isFinished).toBe(false);
+      bench.say({ method: "notifications/progress", params: { progressToken: request?.["id"], progress: tenths } });
+    }
+    vi.advanceTimersByTime(timeoutMs / 2);
+    expect(exchange.error?.details.timeoutMs).toBe(10 * timeoutMs);
+  });
+
+  it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
+    const session = bench.join();
+    call(bench, session, "running", { timeoutMs: 60_000 });
+    const exchange = call(bench, session, "own", { timeoutMs });
+    vi.advanceTimersByTime(Math.min(2000, timeoutMs / 2) - 1);
+    expect(exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["OVERLOADED", false]);
+  });
+});
+
+/** A lane whose server is ready, and the limits of a tool that allows this many calls at a time. */
+function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallLimits; slots: ToolSemaphore } {
+  const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
+  const slots = new ToolSemaphore("export", limit);
+  return { bench, slots, terms: { semaphore: slots } };
+}
+
+interface Heard {
+  readonly id: unknown;
+  readonly name: string;
+}
+
+/** Returns the calls that the server has read since the last look. */
+function hear(bench: LaneBench): Heard[] {
+  return bench.heard().flatMap(({ id, params }) => {
+    const { name } = params as { readonly name?: string };
+    return name === undefined ? [] : [{ id, name }];
+  });
+}
+
+const names = (heard: readonly Heard[]): string[] => heard.map(({ name }) => name);
+
+describe("calls beyond the concurrency of their tool", () => {
+  it("queued calls are rejected after HOLD_TIMEOUT_MS with the limit of the tool", () => {
+    const { bench, terms, slots } = limited(2);
+    const session = bench.join();
+    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
+    vi.advanceTimersByTime(500);
+    expect(outcomes(calls)).toEqual([undefined, undefined, "OVERLOADED", "OVERLOADED"]);
+    const { message, details } = calls[2]?.error ?? {};
+    expect(message).toBe(
+      "The MCP server is overloaded: tool export has 2 in flight, 1 queued. The request was not sent; it is safe to retry.",
+    );
+    expect(details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 1 });
+    expect([slots.freeCount, slots.waitingCount]).toEqual([0, 0]);
+  });
+
+  it("a call that timed out before it could be sent takes no slot", () => {
+    const { bench, slots } = limited(1);
+    const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
+      timeoutMs: 100,
+      semaphore: slots,
+    });
+    expect([exchange.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
+  });
+});
+
+describe("the slots of a tool across the exit of a server", () => {
+  it("an exit frees the slots, and queued calls reach the next server in order", () => {
+    const { bench, terms, slots } = limited(2, { requestTimeoutMs: 10_000, holdTimeoutMs: 5000 });
+    const [session, other] = [bench.join(), bench.join()];
+    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
+    calls.push(call(bench, other, "b", terms));
+    hear(bench);
+    bench.lose();
+    expect(outcomes(calls)).toEqual(["UPSTREAM_EXITED", "UPSTREAM_EXITED", undefined, undefined, undefined]);
+    expect([slots.freeCount, slots.waitingCount]).toEqual([2, 3]);
+    bench.start();
+    const heard = hear(bench);
+    expect([names(heard), slots.freeCount]).toEqual([["3", "b"], 0]);
+    bench.say({ id: heard[0]?.id, result: {} });
+    expect(names(hear(bench))).toEqual(["4"]);
+  });
+
+  it("an unread call goes before the queued calls of other sessions", () => {
+    const { bench, terms } = limited(1);
+    bench.upstream.isReading = false;
+    const [unread, queued] = [bench.join(), bench.join()];
+    call(bench, unread, "unread", terms);
+    call(bench, queued, "queued", terms);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(names(hear(bench))).toEqual(["unread"]);
+  });
+
+  it("a request that is sent again gives its slot back and takes it again", () => {
+    const { bench, terms, slots } = limited(1);
+    const session = bench.join();
+    // Its method is a read, but the lane looks only at the limits.
+    const calls = ["1", "2"].map((name) =>
+      bench.request(session, { id: name, method: "resources/read", params: { name } }, true, Date.now(), terms),
+    );
+    expect(names(hear(bench))).toEqual(["1"]);
+    bench.lose();
+    expect([slots.freeCount, slots.waitingCount]).toEqual([1, 2]);
+    bench.start();
+    const [again] = hear(bench);
+    expect([again?.name, slots.freeCount, bench.counters.requests.repeated]).toEqual(["1", 0, 1]);
+    bench.say({ id: again?.id, result: {} });
+    expect([outcomes(calls), names(hear(bench))]).toEqual([[{}, undefined], ["2"]]);
+  });
+});

@@ -1,0 +1,172 @@
+import { describe, expect, it, vi } from "vitest";
+import { LaneBench, listen } from "./support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+/** Equal to the limits of the bench. */
+const REQUEST_TIMEOUT_MS = 1000;
+const HOLD_TIMEOUT_MS = 500;
+const STREAM_AFTER_MS = 200;
+
+useFakeClock();
+
+const CALL = { method: "tools/call", params: { name: "x" } };
+
+describe("a request", () => {
+  it("a keep-alive begins the answer of a silent request, and of no settled one", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
+    vi.advanceTimersByTime(STREAM_AFTER_MS - 1);
+    const later = bench.request(session, CALL);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([1, 1, 0]);
+    for (const { id } of bench.heard().slice(0, 2)) bench.say({ id, result: {} });
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount > 0)).toEqual([true, true, true]);
+    expect([first.keepAliveCount, second.keepAliveCount]).toEqual([1, 1]);
+  });
+
+  it("an unread request goes to the next server and may wait anew", () => {
+    const bench = LaneBench.ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/custom" });
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    bench.lose();
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    bench.upstream.isReading = true;
+    bench.start();
+    bench.notify(session, { method: "notifications/later" });
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
+  });
+});
+
+describe("a request that is late or queued", () => {
+  it("a queued request gets no keep-alive, since it may still be rejected with 503", () => {
+    const bench = LaneBench.ready();
+    bench.lose();
+    const call = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(2 * STREAM_AFTER_MS);
+    bench.start();
+    expect(call.keepAliveCount).toBe(0);
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect(call.keepAliveCount).toBe(1);
+  });
+
+  it.each([
+    ["a thousand later ones were given up", 1001, 0],
+    ["five minutes have passed", 1, 300_001],
+  ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
+    const bench = LaneBench.ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
+    const session = bench.join();
+    const giveUp = (): void => bench.request(session, CALL).disconnect();
+    giveUp();
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(pauseMs);
+    for (let number = 1; number < count; number++) giveUp();
+    const late = bench.heard().filter(({ method }) => method === "tools/call");
+    giveUp();
+    for (const each of [id, ...late.map((request) => request["id"]).slice(-1)]) bench.say({ id: each, result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: late.length > 0 ? 1 : 0, unknownAnswers: 1 });
+  });
+
+  it("the ids of two servers begin at different numbers, so no answer can be forged", () => {
+    const first = Array.from({ length: 20 }, () => {
+      const bench = LaneBench.ready();
+      bench.request(bench.join(), CALL);
+      return Number(bench.heard()[0]?.["id"]);
+    });
+    expect(new Set(first).size).toBeGreaterThan(15);
+    for (const id of first) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
+  });
+});
+
+describe("a client's cancellation", () => {
+  it("a cancellation is sent without its long reason to a server with a full queue", () => {
+    const bench = LaneBench.ready({ maxQueuedBytes: 300 });
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.heard();
+    bench.upstream.isReading = false;
+    bench.notify(session, { method: "notifications/custom", params: { text: "x".repeat(100) } });
+    const before = bench.upstream.queuedBytes;
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1, reason: "x".repeat(10_000) } });
+    expect(call.outcome).toBe("dismissed");
+    expect(bench.upstream.queuedBytes - before).toBeLessThan(200);
+  });
+
+  it("a queued message counts in UTF-8 bytes towards MAX_QUEUED_BYTES", () => {
+    const bench = LaneBench.shared({ maxQueuedBytes: 600 });
+    const session = bench.join();
+    const request = { method: "x/waiting", params: { text: "€".repeat(100) } };
+    const first = bench.request(session, request);
+    const { queuedBytes } = bench.lane.load;
+    const second = bench.request(session, request);
+    expect([first.outcome, second.outcome]).toEqual([undefined, "OVERLOADED"]);
+    bench.start();
+    const read = bench.upstream.takeRead().find((text) => text.includes("€")) ?? "";
+    expect(queuedBytes).toBe(Buffer.byteLength(read));
+    expect(bench.lane.load.queuedBytes).toBe(0);
+  });
+
+  it("a cancellation withdraws an unread request, and the server hears nothing", () => {
+    const bench = LaneBench.ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
+    expect([call.outcome, bench.upstream.queuedBytes]).toEqual(["dismissed", 0]);
+  });
+});
+
+describe("a request that settles without being sent", () => {
+  it("a rejected request leaves no log level and no subscription behind", () => {
+    const bench = LaneBench.ready({ maxHeldRequests: 1 });
+    const session = bench.join();
+    bench.lose();
+    bench.request(session, CALL);
+    const refused = [
+      bench.request(session, { method: "logging/setLevel", params: { level: "info" } }),
+      bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } }),
+    ];
+    expect(refused.map(({ outcome }) => outcome)).toEqual(["UPSTREAM_NOT_READY", "UPSTREAM_NOT_READY"]);
+    bench.start();
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call"]);
+    bench.say({ method: "notifications/message", params: { level: "error" } });
+    bench.say({ method: "notifications/resources/updated", params: { uri: "x:1" } });
+    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 2]);
+  });
+});
+
+describe("a request of the sidecar itself", () => {
+  it("a failed request of the sidecar is logged and reaches no session", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const [session, level] of [
+      [a, "debug"],
+      [b, "error"],
+    ] as const)
+      bench.request(session, { method: "logging/setLevel", params: { level } });
+    bench.reply("logging/setLevel");
+    bench.lane.endCaller(a);
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    expect(bench.log.lines.filter(({ level }) => level === "warn")).toMatchObject([
+      { fields: { method: "logging/setLevel" }, message: "internal request failed" },
+    ]);
+  });
+});
+
+describe("a lane that is closed", () => {
+  it("a closed lane has answered every request and has no timer left", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const running = bench.request(session, CALL);
+    bench.lose();
+    const held = bench.request(session, CALL);
+    bench.lane.close();
+    expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
+  });
+});

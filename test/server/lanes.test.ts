@@ -1,0 +1,68 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Session } from "../../src/sessions/session.ts";
+import { listen } from "./support/lane-bench.ts";
+import { IDLE_TIMEOUT_MS, LanesBench } from "./support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+useFakeClock(TIMERS);
+
+describe("the end of a private server and its session", () => {
+  it("an idle private server stops exactly SESSION_IDLE_TIMEOUT_MS after the last use", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    bench.sessions.use(session.id, Date.now());
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    expect(server.stopCount).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect([server.stopCount, bench.sessions.size]).toEqual([1, 0]);
+    expect(bench.log.lines).toEqual([{ level: "info", fields: { lane: "private-1", reason: "idle" }, message: "session ended" }]);
+  });
+
+  it("a private server with a listener or a request in flight is not idle", () => {
+    const bench = new LanesBench({ maxPrivateServers: 3 });
+    const [listened, busy, asking] = [bench.connected(), bench.connected(), bench.connected()];
+    const stream = listened.session.streams.openStandalone();
+    const [sink] = [listen(listened.session)];
+    for (let time = 0; time < 3 * IDLE_TIMEOUT_MS; time += 500) {
+      // Shorter than a request's time limit, so that there is always one in flight.
+      busy.server.bench.request(busy.session, { method: "tools/call" });
+      asking.server.bench.say({ id: time, method: "roots/list" });
+      vi.advanceTimersByTime(500);
+    }
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([0, 0, 1]);
+    stream.end();
+    listened.session.streams.endStandalone();
+    expect(sink.isEnded).toBe(true);
+    vi.advanceTimersByTime(3 * IDLE_TIMEOUT_MS);
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([1, 1, 1]);
+  });
+});
+
+describe("a session beyond MAX_SESSIONS", () => {
+  /** Sessions of a shared server, each used a second after the one before. There is no room for more. */
+  function full(count: number): { readonly bench: LanesBench; readonly sessions: Session[]; readonly kept: () => boolean[] } {
+    const bench = new LanesBench({ maxSessions: count });
+    const sessions = Array.from({ length: count }, () => {
+      vi.advanceTimersByTime(1000);
+      const session = bench.connect({}).session();
+      if (session === undefined) throw new Error("there is no session");
+      return session;
+    });
+    return { bench, sessions, kept: () => sessions.map((session) => bench.sessions.use(session.id, 0) !== undefined) };
+  }
+
+  it("a held initialize is rejected if all sessions are in use when its server answers", async () => {
+    const { bench, sessions, kept } = full(1);
+    const client = bench.connect();
+    sessions.map(listen);
+    bench.servers[0]?.bench.start();
+    expect([client.exchange.outcome, client.session(), kept(), bench.servers[0]?.stopCount]).toEqual([
+      "TOO_MANY_SESSIONS",
+      undefined,
+      [true],
+      1,
+    ]);
+    await bench.servers[0]?.end();
+    expect(bench.lanes.load.private.servers).toBe(0);
+  });
+});

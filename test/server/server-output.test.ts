@@ -1,0 +1,105 @@
+import { once } from "node:events";
+import { PassThrough } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { MemoryBudget } from "../../src/memory/memory-budget.ts";
+import { OutputMemory } from "../../src/upstream/output-memory.ts";
+import { OutputReader } from "../../src/upstream/output-reader.ts";
+
+const MIB = 1024 * 1024;
+
+/** A server's stdout, and what was read from it: the id of each response, or the length and the id of a line that was discarded. */
+class Bench {
+  readonly stdout = new PassThrough();
+  readonly told: string[] = [];
+  readonly #reader: OutputReader;
+
+  constructor(memory: MemoryBudget, output = new OutputMemory(memory), client?: string) {
+    const unexpected = (what: unknown): never => {
+      throw new Error("not expected", { cause: what });
+    };
+    this.#reader = new OutputReader(this.stdout, 8 * MIB, output.forServer(client), {
+      onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
+      onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
+      onNoise: ({ reason }) => this.told.push(reason),
+      onResponseAfterText: unexpected,
+      onDefect: unexpected,
+    });
+  }
+
+  /** Ends the output, and waits until all has been read. */
+  async ended(last = '"}}\n'): Promise<void> {
+    this.stdout.end(last);
+    while (!this.stdout.readableEnded) await new Promise((resolve) => setImmediate(resolve));
+    this.#reader.end();
+    await this.#reader.whenIdle();
+  }
+}
+
+it("messages are read in the turn in which they arrive, and while memory is short within a second", async () => {
+  const memory = new MemoryBudget(1000);
+  const bench = new Bench(memory);
+  const lines = (ids: readonly number[]): string => ids.map((id) => `{"jsonrpc":"2.0","id":${id},"result":{}}\n`).join("");
+  const toldWithChunk = async (text: string): Promise<string[]> => {
+    const arrived = once(bench.stdout, "data");
+    bench.stdout.write(text);
+    await arrived;
+    return [...bench.told];
+  };
+  expect(await toldWithChunk(lines([1, 2]))).toEqual(["1", "2"]);
+  memory.account("client").hold("unread", 1000);
+  expect(await toldWithChunk(lines([3, 4, 5]))).toEqual(["1", "2", "3"]);
+  await expect.poll(() => bench.told).toEqual(["1", "2", "3", "4", "5"]);
+});
+
+it("each of the first 1000 messages of a batch is read, and any other element is reported", async () => {
+  const bench = new Bench(new MemoryBudget(Number.MAX_SAFE_INTEGER));
+  const message = '{"jsonrpc":"2.0","id":1,"result":{}}';
+  await bench.ended(`[${message},7]\n[]\n[${Array(1001).fill(message).join(",")}]\n`);
+  expect(bench.told.slice(0, 3)).toEqual(["1", "the message must be a JSON object", "the batch is empty"]);
+  expect([bench.told.length, bench.told.at(-1)]).toEqual([1004, "only 1000 messages of the batch are read"]);
+});
+
+describe("output of servers while memory is short", () => {
+  it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
+    const memory = new MemoryBudget(16 * MIB);
+    const output = new OutputMemory(memory);
+    const benches = [3 * MIB, 5 * MIB, 3 * MIB, 3 * MIB].map((length, id) => {
+      const bench = new Bench(memory, output);
+      bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
+      return bench;
+    });
+    while (memory.excessBytes > 0 || benches.some(({ stdout }) => stdout.isPaused())) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const bench of benches) await bench.ended();
+    expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual(["", " bytes of 1, for memory", "", ""]);
+    expect(benches.map(({ told: [line] }) => Number.parseInt(line ?? ""))).toEqual([0, expect.closeTo(5 * MIB, -3), 2, 3]);
+    expect(memory.usedBytes).toBe(0);
+  });
+
+  it("incomplete lines of a private server make room for another client that asks for its share", async () => {
+    const memory = new MemoryBudget(16 * MIB);
+    const output = new OutputMemory(memory);
+    const benches = [3.6, 3.2, 2.8].map((megabytes, id) => {
+      const bench = new Bench(memory, output, "client");
+      bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(megabytes * MIB)}`);
+      return bench;
+    });
+    const held = memory.account("client").hold("requests", 4 * MIB);
+    expect(memory.account("other").hasRoomFor(4 * MIB)).toBe(true);
+    held.release();
+    for (const bench of benches) await bench.ended();
+    expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual([" bytes of 0, for memory", "", ""]);
+  });
+
+  it("one incomplete line is read to its end, even if clients have filled the memory", async () => {
+    const memory = new MemoryBudget(4 * MIB);
+    memory.account("client").hold("requests", 4 * MIB);
+    const bench = new Bench(memory);
+    const paused = once(bench.stdout, "pause");
+    bench.stdout.write(`{"jsonrpc":"2.0","id":1,"result":{"text":"${"x".repeat(MIB / 2)}`);
+    await paused;
+    await bench.ended();
+    expect(bench.told).toEqual(["1"]);
+  });
+});

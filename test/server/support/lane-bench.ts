@@ -1,0 +1,293 @@
+import { randomUUID } from "node:crypto";
+import { Counters } from "../../../src/observability/counters.ts";
+import { readClientMessage } from "../../../src/protocol/client-message.ts";
+import {
+  idTextOf,
+  type JsonObject,
+  type Message,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../../../src/protocol/message.ts";
+import type { Call } from "../../../src/lane/calls/call.ts";
+import type { CallLimits, CallVerdict } from "../../../src/lane/calls/call-limits.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
+import type { Exchange } from "../../../src/sessions/exchange.ts";
+import { Lane } from "../../../src/lane/lane.ts";
+import type { LanePolicy } from "../../../src/lane/lane-policy.ts";
+import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
+import type { RoutingAccess, Routing } from "../../../src/lane/routing/routing.ts";
+import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
+import type { Caller } from "../../../src/sessions/caller.ts";
+import { Session } from "../../../src/sessions/session.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
+import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
+import type { RetryMode } from "../../../src/lane/calls/retry-mode.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { legacyHandshake } from "./handshake.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+import { RecordedSink } from "./recorded-sink.ts";
+import { RecordedUpstream } from "./recorded-upstream.ts";
+import { ACCOUNT } from "./memory.ts";
+
+const LIMITS: LaneLimits = {
+  requestTimeoutMs: 1000,
+  holdTimeoutMs: 500,
+  streamAfterMs: 200,
+  maxHeldRequests: 10,
+  maxInFlight: 100,
+  maxSessionRequests: 1000,
+  maxQueuedBytes: 10_000,
+  maxLineBytes: 1000,
+  pingIntervalMs: undefined,
+  hungTimeouts: 1000,
+};
+
+/** Returns a message as a client sent it. */
+export function messageOfClient(message: JsonObject | string): Message {
+  const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
+  if ("code" in read) throw new Error(read.reason);
+  return read;
+}
+
+/** Returns a request as a client sent it. */
+export function requestOfClient(message: JsonObject | string): RequestMessage {
+  const read = messageOfClient(message);
+  if (read.kind !== "request") throw new Error("no request");
+  return read;
+}
+
+/** Returns a response as the server wrote it. */
+export function answerOfServer(text: string): ResponseMessage {
+  const read = readMessage(text);
+  if (read.kind !== "response") throw new Error("no response");
+  return read;
+}
+
+export interface LaneBenchOptions {
+  readonly retry?: RetryMode;
+  /** The default has no rules, and the limits that the test gives. */
+  readonly policy?: LanePolicy;
+  /** False if the client of a private lane has not sent `notifications/initialized`. */
+  readonly isInitialized?: boolean;
+  /** Ends a session that cannot continue. */
+  readonly endSession?: (session: Session) => void;
+}
+
+function openSession(lane: Lane, streams: SessionStreams): Session {
+  return new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory: ACCOUNT, nowMs: Date.now() });
+}
+
+/** A policy without rules. */
+export class OpenPolicy implements LanePolicy {
+  readonly needsTools: boolean = false;
+  /** The limits of the next call. */
+  limits: CallLimits | undefined;
+
+  wrap(exchange: Exchange): Exchange {
+    return exchange;
+  }
+
+  admit(): CallLimits | undefined {
+    return this.limits;
+  }
+
+  onTools(_tools: readonly JsonObject[], _generation: number): void {
+    // No rule needs them.
+  }
+
+  onLost(): void {
+    // No tools are known.
+  }
+
+  review(_call: Call, _isSent: boolean): CallVerdict | undefined {
+    return undefined;
+  }
+}
+
+/** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
+export class LaneBench {
+  readonly upstream = new RecordedUpstream();
+  readonly eventLog = new EventLog({ replayMaxBytes: 1_000_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly log = new RecordedLog();
+  readonly lane: Lane;
+  readonly counters = new Counters();
+  /** The sessions that could not continue with the latest server. */
+  readonly ended: Session[] = [];
+  readonly #open = new OpenPolicy();
+  #generation = 0;
+
+  constructor(
+    createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
+    limits: Partial<LaneLimits> = {},
+    { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
+  ) {
+    const { upstream, log } = this;
+    this.lane = new Lane({
+      upstream,
+      log,
+      limits: { ...LIMITS, ...limits },
+      retry,
+      nowMs: Date.now,
+      endSession: (session) => {
+        this.ended.push(session);
+        endSession(session);
+      },
+      counters: this.counters,
+      policy: policy ?? this.#open,
+      createRouting: (access) => createRouting(access, this.eventLog),
+    });
+  }
+
+  static shared(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
+    return new LaneBench((access) => new SharedRouting(access), limits, options);
+  }
+
+  /** A shared lane whose server is ready. */
+  static ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
+    return started(LaneBench.shared(limits, options));
+  }
+
+  get dropped(): Counters["dropped"] {
+    return { ...this.counters.dropped };
+  }
+
+  /** Opens a session of a shared lane. */
+  join(): Session {
+    const session = openSession(this.lane, new SessionStreams(this.eventLog.forClient(ACCOUNT)));
+    this.lane.addSession(session, requestOfClient({ id: "i", method: "initialize" }));
+    return session;
+  }
+
+  /** A new generation of the server begins its handshake. */
+  spawn(): void {
+    this.upstream.isRunning = true;
+    this.lane.onStarted(this.upstream);
+  }
+
+  /** A new generation of the server has finished its handshake, with these capabilities. */
+  start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
+    this.spawn();
+    const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
+    this.lane.onReady(legacyHandshake(resultText, protocolVersion, ++this.#generation));
+  }
+
+  /** The server exits. */
+  lose(): void {
+    const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1" };
+    this.lane.onLost({ ...exit, likelyCause: undefined, at: new Date(0), stderrTail: [], kind: "crash" }, this.upstream.stop());
+  }
+
+  /** The server sends this message. */
+  say(message: JsonObject | string): void {
+    const text = typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message });
+    const read = readMessage(text);
+    if (read.kind === "invalid") throw new Error(read.reason);
+    this.upstream.outputs++;
+    this.lane.onMessage(read);
+  }
+
+  /** Returns the lines that the server has read since the last look. */
+  heard(): Record<string, unknown>[] {
+    return this.upstream.takeRead().map((line) => {
+      const { jsonrpc, ...message } = JSON.parse(line) as Record<string, unknown>;
+      if (jsonrpc !== "2.0") throw new Error(`no JSON-RPC: ${line}`);
+      return message;
+    });
+  }
+
+  /** The server answers the latest request of this method, and skips all earlier lines. */
+  reply(method: string, answer: JsonObject = { result: {} }): void {
+    const request = this.heard().findLast((message) => message["method"] === method && message["id"] !== undefined);
+    if (request === undefined) throw new Error(`the server was not asked for ${method}`);
+    this.say({ id: request["id"], ...answer });
+  }
+
+  request(
+    caller: Caller,
+    message: JsonObject | string,
+    readsStreams = true,
+    acceptedAtMs = Date.now(),
+    limits?: CallLimits,
+  ): RecordedExchange {
+    const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
+    const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
+    this.#open.limits = limits;
+    this.lane.request(caller, exchange, request);
+    this.#open.limits = undefined;
+    return exchange;
+  }
+
+  /** @returns the code of the error, if there is one. */
+  notify(session: Session, message: JsonObject | string): string | undefined {
+    const notification = messageOfClient(message);
+    if (notification.kind !== "notification") throw new Error("no notification");
+    return this.lane.notify(session, notification)?.code;
+  }
+
+  /** @returns the code of the error, if there is one. */
+  answer(message: JsonObject | string, session: Session): string | undefined {
+    const response = messageOfClient(message);
+    if (response.kind !== "response") throw new Error("no response");
+    return this.lane.answer(session, response)?.code;
+  }
+}
+
+/** A lane of one session, with the session's client state. */
+export class PrivateLaneBench extends LaneBench {
+  readonly session: Session;
+  readonly initialized: string[];
+
+  constructor(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions) {
+    const initialized: string[] = [];
+    let streams: SessionStreams | undefined;
+    super(
+      (access, eventLog) => {
+        streams = new SessionStreams(eventLog.forClient(ACCOUNT));
+        return new PrivateRouting(access, {
+          streams,
+          memory: ACCOUNT,
+          onInitialized: (text) => initialized.push(text),
+          isInitialized: options?.isInitialized ?? true,
+        });
+      },
+      limits,
+      options,
+    );
+    if (streams === undefined) throw new Error("the lane made no routing");
+    this.session = openSession(this.lane, streams);
+    this.initialized = initialized;
+    this.lane.addSession(this.session, requestOfClient({ id: "i", method: "initialize" }));
+  }
+
+  override answer(message: JsonObject | string, session = this.session): string | undefined {
+    return super.answer(message, session);
+  }
+
+  /** A private lane whose server is ready. */
+  static override ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): PrivateLaneBench {
+    return started(new PrivateLaneBench(limits, options));
+  }
+}
+
+function started<Bench extends LaneBench>(bench: Bench): Bench {
+  bench.start();
+  return bench;
+}
+
+/** Connects to a session like a GET. */
+export function listen({ streams }: Session): RecordedSink {
+  const sink = new RecordedSink();
+  streams.openStandalone().attach(sink);
+  streams.deliverWaiting();
+  return sink;
+}
+
+/** Returns the messages of a stream, or those emitted to a request, without the envelope. */
+export function messages(texts: readonly string[]): Record<string, unknown>[] {
+  return texts.map((text) => {
+    const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;
+    return message;
+  });
+}

@@ -1,0 +1,170 @@
+import type { JsonObject } from "../../../src/protocol/message.ts";
+import type { Isolation } from "../../../src/lane/isolation.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
+import { Lanes, type PrivateClient } from "../../../src/lane/lanes.ts";
+import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
+import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
+import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
+import type { Session } from "../../../src/sessions/session.ts";
+import { SessionIds } from "../../../src/sessions/ids/session-ids.ts";
+import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
+import { SessionStore } from "../../../src/sessions/session-store.ts";
+import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
+import { Defects } from "../../../src/observability/defects.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { UNGUARDED } from "../../support/defects.ts";
+import { LaneBench, requestOfClient } from "./lane-bench.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+import { AMPLE_MEMORY } from "./memory.ts";
+
+/** A simulated private server that exits when the test calls `end`. */
+export class PrivateServer implements SupervisedLane {
+  readonly bench: LaneBench;
+  /** False while it waits for the end of another server. */
+  isStarted: boolean;
+  stopCount = 0;
+  readonly #ended = Promise.withResolvers<void>();
+
+  constructor(bench: LaneBench, start: Promise<void> | undefined) {
+    this.bench = bench;
+    this.isStarted = start === undefined;
+    void start?.then(() => (this.isStarted = true));
+  }
+
+  get lane(): LaneBench["lane"] {
+    return this.bench.lane;
+  }
+
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  stop(): Promise<void> {
+    this.stopCount++;
+    return this.#ended.promise;
+  }
+
+  kill(): void {
+    // The test ends it.
+  }
+
+  /** Simulates the exit of the process. */
+  async end(): Promise<void> {
+    this.#ended.resolve();
+    await this.#ended.promise;
+    // Code that awaits the exit continues in later microtasks.
+    await new Promise((resolve) => process.nextTick(resolve));
+  }
+}
+
+export interface LanesInput {
+  readonly isolation?: Isolation;
+  readonly maxPrivateServers?: number;
+  readonly maxSessions?: number;
+  readonly sessionsPerMinute?: number;
+  readonly idleTimeoutMs?: number;
+  /** The ids of another replica. */
+  readonly ids?: SessionIds;
+  readonly isStateless?: () => boolean | undefined;
+  /** False: the test starts the shared server. */
+  readonly isStarted?: boolean;
+}
+
+export interface Client {
+  readonly exchange: RecordedExchange;
+  /** Returns undefined until a session is opened. */
+  readonly session: () => Session | undefined;
+}
+
+export const IDLE_TIMEOUT_MS = 10_000;
+
+/** All lanes, with simulated servers. */
+export class LanesBench {
+  readonly shared: LaneBench;
+  readonly servers: PrivateServer[] = [];
+  readonly sessions: SessionStore;
+  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly log = new RecordedLog();
+  readonly lanes: Lanes;
+  readonly opener: SessionOpener;
+  readonly ids: SessionIds;
+
+  constructor({
+    isolation = "auto",
+    maxPrivateServers = 2,
+    maxSessions = 10,
+    sessionsPerMinute,
+    idleTimeoutMs = IDLE_TIMEOUT_MS,
+    ids = new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
+    isStateless = () => false,
+    isStarted = true,
+  }: LanesInput = {}) {
+    this.ids = ids;
+    this.sessions = new SessionStore(maxSessions);
+    const endSession = (session: Session): void => this.sessions.end(session);
+    this.shared = LaneBench.shared({}, { endSession });
+    const { lane, counters } = this.shared;
+    const nowMs = Date.now;
+    const defects = new Defects(this.log, counters);
+    this.lanes = new Lanes({
+      shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
+      isStateless,
+      createPrivate: (_name, _initialize, ...client) => this.#createPrivate(...client),
+      isolation,
+      maxPrivateServers,
+      idleTimeoutMs,
+      sessions: this.sessions,
+      defects,
+      log: this.log,
+      nowMs,
+    });
+    const { lanes, sessions, eventLog } = this;
+    this.opener = new SessionOpener({
+      onSessionEnd: undefined,
+      lanes,
+      sessions,
+      ids,
+      eventLog,
+      sessionsPerMinute,
+      log: this.log,
+      counters,
+      defects,
+      nowMs,
+    });
+    if (isStarted) this.shared.start();
+  }
+
+  /** Sends a client's `initialize`, with or without params. */
+  connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }, holder: MemoryHolder = "127.0.0.1"): Client {
+    const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
+    const exchange = new RecordedExchange('"i"', Date.now());
+    let session: Session | undefined;
+    const open = (opened: Session): void => {
+      if (exchange.isFinished) throw new Error("the session was opened after the response");
+      session = opened;
+    };
+    this.opener.initialize(exchange, request, open, { memory: AMPLE_MEMORY.account(holder) });
+    return { exchange, session: () => session };
+  }
+
+  /** Connects a client, and makes its private server ready. */
+  connected(): { readonly session: Session; readonly server: PrivateServer } {
+    const client = this.connect();
+    const server = this.servers.at(-1);
+    server?.bench.start();
+    const session = client.session();
+    if (server === undefined || session === undefined) throw new Error("there is no session");
+    return { session, server };
+  }
+
+  #createPrivate(client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
+    const bench = new LaneBench(
+      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
+      {},
+      { endSession: (session) => this.sessions.end(session) },
+    );
+    const server = new PrivateServer(bench, start);
+    this.servers.push(server);
+    return server;
+  }
+}

@@ -1,0 +1,4 @@
+import type { Defects } from "../../src/observability/defects.ts";
+
+/** Makes any defect fail its test. */
+export const UNGUARDED: Pick<Defects, "guard"> = { guard: (_event, handle) => handle() };
