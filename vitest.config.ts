@@ -31,6 +31,7 @@ export default defineConfig({
       include: ["src/**/*.ts"],
     },
     projects: [
+      { extends: true, test: { name: "pure", include: ["test/pure/**/*.test.ts"] } },
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
       { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { idText } from "../../support/json-text.ts";
-import { asServerReads } from "../support/as-server-reads.ts";
+import { asServerReads } from "../../support/as-server-reads.ts";
 import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 

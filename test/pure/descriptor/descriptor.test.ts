@@ -1,0 +1,171 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { buildDescriptor, type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
+import { descriptorOf, DISCOVERY, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
+
+const EMPTY_SCHEMA = { type: "object", properties: {} };
+describe("a tool in a descriptor", () => {
+  it("a tool keeps name, description, input schema and annotations only", () => {
+    const kept = { name: "a", description: "A.", inputSchema: { type: "object", required: ["x"] }, annotations: { readOnlyHint: true } };
+    const other = { title: "T", outputSchema: {}, icons: [], execution: {}, _meta: {} };
+    expect(toDescriptorTool({ ...other, ...kept })).toStrictEqual(kept);
+  });
+
+  it.each([
+    ["no members", {}],
+    ["members that are null", { description: null, inputSchema: null, annotations: null }],
+    ["empty members", { description: " \n", inputSchema: null, annotations: {} }],
+  ])("a tool with %s gets a description and a schema", (_what, members) => {
+    expect(toDescriptorTool({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
+  });
+
+  it("a schema gets a type only if it has none", () => {
+    expect(stored({ name: "a", inputSchema: {} }).inputSchema).toStrictEqual({ type: "object" });
+    expect(stored({ name: "a", inputSchema: { type: "array" } }).inputSchema).toStrictEqual({ type: "array" });
+    expect(stored({ name: "a", inputSchema: { type: null } }).inputSchema).toStrictEqual({ type: null });
+  });
+
+  it("name and description are trimmed", () => {
+    expect(stored({ name: " a\n", description: " A. " })).toMatchObject({ name: "a", description: "A." });
+  });
+
+  it("the listed tool is not changed", () => {
+    const tool = Object.freeze({ name: "a", inputSchema: Object.freeze({}) });
+    expect(stored(tool).inputSchema).toEqual({ type: "object" });
+  });
+
+  it.each([
+    ["no name", {}],
+    ["an empty name", { name: " " }],
+    ["a name that is no string", { name: 7 }],
+    ["a description that is no string", { name: "a", description: ["x"] }],
+    ["a schema that is no object", { name: "a", inputSchema: true }],
+    ["a schema that is an array", { name: "a", inputSchema: [] }],
+    ["annotations that are no object", { name: "a", annotations: "read-only" }],
+    ["a schema that is too deep", { name: "a", inputSchema: nested(200) }],
+    ["a schema that no stack would hold", { name: "a", inputSchema: nested(200_000) }],
+    ["annotations that are too deep", { name: "a", annotations: nested(200) }],
+    ["a number that is not finite", { name: "a", inputSchema: JSON.parse('{"maximum":1e999}') as object }],
+  ])("a tool with %s is rejected", (_what, tool) => {
+    expect(toDescriptorTool(tool)).toBeUndefined();
+  });
+});
+
+describe("a descriptor", () => {
+  it("a descriptor has the shape of version 2, in order", () => {
+    const descriptor = buildDescriptor({
+      service: "perplexity",
+      path: "/mcp",
+      tools: [reviewedTool(), reviewedTool({ name: "ask", annotations: { readOnlyHint: true } })],
+      discovery: DISCOVERY,
+    });
+    expect(descriptor).toStrictEqual({
+      version: 2,
+      description: "perplexity MCP stdio tools.",
+      mcp: { transport: "streamable_http", path: "/mcp" },
+      tools: [
+        { name: "search", description: "Searches.", inputSchema: EMPTY_SCHEMA },
+        { name: "ask", description: "Searches.", inputSchema: EMPTY_SCHEMA, annotations: { readOnlyHint: true } },
+      ],
+      "x-claw-discovery": {
+        command: "npx",
+        args: ["-y", "some-mcp"],
+        wrapper_image: "claw-mcp-stdio:1",
+        discovered_at: "2026-01-02T03:04:05Z",
+        mcp_protocol_version: "2025-11-25",
+        tool_count: 2,
+      },
+    });
+    const written = JSON.parse(formatDescriptor(descriptor)) as Record<string, object>;
+    expect(Object.keys(written)).toEqual(["version", "description", "mcp", "tools", "x-claw-discovery"]);
+    expect(Object.keys(written["x-claw-discovery"] ?? {})).toEqual(Object.keys(descriptor["x-claw-discovery"] ?? {}));
+  });
+
+  it("a descriptor has the given description", () => {
+    const { description } = buildDescriptor({ service: "a", description: " Mine. ", path: "/mcp", tools: [], discovery: DISCOVERY });
+    expect(description).toBe("Mine.");
+  });
+
+  it("two tools with one name are rejected", () => {
+    const tools = [reviewedTool(), reviewedTool({ name: "b" }), reviewedTool()];
+    expect(() => descriptorOf(tools)).toThrow('tools[0] and tools[2] have the same name, "search"');
+  });
+});
+
+describe("the text of a descriptor", () => {
+  it("the text is indented, ends with a newline, and has the keys of schemas sorted", () => {
+    const inputSchema = { type: "object", required: ["b", "a"], properties: { b: { type: "string", enum: ["z", "y"] }, a: {} } };
+    const text = formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]));
+    expect(text).toMatch(/^\{\n {2}"version": 2,\n/);
+    expect(text).toMatch(/\n\}\n$/);
+    const [tool] = (JSON.parse(text) as Descriptor).tools;
+    expect(JSON.stringify(tool?.inputSchema)).toBe(
+      '{"properties":{"a":{},"b":{"enum":["z","y"],"type":"string"}},"required":["b","a"],"type":"object"}',
+    );
+  });
+
+  it("the order of tools is that of the server", () => {
+    const text = formatDescriptor(descriptorOf([reviewedTool({ name: "z" }), reviewedTool({ name: "a" })]));
+    expect((JSON.parse(text) as Descriptor).tools.map(({ name }) => name)).toEqual(["z", "a"]);
+  });
+
+  it("a member named __proto__ is kept", () => {
+    const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as JsonObject;
+    expect(formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]))).toContain('"__proto__": {\n            "type": "string"');
+  });
+
+  it("a schema that is too deep to be written is rejected", () => {
+    const tool = reviewedTool({ inputSchema: nested(200_000) as JsonObject });
+    expect(() => formatDescriptor(descriptorOf([tool]))).toThrow("a schema has more than 128 levels");
+  });
+
+  it("the text reads back, and is the same for any order of keys", () => {
+    fc.assert(
+      fc.property(listedTools, (tools) => {
+        const text = formatDescriptor(descriptorOf(tools.map(stored)));
+        // -0 is written as 0.
+        expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(descriptorOf(tools.map(stored)))));
+        const reversed = tools.map((tool) => stored(withKeysReversed(tool) as JsonObject));
+        expect(formatDescriptor(descriptorOf(reversed))).toBe(text);
+        expect(formatDescriptor(JSON.parse(text) as Descriptor)).toBe(text);
+      }),
+    );
+  });
+
+  it("invisible characters and terminal commands are escaped", () => {
+    const description = "a\u009B2Jb\u202Ec\u200Bd\u{E0041}\u2028é😀";
+    const text = formatDescriptor(descriptorOf([{ name: "a", description, inputSchema: EMPTY_SCHEMA }]));
+    expect(text).toContain(String.raw`"a\u009b2Jb\u202ec\u200bd\udb40\udc41\u2028é😀"`);
+    expect(JSON.parse(text)).toMatchObject({ tools: [{ description }] });
+  });
+});
+
+describe("the size of a descriptor", () => {
+  function expectExactLimit(tools: readonly JsonObject[]): void {
+    const descriptor = descriptorOf(tools.flatMap((tool) => toDescriptorTool(tool) ?? []));
+    const text = formatDescriptor(descriptor);
+    const bytes = Buffer.byteLength(text);
+    expect(formatDescriptor(descriptor, bytes)).toBe(text);
+    expect(() => formatDescriptor(descriptor, bytes - 1)).toThrow(`the descriptor would be longer than ${bytes - 1} bytes`);
+  }
+
+  it("a descriptor is written up to exactly the limit", () => {
+    fc.assert(fc.property(listedTools, expectExactLimit));
+    const values = Array.from({ length: 1000 }, (_, index) => index);
+    const dense = [values.map(() => 0), values.map(() => ({})), Object.fromEntries(values.map((value) => [value, 0]))];
+    for (const each of dense) expectExactLimit([{ name: "dense", inputSchema: { each } }]);
+  });
+
+  it.each<[string, object]>([
+    [
+      "values whose indentation exceeds the longest string",
+      Array.from({ length: 120 }).reduce<object>((inner) => [inner], Array(2_500_000).fill(0)),
+    ],
+    ["many members", Object.fromEntries(Array.from({ length: 800_000 }, (_, key) => [1_000_000 + key, 0]))],
+    ["escapes of invisible characters", ["\u200B".repeat(3_000_000)]],
+  ])("a schema with %s is rejected", (_what, schema) => {
+    const descriptor = descriptorOf([reviewedTool({ inputSchema: { schema } })]);
+    expect(() => formatDescriptor(descriptor)).toThrow("the descriptor would be longer than 16777216 bytes");
+  });
+});

@@ -1,0 +1,107 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { EnvelopeScanner } from "../../../src/json/envelope-scanner.ts";
+import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
+import {
+  idText,
+  inAnyOrder,
+  inPieces,
+  memberText,
+  objectText,
+  otherMembers,
+  together,
+  valueText,
+  whitespace,
+} from "../../support/json-text.ts";
+
+function scan(...pieces: readonly string[]): EnvelopeScanner {
+  const scanner = new EnvelopeScanner();
+  for (const piece of pieces) scanner.push(piece);
+  return scanner;
+}
+
+/** A member of the envelope, whose name is spelled as all servers spell it. */
+function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return memberText(fc.constant(`"${name}"`), value);
+}
+
+/** An object with an id or two, and perhaps a method. */
+const message = fc
+  .tuple(
+    whitespace,
+    objectText(
+      inAnyOrder(
+        together(otherMembers("id", "method"), fc.array(member("method", valueText), { maxLength: 1 })),
+        member("id", idText),
+        fc.array(member("id", valueText), { maxLength: 1 }),
+      ),
+    ),
+    whitespace,
+  )
+  .map((parts) => parts.join(""));
+
+describe("EnvelopeScanner", () => {
+  it("the method and a single id are found, however the text is split", () => {
+    fc.assert(
+      fc.property(inPieces(message), ({ text, pieces }) => {
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const ids = (node.members ?? []).filter(({ name }) => name === "id");
+        const { idText: found, hasMethod } = scan(...pieces);
+        expect(found).toBe(ids.length === 1 ? ids[0]?.node.text : undefined);
+        expect(hasMethod).toBe(memberOf(node, "method") !== undefined);
+      }),
+    );
+  });
+
+  it("names in nested objects or in strings are ignored", () => {
+    fc.assert(
+      fc.property(inPieces(objectText(otherMembers("id", "method"))), ({ pieces }) => {
+        const { idText: found, hasMethod } = scan(...pieces);
+        expect([found, hasMethod]).toEqual([undefined, false]);
+      }),
+    );
+  });
+
+  it.each([
+    '{"result":{"id":1}}',
+    '{"result":[{"id":1}]}',
+    '{"result":"\\",\\"id\\":1,\\""}',
+    '{"result":"}","x":"\\\\","y":"{\\"id\\":1}"}',
+    '{"x":"id","y":1}',
+    '[{"id":1}]',
+    '["id",1]',
+    '"id"',
+    "{}",
+  ])("no id is found in %s", (text) => {
+    expect(scan(text).idText).toBeUndefined();
+  });
+
+  it("neither of two ids is returned, however they are spelled", () => {
+    for (const text of ['{"id":1,"result":{},"id":2}', String.raw`{"id":1,"i\u0064":1}`, '{"id":{},"id":1}', '{"id":1,"id":[]}']) {
+      expect(scan(text).idText).toBeUndefined();
+    }
+  });
+
+  it("a name that is spelled with escapes is recognized", () => {
+    expect(scan(String.raw`{"\u0069\u0064":7,"result":{}}`).idText).toBe("7");
+    expect(scan(String.raw`{"id":7,"m\u0065thod":"sampling/createMessage"}`).hasMethod).toBe(true);
+  });
+
+  it("an id that is an object, an array or too long is not returned", () => {
+    expect(scan('{"id":{"id":1},"result":2}').idText).toBeUndefined();
+    expect(scan('{"id":[1],"result":2}').idText).toBeUndefined();
+    expect(scan(`{"id":"${"x".repeat(5000)}","result":2}`).idText).toBeUndefined();
+  });
+
+  it("the scan ends on any text, valid or not", () => {
+    fc.assert(
+      fc.property(
+        inPieces(fc.string({ unit: fc.constantFrom("{", "}", "[", "]", '"', "\\", ":", ",", "id", '"id"', "1", " ") })),
+        ({ pieces }) => {
+          expect(scan(...pieces).hasMethod).toBeTypeOf("boolean");
+        },
+      ),
+    );
+  });
+});

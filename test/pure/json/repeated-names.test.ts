@@ -1,0 +1,54 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { findRepeatedName } from "../../../src/json/names.ts";
+import { type JsonNode, nodeOf, poisonEngine } from "../../support/json-reference.ts";
+import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
+
+/** Returns true if an object within a value's text has a repeated name. */
+function hasRepeated({ members = [], elements = [] }: JsonNode): boolean {
+  if (new Set(members.map(({ name }) => name)).size < members.length) return true;
+  return [...members.map(({ node }) => node), ...elements].some((node) => hasRepeated(node));
+}
+
+describe("the repeated name in an object", () => {
+  it.each([
+    ['{"a":1,"a":2}', "a"],
+    ['{"a":1,"\\u0061":2}', "a"],
+    ['{"x":[{"b":{}},{"b":1,"c":{"d":1, "d" :2}}]}', "d"],
+    ['[{"a":1,"a":1}]', "a"],
+    ['{"__proto__":1,"__proto__":2}', "__proto__"],
+    ['{"":1,"":2}', ""],
+  ])("a repeated name is found in %s", (text, name) => {
+    expect(findRepeatedName(text, 0)).toBe(name);
+  });
+
+  it.each(['{"a":{"a":{"a":1}}}', '[{"a":1},{"a":1}]', '{"a":"a","b":["a","a"]}', '{"a":1,"A":2}', '"a"', "7", "{}", "[[],[]]"])(
+    "no repeated name is found in %s",
+    (text) => {
+      expect(findRepeatedName(text, 0)).toBeUndefined();
+    },
+  );
+
+  it("only the value at the given position is searched", () => {
+    const text = '{"a":{"b":1},"a":{"c":1,"c":2}}';
+    expect([5, 17].map((start) => findRepeatedName(text, start))).toEqual([undefined, "c"]);
+    expect(findRepeatedName('{"x":1,"x":2}', 5)).toBeUndefined();
+  });
+
+  it("a repeated name is found in any JSON that has one", () => {
+    const name = fc.constantFrom("a", "b", "__proto__").chain(keyText);
+    const object = objectText(fc.array(memberText(name, valueText), { maxLength: 4 }));
+    fc.assert(
+      fc.property(fc.oneof(object, valueText), (text) => {
+        const node = nodeOf(text);
+        poisonEngine(node);
+        expect(findRepeatedName(text, 0) !== undefined).toBe(hasRepeated(node));
+      }),
+    );
+  });
+
+  it("a repeated name is found however deep the value is", () => {
+    const deep = 100_000;
+    expect(findRepeatedName(`${'{"a":'.repeat(deep)}{"b":1,"b":1}${"}".repeat(deep)}`, 0)).toBe("b");
+  });
+});

@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import type { DescriptorMode } from "../../../src/policy/check-mode.ts";
+import type { DescriptorTool } from "../../../src/descriptor/descriptor.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
+import { PinnedDescriptor } from "../../../src/policy/tools/pinned-descriptor.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { descriptorOf, reviewedTool } from "../../support/reviewed-tools.ts";
+
+const SEARCH = reviewedTool();
+const ASK = reviewedTool({ name: "ask" });
+const OTHER_ASK: JsonObject = { ...ASK, description: "Sends." };
+const SECRET = "s3cret-0123456789";
+
+class Bench {
+  readonly log = new RecordedLog();
+  readonly pinned: PinnedDescriptor;
+  nowMs = 0;
+
+  constructor(tools: readonly DescriptorTool[] = [SEARCH, ASK], mode: DescriptorMode = "enforce") {
+    const redact = (text: string): string => text.replaceAll(SECRET, "***");
+    const descriptor = descriptorOf(tools);
+    this.pinned = new PinnedDescriptor({ descriptor, file: "a.json", mode, log: this.log, redact, nowMs: () => this.nowMs });
+  }
+
+  /** Starts the shared server, or the private one of that name, with these tools. @returns the log entries. */
+  start(tools: readonly object[], lane?: string): string[] {
+    const before = this.log.lines.length;
+    this.pinned.onTools(tools as readonly JsonObject[], { generation: 1, ...(lane === undefined ? {} : { lane }) });
+    return this.log.lines.slice(before).map(({ level, fields, message }) => {
+      const { tool, reason, count, lane: where = "shared" } = fields;
+      const what = [tool, reason, count].filter((part) => part !== undefined);
+      return [level, String(where), message, ...what.map(String)].join(" | ");
+    });
+  }
+}
+
+describe("a pinned descriptor", () => {
+  it("a tool that changes again is logged again, and no other", () => {
+    const bench = new Bench();
+    bench.start([{ ...SEARCH, description: "Other." }, OTHER_ASK]);
+    expect(bench.start([{ ...SEARCH, description: "Another." }, OTHER_ASK])).toEqual([
+      "warn | shared | tool differs from the descriptor | search | description",
+    ]);
+  });
+
+  it("tools as reviewed are logged at the first start and after each drift", () => {
+    const bench = new Bench();
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
+    expect(bench.start([SEARCH, ASK])).toEqual([]);
+    bench.start([{ ...SEARCH, description: "Other." }]);
+    expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool matches the descriptor again | ask"]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
+  });
+
+  it("a drift of private servers is logged once, with the name of the lane", () => {
+    const bench = new Bench();
+    bench.start([SEARCH, ASK]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual([
+      "warn | private-1 | tool differs from the descriptor | ask | description",
+    ]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-2")).toEqual([]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-3")).toEqual([]);
+    expect(bench.start([SEARCH], "private-4")).toEqual(["warn | private-4 | tool differs from the descriptor | ask | missing"]);
+    expect(bench.start([SEARCH, ASK], "private-5")).toEqual([]);
+  });
+
+  it("a drift of the shared server is logged again if it was gone there", () => {
+    const bench = new Bench();
+    bench.start([SEARCH, OTHER_ASK], "private-1");
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
+  });
+
+  it("the status shows the drift of the shared lane", () => {
+    const bench = new Bench([SEARCH, ASK], "warn");
+    const status = { mode: "warn", file: "a.json", reviewedTools: 2 };
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
+    bench.start([SEARCH, OTHER_ASK, OTHER_ASK], "private-1");
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
+    bench.start([SEARCH, OTHER_ASK, OTHER_ASK]);
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 1, drift: [{ name: "ask", kinds: ["duplicate", "description"] }] });
+    bench.start([SEARCH, ASK]);
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 0, drift: [] });
+  });
+
+  it("log and status are limited, and mask secrets before they shorten names", () => {
+    const bench = new Bench([]);
+    const names = Array.from({ length: 10_000 }, (_, index) => `${"x".repeat(120)}${SECRET}${"y".repeat(5000)}${index}`);
+    const lines = bench.start(names.map((name) => ({ name })));
+    expect(lines).toHaveLength(21);
+    expect(lines.at(-1)).toBe("warn | shared | more tools differ from the descriptor | 9980");
+    const { driftedTools, drift } = bench.pinned.status as { driftedTools: number; drift: object[] };
+    expect([driftedTools, drift.length]).toEqual([10_000, 100]);
+    const shown = `${lines.join("\n")}${JSON.stringify(drift)}`;
+    expect(shown).not.toContain("s3cret");
+    expect(shown.length).toBeLessThan(100_000);
+  });
+
+  it("ten changes in ten seconds are logged at most", () => {
+    const bench = new Bench();
+    const changes = Array.from({ length: 50 }, (_, index) => bench.start([SEARCH, { ...ASK, description: `${index}` }]));
+    expect(changes.filter((lines) => lines.length > 0)).toHaveLength(10);
+    bench.nowMs = 10_000;
+    expect(bench.start([SEARCH, OTHER_ASK])).toHaveLength(1);
+  });
+});

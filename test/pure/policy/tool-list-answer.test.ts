@@ -1,0 +1,187 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isJsonObject, type JsonObject } from "../../../src/protocol/message.ts";
+import { filterToolsList } from "../../../src/policy/tools/tool-list-answer.ts";
+import { cpuMsOf } from "../../support/cpu-time.ts";
+import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
+import { keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
+
+const HIDDEN = "hidden";
+
+function isVisible({ name }: JsonObject): boolean {
+  return typeof name === "string" && !name.startsWith(HIDDEN);
+}
+
+function filtered(body: string): string {
+  return filterToolsList(body, isVisible);
+}
+
+/** Returns the text of each tool in a response. */
+function listOf(...tools: readonly string[]): string {
+  return `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tools.join(",")}]}}`;
+}
+
+const EMPTY = listOf();
+
+const toolText = fc
+  .subarray(["description", "inputSchema", "annotations", "x", "Y"])
+  .chain((names) => {
+    const name = memberText(keyText("name"), fc.constantFrom('"hidden"', '"\\u0068idden_x"', '"seen"', '"other"', "1", "null"));
+    return fc.tuple(name, ...names.map((other) => memberText(keyText(other), valueText)));
+  })
+  .chain((members) => objectText(fc.shuffledSubarray(members, { minLength: members.length })));
+
+/** An element of a list, with the white space around it. */
+const elementText = fc
+  .tuple(whitespace, fc.oneof({ weight: 5, arbitrary: toolText }, valueText), whitespace)
+  .map((parts) => parts.join(""));
+
+function isSeen(text: string): boolean {
+  const tool = referenceValue(text);
+  return isJsonObject(tool) && isVisible(tool) && colonsIn(text) === colonsIn(JSON.stringify(tool));
+}
+
+/** One item for each member. */
+function colonsIn(text: string): number {
+  return text.replaceAll(/"(?:\\.|[^"\\])*"/g, "").split(":").length;
+}
+
+describe("the answer to tools/list", () => {
+  it("hidden tools are removed, and every other byte stays", () => {
+    const body =
+      '{ "result" : {"_meta":{"n":1.0,"big":123456789012345678901},"tools" : [ {"name":"hidden-1"} ,\n {"name":"a\\u0062","x":1e400} , {"name":"hidden-2"},{"inputSchema":{},"name":"c"}\t, {"name":"hidden-3"} ],"nextCursor":"\\u0032"}, "id":"\\u0041" ,"jsonrpc":"2.0"} ';
+    expect(filtered(body)).toBe(
+      '{ "result" : {"_meta":{"n":1.0,"big":123456789012345678901},"tools" : [ {"name":"a\\u0062","x":1e400} , {"inputSchema":{},"name":"c"} ],"nextCursor":"\\u0032"}, "id":"\\u0041" ,"jsonrpc":"2.0"} ',
+    );
+  });
+
+  it("a list without hidden tools is unchanged, and a list of hidden tools becomes empty", () => {
+    const body = listOf(' {"name":"a"}', '{"name":"b"} ');
+    expect(filtered(body)).toBe(body);
+    expect(filtered(listOf('{"name":"hidden"}', '{"name":"hidden"}'))).toBe(EMPTY);
+    expect(filtered(EMPTY)).toBe(EMPTY);
+  });
+
+  it("members of the same name elsewhere are ignored", () => {
+    const body = '{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[{"tools":[{"name":"a"}],"name":"hidden"}]}}';
+    expect(filtered(body)).toBe('{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[]}}');
+  });
+
+  it.each([
+    '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"tools","data":{"tools":[{"name":"hidden"}]}}}',
+    '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""},"error":{"code":2,"message":""}}',
+    '{"jsonrpc":"2.0","id":1,"result":{}}',
+    '{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"2"}}',
+    '{"jsonrpc":"2.0","id":1,"result":null}',
+    '{"jsonrpc":"2.0","id":1,"result":"tools"}',
+    "[]",
+    "null",
+  ])("an answer without a list is unchanged: %s", (body) => {
+    expect(filtered(body)).toBe(body);
+  });
+
+  it.each([
+    '"result":{"tools":{"0":{"name":"hidden"}}}',
+    '"result":{"tools":"hidden"}',
+    '"result":{"tools":null}',
+    '"result":{"tools":[{"name":"hidden"}],"tools":[]}',
+    '"result":{"tools":[{"name":"hidden"}],"\\u0074ools":[]}',
+    '"result":{"tools":[],"Tools":[{"name":"hidden"}]}',
+    '"result":{"toolſ":[{"name":"hidden"}]}',
+    '"result":{"tool\\u017f":[{"name":"hidden"}]}',
+    '"result":{"tools":[{"name":"hidden"}]},"result":{"tools":[]}',
+    '"result":{"tools":[]},"Result":{"tools":[{"name":"hidden"}]}',
+    '"RESULT":{"tools":[{"name":"hidden"}]}',
+    '"error":{"code":1,"message":""},"Result":{"tools":[{"name":"hidden"}]}',
+  ])("an answer that readers may understand differently becomes an empty list: %s", (members) => {
+    expect(filtered(`{"id" : 1.0 ,${members}}`)).toBe('{"jsonrpc":"2.0","id":1.0,"result":{"tools":[]}}');
+  });
+
+  it("a list beside an error is filtered", () => {
+    expect(filtered('{"id":1,"error":{},"result":{"tools":[{"name":"hidden"}]}}')).toBe('{"id":1,"error":{},"result":{"tools":[]}}');
+  });
+
+  it("an answer without an id gets the id null", () => {
+    expect(filtered('{"result":{"tools":1}}')).toBe('{"jsonrpc":"2.0","id":null,"result":{"tools":[]}}');
+  });
+
+  it.each([
+    '"a"',
+    "1",
+    "null",
+    '[{"name":"a"}]',
+    "{}",
+    '{"name":1}',
+    '{"Name":"a"}',
+    '{"name":"a","Name":"hidden"}',
+    '{"name":"hidden","name":"a"}',
+    '{"name":"a","\\u006eame":"b"}',
+    '{"name":"a","description":"reviewed","Description":"not reviewed"}',
+    '{"name":"a","annotations":{},"annotationſ":{}}',
+    '{"name":"a","inputSchema":{},"inputSchema":{}}',
+  ])("an element that is not clearly a tool is removed: %s", (tool) => {
+    expect(filtered(listOf(tool, '{"name":"b"}'))).toBe(listOf('{"name":"b"}'));
+  });
+
+  it("names that differ by case within a schema are kept", () => {
+    const body = listOf('{"name":"a","inputSchema":{"properties":{"name":{},"Name":{}}}}');
+    expect(filtered(body)).toBe(body);
+  });
+
+  it("the answer equals that of a parser, and keeps tools byte for byte", () => {
+    const response = fc.tuple(fc.array(elementText, { maxLength: 8 }), otherMembers("tools"), otherMembers("result"), whitespace);
+    fc.assert(
+      fc.property(response, ([elements, inResult, inEnvelope, inEmptyList]) => {
+        const list = elements.length === 0 ? inEmptyList : elements.join(",");
+        const head = `{${[...inEnvelope, `"result":{${[...inResult, '"tools":['].join(",")}`].join(",")}`;
+        const body = `${head}${list}]}}`;
+        poisonEngine(nodeOf(body));
+        const answer = filtered(body);
+        const kept = elements.map((element) => element.trim()).filter(isSeen);
+        const expected = referenceValue(body) as { result: { tools: unknown[] } };
+        expected.result.tools = kept.map((text) => referenceValue(text));
+        expect(referenceValue(answer)).toEqual(expected);
+        expect([answer.slice(0, head.length), answer.slice(-3)]).toEqual([head, "]}}"]);
+        let rest = answer.slice(head.length, -3).trim();
+        for (const [index, text] of kept.entries()) {
+          expect(rest.startsWith(text)).toBe(true);
+          rest = rest.slice(text.length).trim();
+          expect(rest.slice(0, 1)).toBe(index + 1 < kept.length ? "," : "");
+          rest = rest.slice(1).trim();
+        }
+        expect(rest).toBe("");
+      }),
+    );
+  });
+
+  it("ten megabytes with ten thousand tools are filtered in under a second", () => {
+    const schema = JSON.stringify({ type: "object", description: `"${"x".repeat(900)}"`, properties: { a: { type: "string" } } });
+    const tools = Array.from(
+      { length: 10_000 },
+      (_, index) => `{"name":"${index % 2 === 0 ? "a" : HIDDEN}${index}","inputSchema":${schema}}`,
+    );
+    const body = listOf(...tools);
+    expect(body.length).toBeGreaterThan(9_500_000);
+    let answer: unknown;
+    expect(cpuMsOf(() => (answer = filtered(body)))).toBeLessThan(1000);
+    expect(answer).toBe(listOf(...tools.filter((_, index) => index % 2 === 0)));
+  });
+
+  it.each([
+    '"inputSchema":{"type":"object","properties":{"q":{"description":"not reviewed","description":"reviewed"}}}',
+    '"annotations":{"readOnlyHint":false,"readOnly\\u0048int":true}',
+    '"inputSchema":{"anyOf":[{"title":":","title":""}]}',
+  ])("a tool with a repeated member in %s is removed", (members) => {
+    expect(filtered(listOf('{"name":"one"}', `{"name":"two",${members}}`))).toBe(listOf('{"name":"one"}'));
+  });
+
+  it("colons in texts are not counted as members", () => {
+    const tool = '{"name":"a:b","description":"\\":\\"","inputSchema":{"a:":[{"b":":"},{"b":{}}],"__proto__":{"x":1},"toString":[]}}';
+    expect(filtered(listOf(tool))).toBe(listOf(tool));
+  });
+});
+
+it("an answer to tools/list has ten thousand tools at most", () => {
+  const tools = Array.from({ length: 10_005 }, (_, index) => `{"name":"t${index}"}`);
+  expect(filtered(listOf(...tools))).toBe(listOf(...tools.slice(0, 10_000)));
+});

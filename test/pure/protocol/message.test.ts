@@ -1,0 +1,133 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { idTextOf, readInSteps, readMessage, readText, type Reading, Slot } from "../../../src/protocol/message.ts";
+import { memberOf, nodeOf, poisonEngine, valueOf } from "../../support/json-reference.ts";
+import { keyText, memberText, objectText, otherMembers, valueText } from "../../support/json-text.ts";
+
+function read(value: unknown): ReturnType<typeof readMessage> {
+  return readMessage(JSON.stringify(value));
+}
+
+describe("a message", () => {
+  it("a request has a method and an id that is a string or a number", () => {
+    for (const id of ["a", "", 0, -1, 2, 1.5]) {
+      const message = read({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo" } });
+      expect(message).toMatchObject({ kind: "request", id, method: "tools/call" });
+      expect("outline" in message && message.outline.textAt(Slot.params)).toBe('{"name":"echo"}');
+    }
+  });
+
+  it("a notification has a method without an id", () => {
+    const message = read({ jsonrpc: "2.0", method: "notifications/initialized" });
+    expect(message).toMatchObject({ kind: "notification", method: "notifications/initialized" });
+    expect("outline" in message && message.outline.has(Slot.params)).toBe(false);
+  });
+
+  it("a response has a result or an error, with or without an id", () => {
+    const error = { code: -32700, message: "Parse error" };
+    expect(read({ jsonrpc: "2.0", id: 7, result: null })).toMatchObject({ kind: "response", id: 7, isError: false });
+    expect(read({ jsonrpc: "2.0", id: "7", error })).toMatchObject({ kind: "response", id: "7", isError: true });
+    expect(read({ jsonrpc: "2.0", id: null, error })).toMatchObject({ kind: "response", id: undefined, isError: true });
+    expect(read({ jsonrpc: "2.0", error })).toMatchObject({ kind: "response", id: undefined, isError: true });
+  });
+
+  it.each([
+    ["a text", "the message must be a JSON object"],
+    [null, "the message must be a JSON object"],
+    [[{ jsonrpc: "2.0", method: "ping", id: 1 }], "a batch (JSON array) is not accepted; send one message per request"],
+    [[], "a batch (JSON array) is not accepted; send one message per request"],
+    [{ id: 1, method: "ping" }, '"jsonrpc" must be "2.0"'],
+    [{ jsonrpc: 2, id: 1, method: "ping" }, '"jsonrpc" must be "2.0"'],
+    [{ jsonrpc: "2.0", id: 1 }, 'the message has neither "method" nor "result" nor "error"'],
+    [{ jsonrpc: "2.0", id: 1, method: 5 }, '"method" must be a string'],
+    [{ jsonrpc: "2.0", id: 1, method: null }, '"method" must be a string'],
+    [{ jsonrpc: "2.0", id: 1, method: "ping", params: [1] }, '"params" must be an object'],
+    [{ jsonrpc: "2.0", id: 1, method: "ping", params: null }, '"params" must be an object'],
+    [{ jsonrpc: "2.0", id: null, method: "ping" }, '"id" must be a string or a number'],
+    [{ jsonrpc: "2.0", id: true, method: "ping" }, '"id" must be a string or a number'],
+    [{ jsonrpc: "2.0", id: {}, result: {} }, '"id" must be a string or a number'],
+  ])("the problem of %j is named", (value, reason) => {
+    expect(read(value)).toMatchObject({ kind: "invalid", isJson: true, reason });
+  });
+
+  it("the id of an invalid message is returned if it has one", () => {
+    expect(read({ jsonrpc: "1.0", id: "x", method: "ping" })).toMatchObject({ kind: "invalid", idText: '"x"' });
+    expect(read({ jsonrpc: "2.0", id: 3, method: 5 })).toMatchObject({ kind: "invalid", idText: "3" });
+    expect(read({ jsonrpc: "2.0", id: [3], method: "ping" })).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(read([{ id: 1 }])).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(readMessage('{"id":1,"id":2}')).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(readMessage('{"id":1,"ID":2}')).toMatchObject({ kind: "invalid", idText: undefined });
+  });
+
+  it("inherited members are ignored", () => {
+    expect(readMessage('{"jsonrpc":"2.0","id":1,"__proto__":{"method":"ping","result":{}}}')).toMatchObject({
+      kind: "invalid",
+      idText: "1",
+    });
+  });
+
+  it("a message is classified as the reference reader classifies it", () => {
+    const name = fc.constantFrom("jsonrpc", "id", "method", "params", "result", "error").chain(keyText);
+    const value = fc.oneof(fc.constantFrom('"2.0"', "1", '"x"', "{}", "null"), valueText);
+    const members = fc.array(memberText(name, value), { maxLength: 6 });
+    const envelope = fc.tuple(members, otherMembers("jsonrpc")).map(([own, others]) => own.concat(others, '"jsonrpc":"2.0"'));
+    fc.assert(
+      fc.property(fc.oneof(objectText(members), objectText(envelope), valueText), (text) => {
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const message = readMessage(text);
+        if (message.kind === "invalid") return message.isJson;
+        const [id, method] = ["id", "method"].map((each) => memberOf(node, each));
+        const idValue = id === undefined ? undefined : (valueOf(id) ?? undefined);
+        const kind = method === undefined ? "response" : id === undefined ? "notification" : "request";
+        const isError = memberOf(node, "error") !== undefined;
+        const expected = {
+          request: { kind, id: idValue, method: method === undefined ? undefined : valueOf(method) },
+          notification: { kind, method: method === undefined ? undefined : valueOf(method) },
+          response: { kind, id: idValue, isError },
+        };
+        const { text: kept, outline, ...rest } = message;
+        expect([kept, outline.text, rest]).toEqual([text, text, expected[kind]]);
+        return idTextOf(message) === (id?.text ?? "");
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it.each(["", "{", '{"jsonrpc":"2.0","id":1,"method":"ping"', "x", "\u{FEFF}{}", '{"a":1}{}'])("the text %j is not JSON", (text) => {
+    expect(readMessage(text)).toEqual({ kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined });
+  });
+});
+
+/** Returns the reading, and the number of pauses before it. */
+function readStepped(text: string): { readonly reading: Reading; readonly pauses: number } {
+  const steps = readInSteps(text);
+  for (let pauses = 0; ; pauses++) {
+    const { done, value } = steps.next();
+    if (done === true) return { reading: value, pauses };
+  }
+}
+
+describe("a text that is read in steps", () => {
+  const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+
+  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the reading in steps equals the reading at once: %s", (text) => {
+    expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
+  });
+
+  it("the reading pauses after each 2 MiB, of one message or of many", () => {
+    const long = `{"jsonrpc":"2.0","id":1,"result":[${Array.from({ length: 1_000_000 }, () => "{}").join(",")}],"x":1}`;
+    const { reading, pauses } = readStepped(long);
+    expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
+    const element = `{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"${"y".repeat(1024 * 1024)}"}}`;
+    const batch = readStepped(`[${Array.from({ length: 8 }, () => element).join(",")}]`);
+    // The text is read as a whole, and then its elements are read once more.
+    expect(batch.pauses).toBeGreaterThanOrEqual(4);
+    expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
+  });
+
+  it("a batch is read up to a thousand messages, and all are counted", () => {
+    const { reading } = readStepped(`[${Array.from({ length: 1500 }, () => PING).join(",")}]`);
+    expect(reading.kind === "batch" && [reading.count, reading.messages.length]).toEqual([1500, 1000]);
+  });
+});
