@@ -1,7 +1,15 @@
-import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { helpText } from "../../src/cli/help.ts";
+import { ExitCode } from "../../src/cli/exit-code.ts";
+import { readCommandLine } from "../../src/config/command-line.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { OPTIONS } from "../../src/config/options.ts";
+import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
+import { LOG_FIELDS } from "../../src/observability/log.ts";
 import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableAfter } from "../support/markdown.ts";
+import { isLiteral, isLogged, isPrinted } from "../support/messages.ts";
 
 const DOCUMENTS = readDocuments();
 /** Paths that commands in the documents create. */
@@ -18,10 +26,6 @@ function isThere(name: string, { path }: Markdown): boolean {
   return ["", dirname(path), "src"].some((base) => globSync(join(base, name), { cwd: ROOT }).length > 0);
 }
 
-function isOutside(link: string): boolean {
-  return /^[a-z]+:/.test(link);
-}
-
 /** Returns the problem of a link within the repository, if it has one. */
 function linkProblem(link: string, document: Markdown): string | undefined {
   const [file = "", anchor] = link.split("#");
@@ -31,74 +35,98 @@ function linkProblem(link: string, document: Markdown): string | undefined {
   return undefined;
 }
 
-describe("the documents of the repository", () => {
-  it("the documents are found, including those with links to headings", () => {
-    const paths = DOCUMENTS.map(({ path }) => path);
-    expect(paths).toEqual(
-      expect.arrayContaining(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/MIGRATION.md", "bench/README.md"]),
-    );
-    expect(DOCUMENTS.flatMap(links).filter((link) => !isOutside(link) && link.includes("#")).length).toBeGreaterThan(5);
-  });
-
-  it.each(DOCUMENTS)("each link leads to an existing file or heading: $path", (document) => {
-    const inside = links(document).filter((link) => !isOutside(link));
+describe.each(DOCUMENTS)("$path", (document) => {
+  it("each link leads to an existing file or heading, and each reference is defined", () => {
+    const inside = links(document).filter((link) => !/^[a-z]+:/.test(link));
     expect(inside.map((link) => linkProblem(link, document)).filter((problem) => problem !== undefined)).toEqual([]);
-  });
-
-  it.each(DOCUMENTS)("each link reference is defined and used: $path", ({ prose }) => {
-    const names = (pattern: RegExp): Set<string | undefined> => new Set(Array.from(prose.matchAll(pattern), ([, name]) => name));
+    const names = (pattern: RegExp): Set<string | undefined> => new Set(Array.from(document.prose.matchAll(pattern), ([, name]) => name));
     expect(names(/\]\[([\w-]+)\]/g)).toEqual(names(/^\[([\w-]+)\]: /gm));
   });
 
-  it.each(DOCUMENTS)("each named source file, test and folder exists: $path", (document) => {
+  it("each named file, folder and npm script exists", () => {
     const names = codeSpans(document).filter((code) => /^[\w.*-]+(?:\/[\w.*-]+)*\/(?:[\w.*-]+\.\w+)?$|^[\w.*/-]*[\w*-]\.ts$/.test(code));
     const named = names.filter((name) => !MADE.some((made) => name.startsWith(made)));
     expect(named.filter((name) => !isThere(name, document))).toEqual([]);
-  });
-
-  it.each(DOCUMENTS)("each named npm script exists: $path", (document) => {
     const known = new Set([...scriptsOf("."), ...scriptsOf(dirname(document.path))]);
-    const used = [...document.text.matchAll(/npm run (?:--?[a-z]+ )*([\w:-]+)|npm (test|start)\b/g)].map(
-      ([, run, own]) => run ?? own ?? "",
-    );
-    expect(used.filter((name) => !known.has(name))).toEqual([]);
+    const used = document.text.matchAll(/npm run (?:--?[a-z]+ )*([\w:-]+)|npm (test|start)\b/g);
+    expect(Array.from(used, ([, run, own]) => run ?? own ?? "").filter((name) => !known.has(name))).toEqual([]);
   });
 });
 
-describe("docs/COMPARISON.md", () => {
-  it("each cell about another program cites a source", () => {
-    const rows = tableAfter(readDocument("docs/COMPARISON.md"), "<!-- features:");
-    const claims = rows.flatMap(([feature = "", , ...others]) => others.map((cell) => ({ feature, cell })));
-    expect(claims.length).toBeGreaterThan(10);
-    expect(claims.filter(({ cell }) => !/\]\[|\]\(/.test(cell))).toEqual([]);
+/** Names in capitals that are neither options nor error codes: variables of Node, and the first word of a result. */
+const FOREIGN_NAMES = ["NODE_DEBUG", "NODE_OPTIONS", "INVALID_ARGS"];
+const KNOWN_NAMES = new Set([
+  ...Object.keys(ERROR_CATALOG),
+  ...Object.values(OPTIONS).flatMap(({ variable }) => [variable, variable.replace("CLAW_MCP_STDIO_", "")]),
+  ...FOREIGN_NAMES,
+]);
+const GUIDES = DOCUMENTS.filter(({ path }) => /^(SECURITY|docs\/(operations\/.*|TROUBLESHOOTING|GLOSSARY|MIGRATION))\.md$/.test(path));
+
+describe("the operator's guides", () => {
+  it.each(GUIDES)("$path names only options and error codes that exist", ({ path, prose }) => {
+    const names = path.endsWith("MIGRATION.md") ? /CLAW_MCP_STDIO_[A-Z]\w*/g : /\b(?!CLAW_MCP$|CLAW_MCP_STDIO$)[A-Z]+(?:_[A-Z]+)+\b/g;
+    expect((prose.match(names) ?? []).filter((name) => !KNOWN_NAMES.has(name))).toEqual([]);
+  });
+
+  it("exit-codes.md has the exit codes of the program and its help", () => {
+    const codes = [...Object.values(ExitCode).map(String), "128 + n"];
+    const rows = tableAfter(readDocument("docs/operations/exit-codes.md"), "# Exit codes\n");
+    expect(rows.map(([code = ""]) => code.replaceAll("`", ""))).toEqual(codes);
+    const [, help = ""] = helpText(undefined, true).split("Exit codes:\n");
+    expect([...help.matchAll(/^ {2}(\d+(?: \+ n)?) /gm)].map(([, code]) => code)).toEqual(codes);
+  });
+
+  it("logs.md has each field of a log line", () => {
+    const rows = tableAfter(readDocument("docs/operations/logs.md"), "## Fields\n");
+    const names = rows.flatMap(([cell = ""]) => Array.from(cell.matchAll(/`(\w+)`/g), ([, name = ""]) => name));
+    expect(names.toSorted()).toEqual(LOG_FIELDS.toSorted());
+  });
+
+  it.each([
+    ["logs", "## Messages\n"],
+    ["pinned-descriptor", "such as `readOnlyHint` |\n"],
+  ])("%s.md has only log messages that the program writes, at their level", (name, after) => {
+    const rows = tableAfter(readDocument(`docs/operations/${name}.md`), after);
+    expect(rows.length).toBeGreaterThan(2);
+    expect(rows.filter(([message = "", level = ""]) => !isLogged(message.slice(1, -1), level))).toEqual([]);
   });
 });
 
-describe("CONTRIBUTING.md", () => {
-  const contributing = readDocument("CONTRIBUTING.md");
+describe("docs/TROUBLESHOOTING.md", () => {
+  const guide = readDocument("docs/TROUBLESHOOTING.md");
 
-  it("the table has a command for each kind of test and for the checks", () => {
-    const tests = scriptsOf(".").filter((name) => name.startsWith("test:"));
-    expect(tests.length).toBeGreaterThan(4);
-    for (const name of ["check", "bench", "format", "docs", ...tests]) expect(contributing.text).toContain(`\`npm run ${name}\``);
+  /** Texts in backticks after one of these words. */
+  function quotes(words: string): string[] {
+    return Array.from(guide.prose.matchAll(new RegExp(`(?:${words})\\s+\`([^\`]+)\``, "g")), ([, text = ""]) => text);
+  }
+
+  it("quotes only log messages, reasons and errors that the program prints", () => {
+    const messages = quotes("log message");
+    expect([messages.length > 10, messages.filter((message) => !isLiteral(message))]).toEqual([true, []]);
+    const cells = tableAfter(guide, "text after").map(([cell = ""]) => cell.replaceAll("`", ""));
+    const texts = [...quotes("error message|reason|prints|says"), ...cells];
+    expect([texts.length > 10, texts.filter((text) => !isPrinted(text) && text !== "ECONNREFUSED")]).toEqual([true, []]);
+  });
+
+  it("explains only error codes that exist", () => {
+    const codes = tableAfter(guide, "## By error code\n").flatMap(([names = ""]) => names.split(", "));
+    expect([codes.length > 10, codes.filter((code) => !(code in ERROR_CATALOG))]).toEqual([true, []]);
   });
 });
 
-describe("CHANGELOG.md", () => {
-  it("the first section is Unreleased, and the second is a released version of the package", () => {
-    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
-    const headings = [...readDocument("CHANGELOG.md").text.matchAll(/^## (\S+)/gm)].map(([, name]) => name);
-    expect(headings[0]).toBe("Unreleased");
-    expect(headings[1] === version).toBe(!version.endsWith("-dev"));
-  });
-});
+describe("docs/MIGRATION.md", () => {
+  const guide = readDocument("docs/MIGRATION.md");
 
-describe("docs/ARCHITECTURE.md", () => {
-  const architecture = readDocument("docs/ARCHITECTURE.md");
-
-  it("the table has a row for every folder of src/", () => {
-    const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    const rows = tableAfter(architecture, "## Folders and imports").map(([folder]) => folder);
-    expect(new Set(rows)).toEqual(new Set(folders.map(({ name }) => `\`${name}/\``)));
+  it.each(["supergateway", "mcp-proxy"])("replaces options of %s by command lines that the program accepts", (peer) => {
+    const cells = tableAfter(guide, `| ${peer} | here |`).map(([, here = "", note = ""]) => `${here} ${note}`);
+    const commandLines = codeSpans({ ...guide, prose: cells.join("\n") }).filter((span) => span.startsWith("--") && span !== "--");
+    expect(commandLines.length).toBeGreaterThan(5);
+    for (const commandLine of commandLines) {
+      // A shell expands these characters unless they are quoted.
+      expect(commandLine.replaceAll(/'[^']*'/g, "")).not.toMatch(/[*?$"]/);
+      const words = commandLine.replaceAll("'", "").split(" ");
+      const { problems, unknownVariables } = loadConfig(readCommandLine([...words, "--", "server"]), {});
+      expect({ commandLine, problems, unknownVariables }).toEqual({ commandLine, problems: [], unknownVariables: [] });
+    }
   });
 });

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { ArgumentCheckBench } from "../../support/argument-check-bench.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
-const DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema";
 
 const bench = new ArgumentCheckBench();
 
@@ -17,11 +16,6 @@ describe("the arguments of a call", () => {
     required: ["path"],
     additionalProperties: false,
   };
-
-  it("valid arguments have no problems", async () => {
-    expect(await problems(schema, { path: "a", limit: 3, mode: "fast" })).toEqual([]);
-    expect(await problems(schema, { path: "a" })).toEqual([]);
-  });
 
   it("each wrong field is named", async () => {
     expect(await problems(schema, { limit: "many", mode: "other", pth: "a" })).toEqual([
@@ -40,10 +34,6 @@ describe("the arguments of a call", () => {
   it.each([null, [], "text", 1, true])("the arguments %j are rejected as not an object", async (args) => {
     expect(await problems(schema, args)).toEqual(["the arguments must be an object"]);
     expect(await problems(undefined, args)).toEqual(["the arguments must be an object"]);
-  });
-
-  it("arguments are not coerced", async () => {
-    expect(await problems({ type: "object", properties: { n: { type: "number" } } }, { n: "1" })).toHaveLength(1);
   });
 
   it("problems never contain the values of arguments", async () => {
@@ -67,15 +57,10 @@ describe("the problem of a field", () => {
   it.each<[name: string, schema: object, value: unknown, problem: string]>([
     ["type", { type: "integer" }, 1.5, "`a` must be an integer, not a number"],
     ["type, nullable", { type: ["string", "null"] }, 5, "`a` must be a string or null, not a number"],
-    ["const", { const: "x" }, 5, '`a` must be "x"'],
     ["minimum", { minimum: 1 }, 0, "`a` must be >= 1"],
-    ["exclusiveMaximum", { exclusiveMaximum: 1 }, 1, "`a` must be < 1"],
-    ["multipleOf", { multipleOf: 0.01 }, 0.005, "`a` must be a multiple of 0.01"],
     ["minLength", { minLength: 1 }, "", "`a` must have at least 1 character"],
-    ["maxLength", { maxLength: 2 }, "abc", "`a` must have at most 2 characters"],
     ["pattern", { pattern: "^\\d+$" }, "abc", '`a` must match the pattern "^\\\\d+$"'],
     ["minItems", { minItems: 2 }, [1], "`a` must have at least 2 items"],
-    ["maxItems", { maxItems: 1 }, [1, 2], "`a` must have at most 1 item"],
     ["uniqueItems", { uniqueItems: true }, [{ x: 1, y: 2 }, 3, { y: 2, x: 1 }], "`a` must not have the same item twice"],
     [
       "items",
@@ -83,27 +68,14 @@ describe("the problem of a field", () => {
       [{ id: 1 }, { id: "x" }],
       "`a[1].id` must be an integer, not a string",
     ],
-    [
-      "odd names",
-      { properties: { "odd name/~": { type: "string" } } },
-      { "odd name/~": 1 },
-      '`a["odd name/~"]` must be a string, not a number',
-    ],
-    ["numbers as names", { properties: { "3": { type: "string" } } }, { "3": 1 }, '`a["3"]` must be a string, not a number'],
     ["required, nested", { required: ["b"] }, {}, "`a.b` is required"],
-    ["additionalProperties, none known", { additionalProperties: false }, { b: 1 }, "`a.b` is unknown"],
     ["unevaluatedProperties", { unevaluatedProperties: false, allOf: [{ properties: { b: {} } }] }, { b: 1, c: 1 }, "`a.c` is unknown"],
     ["dependentRequired", { dependentRequired: { b: ["c"] } }, { b: 1 }, "`a.c` is required if `b` is given"],
-    ["propertyNames", { propertyNames: { pattern: "^[a-z]+$" } }, { B: 1 }, "`a.B` is not an allowed name here"],
-    ["minProperties", { minProperties: 1 }, {}, "`a` must have at least 1 member"],
     ["prefixItems", { prefixItems: [{ type: "string" }], items: false, minItems: 1 }, ["x", 1], "`a` must have at most 1 item"],
-    ["unevaluatedItems", { prefixItems: [{}], unevaluatedItems: false }, [1, 2], "`a` has more items than its schema allows"],
     ["not", { not: { type: "string" } }, "x", "`a` matches a form that its schema excludes (`not`)"],
-    ["false", { not: {} }, 1, "`a` matches a form that its schema excludes (`not`)"],
     // oxlint-disable-next-line unicorn/no-thenable -- a keyword
     ["if, then", { if: { required: ["b"] }, then: { required: ["c"] } }, { b: 1 }, "`a.c` is required"],
     ["anyOf of types", { anyOf: [{ type: "string" }, { type: "null" }] }, 5, "`a` must be a string or null"],
-    ["anyOf of values", { anyOf: [{ const: "x" }, { const: "y" }, { type: "null" }] }, 5, '`a` must be one of: null, "x", "y"'],
     ["anyOf, one of the right type", { anyOf: [{ type: "object", required: ["b"] }, { type: "null" }] }, {}, "`a.b` is required"],
     [
       "oneOf, told apart by a member",
@@ -117,28 +89,6 @@ describe("the problem of a field", () => {
       "`a.y` is required (a string)",
     ],
     [
-      "oneOf, no such kind",
-      {
-        oneOf: [
-          { properties: { kind: { const: "x" } }, required: ["x"] },
-          { properties: { kind: { const: "y" } }, required: ["y"] },
-        ],
-      },
-      { kind: "z" },
-      '`a.kind` must be "x" or "y"',
-    ],
-    [
-      "oneOf, without the member that tells",
-      {
-        oneOf: [
-          { properties: { kind: { const: "x" } }, required: ["kind"] },
-          { properties: { kind: { const: "y" } }, required: ["kind"] },
-        ],
-      },
-      {},
-      "`a.kind` is required",
-    ],
-    [
       "oneOf, several fit",
       { oneOf: [{ type: "string" }, { minLength: 1 }] },
       "x",
@@ -149,15 +99,6 @@ describe("the problem of a field", () => {
       { anyOf: [{ required: ["b"] }, { required: ["c"] }] },
       {},
       "`a` matches none of 2 allowed forms: `a.b` is required; or `a.c` is required",
-    ],
-    [
-      "anyOf with references",
-      {
-        $defs: { X: { type: "object", properties: { n: { type: "integer" } } } },
-        anyOf: [{ $ref: "#/properties/a/$defs/X" }, { type: "null" }],
-      },
-      { n: "1" },
-      "`a.n` must be an integer, not a string",
     ],
   ])("the problem is plain: %s", async (_name, property, value, problem) => {
     expect(await problems({ type: "object", properties: { a: property } }, { a: value })).toEqual([problem]);
@@ -175,25 +116,9 @@ describe("the problem of a field", () => {
     expect(distinct.at(-1)).toBe("and 30 more");
     for (const line of [...lines, ...distinct]) expect(line.length).toBeLessThanOrEqual(501);
   });
-
-  it("a problem stays on one line, whatever the names are", async () => {
-    for (const name of ["a\nb", "\u2028", "`", "", "__proto__", "\ud800"]) {
-      const args = JSON.parse(`{${JSON.stringify(name)}:1}`) as object;
-      const [line, ...others] = await problems({ additionalProperties: false }, args);
-      expect(others).toEqual([]);
-      expect(line).not.toMatch(/[\n\r]/);
-      expect(line).toContain("is unknown");
-    }
-  });
 });
 
 describe("a schema", () => {
-  it("a schema without a dialect is one of 2020-12", async () => {
-    const schema = { properties: { a: { prefixItems: [{ type: "string" }] } }, dependentRequired: { b: ["c"] } };
-    expect(await problems(schema, { a: [1], b: 1 })).toHaveLength(2);
-    expect(await problems({ ...schema, $schema: DRAFT_2020_12 }, { a: [1], b: 1 })).toHaveLength(2);
-  });
-
   it.each([DRAFT_07, "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema#"])(
     "a schema may be one of %s",
     async ($schema) => {
@@ -236,17 +161,14 @@ describe("a schema", () => {
     ]);
   });
 
-  it("formats and unknown keywords are ignored", async () => {
-    expect(
-      await problems(
-        { properties: { a: { type: "string", format: "email", "x-hint": 1, format2: [] } }, markdownDescription: "x" },
-        { a: "no" },
-      ),
-    ).toEqual([]);
-  });
-
-  it("the rounding of decimal numbers is tolerated", async () => {
-    expect(await problems({ properties: { a: { multipleOf: 0.01 } } }, { a: 19.99 })).toEqual([]);
+  it.each<[schema: object, value: unknown, problems: number]>([
+    [{ type: "string", format: "email", "x-hint": 1 }, "no", 0],
+    [{ multipleOf: 0.01 }, 19.99, 0],
+    [{ multipleOf: 0.01 }, 0.005, 1],
+    [{ pattern: "^(?!x)(.)\\1" }, "bb", 0],
+    [{ pattern: "^(?!x)(.)\\1" }, "xx", 1],
+  ])("the schema %j gives the value %j %i problems", async (property, value, count) => {
+    expect(await problems({ properties: { a: property } }, { a: value })).toHaveLength(count);
   });
 
   it("inherited names of JavaScript do not confuse the check", async () => {
@@ -310,18 +232,6 @@ describe("a schema", () => {
         fields: { tool: "tool", count: 1, reason: expect.stringContaining("(?i)x") as string },
       },
     ]);
-  });
-
-  it("patterns may look around and refer back", async () => {
-    const schema = { properties: { a: { pattern: "^(?!x)(.)\\1" } } };
-    expect(await problems(schema, { a: "bb" })).toEqual([]);
-    for (const a of ["xx", "ab"]) expect(await problems(schema, { a })).toHaveLength(1);
-  });
-
-  it("an unusable schema is logged once, also after restarts", async () => {
-    const check = new ArgumentCheckBench();
-    for (let time = 0; time < 3; time++) await check.problems({ type: "strin" }, {});
-    expect(check.log.messages).toEqual(["argument schema skipped"]);
   });
 
   it("a schema is evicted by a thousand others and compiled again", async () => {

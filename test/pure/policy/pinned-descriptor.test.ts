@@ -43,51 +43,6 @@ describe("a pinned descriptor", () => {
     ]);
   });
 
-  it("tools as reviewed are logged at the first start and after each drift", () => {
-    const bench = new Bench();
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
-    expect(bench.start([SEARCH, ASK])).toEqual([]);
-    bench.start([{ ...SEARCH, description: "Other." }]);
-    expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool matches the descriptor again | ask"]);
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
-    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
-  });
-
-  it("a drift of private servers is logged once, with the name of the lane", () => {
-    const bench = new Bench();
-    bench.start([SEARCH, ASK]);
-    expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual([
-      "warn | private-1 | tool differs from the descriptor | ask | description",
-    ]);
-    expect(bench.start([SEARCH, OTHER_ASK], "private-2")).toEqual([]);
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
-    expect(bench.start([SEARCH, OTHER_ASK], "private-3")).toEqual([]);
-    expect(bench.start([SEARCH], "private-4")).toEqual(["warn | private-4 | tool differs from the descriptor | ask | missing"]);
-    expect(bench.start([SEARCH, ASK], "private-5")).toEqual([]);
-  });
-
-  it("a drift of the shared server is logged again if it was gone there", () => {
-    const bench = new Bench();
-    bench.start([SEARCH, OTHER_ASK], "private-1");
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
-    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
-  });
-
-  it("the status shows the drift of the shared lane", () => {
-    const bench = new Bench([SEARCH, ASK], "warn");
-    const status = { mode: "warn", file: "a.json", reviewedTools: 2 };
-    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
-    bench.start([SEARCH, OTHER_ASK, OTHER_ASK], "private-1");
-    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
-    bench.start([SEARCH, OTHER_ASK, OTHER_ASK]);
-    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 1, drift: [{ name: "ask", kinds: ["duplicate", "description"] }] });
-    bench.start([SEARCH, ASK]);
-    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 0, drift: [] });
-  });
-
   it("log and status are limited, and mask secrets before they shorten names", () => {
     const bench = new Bench([]);
     const names = Array.from({ length: 10_000 }, (_, index) => `${"x".repeat(120)}${SECRET}${"y".repeat(5000)}${index}`);

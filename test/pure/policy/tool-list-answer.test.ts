@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isJsonObject, type JsonObject } from "../../../src/protocol/message.ts";
+import { withoutOutputSchemas } from "../../../src/policy/tools/output-schemas.ts";
 import { filterToolsList } from "../../../src/policy/tools/tool-list-answer.ts";
-import { cpuMsOf } from "../../support/cpu-time.ts";
 import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
 
@@ -20,8 +20,6 @@ function filtered(body: string): string {
 function listOf(...tools: readonly string[]): string {
   return `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tools.join(",")}]}}`;
 }
-
-const EMPTY = listOf();
 
 const toolText = fc
   .subarray(["description", "inputSchema", "annotations", "x", "Y"])
@@ -53,18 +51,6 @@ describe("the answer to tools/list", () => {
     expect(filtered(body)).toBe(
       '{ "result" : {"_meta":{"n":1.0,"big":123456789012345678901},"tools" : [ {"name":"a\\u0062","x":1e400} , {"inputSchema":{},"name":"c"} ],"nextCursor":"\\u0032"}, "id":"\\u0041" ,"jsonrpc":"2.0"} ',
     );
-  });
-
-  it("a list without hidden tools is unchanged, and a list of hidden tools becomes empty", () => {
-    const body = listOf(' {"name":"a"}', '{"name":"b"} ');
-    expect(filtered(body)).toBe(body);
-    expect(filtered(listOf('{"name":"hidden"}', '{"name":"hidden"}'))).toBe(EMPTY);
-    expect(filtered(EMPTY)).toBe(EMPTY);
-  });
-
-  it("members of the same name elsewhere are ignored", () => {
-    const body = '{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[{"tools":[{"name":"a"}],"name":"hidden"}]}}';
-    expect(filtered(body)).toBe('{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[]}}');
   });
 
   it.each([
@@ -101,10 +87,6 @@ describe("the answer to tools/list", () => {
     expect(filtered('{"id":1,"error":{},"result":{"tools":[{"name":"hidden"}]}}')).toBe('{"id":1,"error":{},"result":{"tools":[]}}');
   });
 
-  it("an answer without an id gets the id null", () => {
-    expect(filtered('{"result":{"tools":1}}')).toBe('{"jsonrpc":"2.0","id":null,"result":{"tools":[]}}');
-  });
-
   it.each([
     '"a"',
     "1",
@@ -121,11 +103,6 @@ describe("the answer to tools/list", () => {
     '{"name":"a","inputSchema":{},"inputSchema":{}}',
   ])("an element that is not clearly a tool is removed: %s", (tool) => {
     expect(filtered(listOf(tool, '{"name":"b"}'))).toBe(listOf('{"name":"b"}'));
-  });
-
-  it("names that differ by case within a schema are kept", () => {
-    const body = listOf('{"name":"a","inputSchema":{"properties":{"name":{},"Name":{}}}}');
-    expect(filtered(body)).toBe(body);
   });
 
   it("the answer equals that of a parser, and keeps tools byte for byte", () => {
@@ -154,19 +131,6 @@ describe("the answer to tools/list", () => {
     );
   });
 
-  it("ten megabytes with ten thousand tools are filtered in under a second", () => {
-    const schema = JSON.stringify({ type: "object", description: `"${"x".repeat(900)}"`, properties: { a: { type: "string" } } });
-    const tools = Array.from(
-      { length: 10_000 },
-      (_, index) => `{"name":"${index % 2 === 0 ? "a" : HIDDEN}${index}","inputSchema":${schema}}`,
-    );
-    const body = listOf(...tools);
-    expect(body.length).toBeGreaterThan(9_500_000);
-    let answer: unknown;
-    expect(cpuMsOf(() => (answer = filtered(body)))).toBeLessThan(1000);
-    expect(answer).toBe(listOf(...tools.filter((_, index) => index % 2 === 0)));
-  });
-
   it.each([
     '"inputSchema":{"type":"object","properties":{"q":{"description":"not reviewed","description":"reviewed"}}}',
     '"annotations":{"readOnlyHint":false,"readOnly\\u0048int":true}',
@@ -184,4 +148,19 @@ describe("the answer to tools/list", () => {
 it("an answer to tools/list has ten thousand tools at most", () => {
   const tools = Array.from({ length: 10_005 }, (_, index) => `{"name":"t${index}"}`);
   expect(filtered(listOf(...tools))).toBe(listOf(...tools.slice(0, 10_000)));
+});
+
+describe("output schemas", () => {
+  it("the schemas are removed from every tool, and every other byte stays", () => {
+    const body = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","outputSchema":{"type":"object"} , "x":1e400},{"name":"b"},{"o\u0075tputSchema":{},"name":"c"}, 7 ]}}`;
+    const expected = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","x":1e400},{"name":"b"},{"name":"c"}, 7 ]}}`;
+    expect(withoutOutputSchemas(body)).toBe(expected);
+  });
+
+  it.each(['{"error":{"code":1,"message":"m"}}', '{"result":{"tools":{"outputSchema":1}}}', '{"result":7}', '{"result":{"tools":[]}}'])(
+    "the answer %s is unchanged",
+    (body) => {
+      expect(withoutOutputSchemas(body)).toBe(body);
+    },
+  );
 });

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { createToolLimits } from "../../../src/policy/tool-limits.ts";
 import { createNameMatcher, findByName } from "../../../src/policy/tools/tool-names.ts";
 
 function matches(pattern: string, name: string): boolean {
@@ -90,16 +91,6 @@ describe("a pattern for names of tools", () => {
     expect(readsOf(`${"*a".repeat(50)}*b*`, longest)).toBeLessThanOrEqual(2 * length + 200);
     expect(readsOf("read_*", longest)).toBe(1);
   });
-
-  it("the cost is bounded by the length of name times pattern", () => {
-    const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 20 });
-    const name = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 200 });
-    fc.assert(
-      fc.property(pattern, name, (glob, text) => {
-        expect(readsOf(glob, text)).toBeLessThanOrEqual((text.length + 1) * (glob.length + 1));
-      }),
-    );
-  });
 });
 
 describe("several patterns", () => {
@@ -118,5 +109,37 @@ describe("several patterns", () => {
       { pattern: "?", value: 0 },
     ]);
     expect(["export_all", "export_b", "x", "xy", "Export_b"].map(find)).toEqual([1, 2, 0, undefined, undefined]);
+  });
+});
+
+describe("the limits of tools", () => {
+  const SETTINGS = {
+    toolTimeoutsMs: [
+      { pattern: "search", value: 5000 },
+      { pattern: "export_*", value: 300_000 },
+    ],
+    toolConcurrency: [
+      { pattern: "export_one", value: 1 },
+      { pattern: "export_*", value: 2 },
+      { pattern: "browser_?", value: 3 },
+    ],
+  };
+
+  it("the first matching name of each list gives the limits", () => {
+    const limitsOf = createToolLimits(SETTINGS)?.();
+    const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
+      const terms = limitsOf?.(toolName);
+      expect(terms?.timeoutSetting).toBe(terms?.timeoutMs === undefined ? undefined : "TOOL_TIMEOUTS_MS");
+      return [toolName, terms?.timeoutMs, terms?.semaphore?.limit, terms?.semaphore?.toolName];
+    });
+    expect(seen).toEqual([
+      ["search", 5000, undefined, undefined],
+      ["export_one", 300_000, 1, "export_one"],
+      ["export_two", 300_000, 2, "export_two"],
+      ["browser_1", undefined, 3, "browser_1"],
+      ["browser_12", undefined, undefined, undefined],
+      ["other", undefined, undefined, undefined],
+    ]);
+    expect(limitsOf?.("other")).toBeUndefined();
   });
 });

@@ -8,19 +8,7 @@ import { inAnyOrder, keyText, memberText, objectText, otherMembers, stringText, 
 /** A string of up to about ten thousand bytes in all spellings, with composed emoji and escaped halves of surrogate pairs. */
 const longText = fc
   .tuple(
-    fc.oneof(
-      stringText,
-      fc.constantFrom(
-        '"👩‍👩‍👧‍👦"',
-        '"e\u0301\u0302"',
-        String.raw`"\ud83d\ude00"`,
-        String.raw`"\\\"\\"`,
-        String.raw`"\ud83d"`,
-        String.raw`"\u0065\u0301"`,
-        '"日本語"',
-        '"\\r\\n"',
-      ),
-    ),
+    fc.oneof(stringText, fc.constantFrom('"👩‍👩‍👧‍👦"', String.raw`"\ud83d\ude00"`, String.raw`"\\\"\\"`, String.raw`"\ud83d"`)),
     stringText,
     fc.oneof(fc.nat({ max: 5 }), fc.nat({ max: 2000 })),
     stringText,
@@ -56,9 +44,7 @@ const mimeType = fc.constantFrom('"image/png"', '"a\\/b"', '"x"');
 const item = fc.oneof(
   { weight: 4, arbitrary: object([type("text")], ["text", longText]) },
   object([type("image"), ["mimeType", mimeType]], ["data", base64Text]),
-  object([type("audio"), ["mimeType", mimeType]], ["data", base64Text]),
   object([type("resource")], ["resource", object([["uri", uri]], ["blob", base64Text])]),
-  object([type("resource")], ["resource", object([["uri", uri]], ["text", longText])]),
   object([type("resource_link"), ["uri", uri]], ["name", longText]),
 );
 
@@ -115,34 +101,24 @@ const CUT_LINE = /\n\[truncated: (?<omitted>\d+) of (?<all>\d+) bytes omitted; a
 const LAST_ITEM =
   /^\[omitted: (?:(?<dropped>\d+) of (?<count>\d+) items)?(?:, )?(?:structuredContent of \d+ bytes)?; ask for less at a time\]$/;
 
-describe("limitBody of any tool result", () => {
-  it("a limited body is a valid tool result within the limit, with the same id", () => {
+describe("any tool result above MAX_RESULT_BYTES", () => {
+  it("a limited body is a valid tool result within the limit, with the same id and the true sizes", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text, idText }, max) => {
         poisonEngine(nodeOf(text));
         const limited = limitBody(text, max);
         expect(limited === undefined).toBe(Buffer.byteLength(text) <= max);
         if (limited === undefined) return;
-        expect(Buffer.byteLength(limited)).toBeLessThanOrEqual(max);
+        const [originalBytes, keptBytes] = [Buffer.byteLength(text), Buffer.byteLength(limited)];
+        expect(keptBytes).toBeLessThanOrEqual(max);
         expect(limited).toContain(`"id":${idText},`);
         const after = parse(limited);
         expect(CallToolResultSchema.safeParse(after).success).toBe(true);
         expect(after.isError).toBe(parse(text).isError);
-      }),
-      { numRuns: 150 },
-    );
-  });
-
-  it("the marks have the true sizes, and a second limit changes nothing", () => {
-    fc.assert(
-      fc.property(response, maxBytes, ({ text }, max) => {
-        const limited = limitBody(text, max);
-        if (limited === undefined) return;
-        const [originalBytes, keptBytes] = [Buffer.byteLength(text), Buffer.byteLength(limited)];
-        expect(parse(limited)["_meta"]).toMatchObject({ truncated: true, originalBytes, keptBytes });
+        expect(after["_meta"]).toMatchObject({ truncated: true, originalBytes, keptBytes });
         expect(limitBody(limited, max)).toBeUndefined();
       }),
-      { numRuns: 150 },
+      { numRuns: 200 },
     );
   });
 
