@@ -147,7 +147,7 @@ describe("the memory budget", () => {
       method: "tools/call",
       params: { name: "big", arguments: { length: id === 5 ? 1 : 900_000 } },
     }));
-    const { body } = await client.post(calls, { Accept: "application/json" });
+    const { body } = await client.post(calls, { headers: { Accept: "application/json" } });
     const responses = (JSON.parse(body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
     const failed = responses.filter(({ error }) => error !== undefined);
     expect([responses.length, failed.length > 0, failed.length < 5, responses[5]?.error]).toEqual([6, true, true, undefined]);

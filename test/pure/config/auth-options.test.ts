@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readSecretFile, rereadSecretFile, TOKENS } from "../../../src/config/secret-file.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
@@ -64,18 +64,6 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(problems.join("\n")).not.toContain(TOKEN);
   });
 
-  it("the file is read at the start once two reads agree", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("tokens");
-    const stages = [TOKEN, `${TOKEN}\n${TOKEN}-half`, `${TOKEN}\n${TOKEN}-half-and-the-rest`];
-    writeFileSync(path, "");
-    const { texts } = readSecretFile(path, TOKENS, () => {
-      const stage = stages.shift();
-      if (stage !== undefined) writeFileSync(path, stage);
-    });
-    expect(texts).toEqual([TOKEN, `${TOKEN}-half-and-the-rest`]);
-  });
-
   it("a file that keeps changing is rejected at the start", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("tokens");
@@ -83,18 +71,6 @@ describe("AUTH_TOKEN_FILE", () => {
     let looks = 1;
     const { problem } = readSecretFile(path, TOKENS, () => writeFileSync(path, `${TOKEN}${looks++}`));
     expect([problem, looks]).toEqual(["it keeps changing", 10]);
-  });
-
-  it("a missing file and a directory are reported among all other problems", async () => {
-    await using directory = await TempDir.create();
-    await mkdir(directory.file("directory"));
-    const missing = { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: directory.file("missing"), CLAW_MCP_STDIO_PORT: "x" };
-    expect(load(["server"], missing).problems).toEqual([
-      expect.stringContaining("CLAW_MCP_STDIO_PORT"),
-      `CLAW_MCP_STDIO_AUTH_TOKEN_FILE is "${directory.file("missing")}": it cannot be read (ENOENT); expected a file with one token a line`,
-    ]);
-    const none = load(["--auth-token-file", directory.file("directory"), "server"]);
-    expect(none.problems).toEqual([expect.stringContaining("it is not a regular file")]);
   });
 
   it("the file and AUTH_TOKEN exclude each other, wherever each is given", async () => {
@@ -123,26 +99,6 @@ describe("REQUIRE_AUTH", () => {
       `CLAW_MCP_STDIO_REQUIRE_AUTH is on, ${NEEDS_TOKEN}`,
     ]);
   });
-
-  it("REQUIRE_AUTH with a token, or a malformed one, adds no problem", () => {
-    expect(load(["--require-auth", "--auth-token", TOKEN, "server"]).config).toMatchObject({ requireAuth: true, authTokens: [TOKEN] });
-    expect(load(["--require-auth", "--auth-token", "two words", "server"]).problems).toHaveLength(1);
-    expect(load(["--require-auth", "--auth-token-file", "/missing", "server"]).problems).toHaveLength(1);
-  });
-
-  it("the flag alone turns it on, and the next word is the command", () => {
-    const { config } = load(["--auth-token", TOKEN, "--require-auth", "server", "an-argument"]);
-    expect(config).toMatchObject({ requireAuth: true, command: "server", args: ["an-argument"] });
-  });
-
-  it("a flag with the value off overrides the variable", () => {
-    const { config } = load(["--require-auth=off", "server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" });
-    expect(config).toMatchObject({ requireAuth: false, command: "server" });
-  });
-
-  it.each(["--require-auth=yes", "--require-auth="])("the flag %s is rejected", (flag) => {
-    expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth .*; expected on or off$/)]);
-  });
 });
 
 describe("SESSION_KEY_FILE and SESSION_KEY", () => {
@@ -168,13 +124,6 @@ describe("SESSION_KEY_FILE and SESSION_KEY", () => {
     expect(problems).toEqual([`--session-key-file is "${directory.file("keys")}": ${problem}; expected a file with one key a line`]);
   });
 
-  it("a missing file, and both settings together, are problems", () => {
-    expect(load(["--session-key-file", "/no/such/file", "server"]).problems).toEqual([expect.stringContaining("(ENOENT)")]);
-    expect(load(["--session-key", KEY, "server"], { CLAW_MCP_STDIO_SESSION_KEY_FILE: "/no/such/file" }).problems).toEqual([
-      "--session-key and CLAW_MCP_STDIO_SESSION_KEY_FILE are both set; use only one of them",
-    ]);
-  });
-
   it.each([
     [`${KEY},${KEY.slice(1)}`, "key 2 has fewer than 32 characters"],
     [`${KEY} ${KEY}`, "it contains other characters"],
@@ -183,10 +132,5 @@ describe("SESSION_KEY_FILE and SESSION_KEY", () => {
     const { problems } = load(["--session-key", text, "server"]);
     expect(problems).toEqual([expect.stringContaining(reason)]);
     expect(problems.join("")).not.toContain(KEY);
-  });
-
-  it("a name of the server has up to 128 visible characters", () => {
-    const names = ["weather", "x".repeat(128), "x".repeat(129), "two words"];
-    expect(names.map((name) => load(["--server-name", name, "server"]).problems.length)).toEqual([0, 0, 1, 1]);
   });
 });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readCommandLine, unknownFlags } from "../../../src/config/command-line.ts";
+import { nearest } from "../../../src/config/nearest.ts";
+import { ALL_OPTIONS } from "../../../src/config/options.ts";
 
 function read(...argv: readonly string[]): { flags: Record<string, string | undefined>; rest: readonly string[] } {
   const { flags, rest } = readCommandLine(argv);
@@ -7,10 +9,6 @@ function read(...argv: readonly string[]): { flags: Record<string, string | unde
 }
 
 describe("the command line", () => {
-  it("an empty command line has no flags and no command", () => {
-    expect(read()).toEqual({ flags: {}, rest: [] });
-  });
-
   it("the first word that is not an option begins the command", () => {
     expect(read("--port", "9000", "--path=/x", "npx", "-y", "some-mcp", "--port", "1", "--", "--help")).toEqual({
       flags: { port: "9000", path: "/x" },
@@ -34,11 +32,6 @@ describe("the command line", () => {
 
   it("an option takes its last value, from the next word or after =", () => {
     expect(read("--port", "1", "--port=2", "--auth-token=a=b")).toEqual({ flags: { port: "2", "auth-token": "a=b" }, rest: [] });
-  });
-
-  it("an option without a value is kept as such", () => {
-    expect(read("--port")).toEqual({ flags: { port: undefined }, rest: [] });
-    expect(read("--port=", "server")).toEqual({ flags: { port: "" }, rest: ["server"] });
   });
 
   it("an option that takes no value leaves the next word alone", () => {
@@ -72,4 +65,24 @@ describe("the command line", () => {
       "--stdio is not an option; write the command of the server, word by word, after --",
     ]);
   });
+});
+
+it("each flag is named like its variable, and each variable is unique", () => {
+  const variables = ALL_OPTIONS.map(({ variable }) => variable);
+  expect(new Set(variables).size).toBe(variables.length);
+  const named = ALL_OPTIONS.map(({ flag }) =>
+    flag === undefined ? undefined : `CLAW_MCP_STDIO_${flag.toUpperCase().replaceAll("-", "_")}`,
+  );
+  expect(variables.filter((variable, index) => variable !== named[index])).toEqual(["CLAW_MCP_STDIO_COMMAND", "CLAW_MCP_STDIO_ARGS"]);
+});
+
+it.each([
+  ["prot", "port"],
+  ["read-onyl", "read-only"],
+  ["alow-tools", "allow-tools"],
+  ["adr", "addr"],
+  ["x", undefined],
+  ["something-else", undefined],
+])("the known word most like %s is %s", (word, expected) => {
+  expect(nearest(word, ["port", "path", "addr", "read-only", "allow-tools"])).toBe(expected);
 });

@@ -1,9 +1,19 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readClientMessage } from "../../../src/protocol/client-message.ts";
-import { type Message, Slot } from "../../../src/protocol/message.ts";
+import { checkClientBatch, type ClientMessageProblem, readClientMessage } from "../../../src/protocol/client-message.ts";
+import { type Message, readText, Slot } from "../../../src/protocol/message.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
-import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, together, valueText } from "../../support/json-text.ts";
+import {
+  idText,
+  inAnyOrder,
+  keyText,
+  memberText,
+  objectText,
+  otherMembers,
+  together,
+  valueText,
+  whitespace,
+} from "../../support/json-text.ts";
 
 function read(text: string): Message {
   const message = readClientMessage(text);
@@ -12,34 +22,12 @@ function read(text: string): Message {
 }
 
 describe("a message of a client", () => {
-  it("the text is kept, with the places of id and params", () => {
-    const text = ' {"id" : "\\u0061" , "method":"x",\n"params": {"id":1}, "jsonrpc":"2.0"} ';
-    const message = read(text);
-    expect(message).toMatchObject({ kind: "request", id: "a", method: "x", text });
-    expect(message.outline.textAt(Slot.id)).toBe('"\\u0061"');
-    expect(message.outline.textAt(Slot.params)).toBe('{"id":1}');
-  });
-
-  it("a message without id and params has no places for them", () => {
-    const { outline } = read('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    expect([outline.span(Slot.id), outline.span(Slot.params)]).toEqual([undefined, undefined]);
-  });
-
   it.each(["", " ", "{", '{"jsonrpc":"2.0"', "undefined", '{"a":1}{"b":2}', "\u{FEFF}{}", "{'id':1}"])(
     "the text %j is rejected as malformed, without an id",
     (text) => {
       expect(readClientMessage(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
     },
   );
-
-  it("JSON that is not a message is rejected with its id", () => {
-    expect(readClientMessage('{"id":5,"method":"ping"}')).toEqual({
-      code: "INVALID_REQUEST",
-      reason: '"jsonrpc" must be "2.0"',
-      idText: "5",
-    });
-    expect(readClientMessage('[{"jsonrpc":"2.0","id":5,"method":"ping"}]')).toMatchObject({ code: "INVALID_REQUEST", idText: undefined });
-  });
 
   it.each(["9007199254740993", "1.0", "1e400"])("the id %s of a rejected message keeps its spelling", (id) => {
     expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toMatchObject({ code: "INVALID_REQUEST", idText: id });
@@ -76,18 +64,6 @@ describe("a message of a client", () => {
       reason,
       idText: "1",
     });
-  });
-
-  it("a rejected message with two ids has none", () => {
-    expect(readClientMessage('{"jsonrpc":"1.0","id":1,"method":"ping","id":2}')).toMatchObject({
-      code: "INVALID_REQUEST",
-      idText: undefined,
-    });
-  });
-
-  it("a name that is repeated below the envelope is accepted", () => {
-    const message = read('{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":1,"id":2,"params":{"method":"y","method":"z"}}}');
-    expect(message).toMatchObject({ kind: "request", id: 1, method: "x" });
   });
 
   it("the id of any request is found, however it is spelled", () => {
@@ -167,14 +143,6 @@ describe("the limits of a message", () => {
       expect(read(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))).toMatchObject({ kind: "request", method });
   });
 
-  it("numbers have the same limits", () => {
-    const digits = "1".repeat(1025);
-    expect(readClientMessage(`{"jsonrpc":"2.0","id":${digits},"method":"ping"}`)).toMatchObject({
-      reason: '"id" has more than 1024 bytes as JSON',
-      idText: undefined,
-    });
-  });
-
   it("an id that is too long is in no error", () => {
     const id = JSON.stringify("x".repeat(2000));
     expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toEqual({
@@ -192,4 +160,114 @@ it.each([
   ["a long level", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${"x".repeat(2000)}"}}`],
 ])("the message with %s is rejected", (_what, text) => {
   expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
+});
+
+/** Returns the reason why a request with these params is rejected; undefined if it is not. */
+function refusal(params: string): string | undefined {
+  const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
+  return "code" in message ? `${message.code} ${message.idText}: ${message.reason}` : undefined;
+}
+
+describe("an id that is rewritten on its way to the server", () => {
+  it.each([
+    ['{"_meta":{"progressToken":1},"_meta":{"progressToken":2}}', '"_meta" occurs twice'],
+    ['{"_meta":{"progressToken":1,"progressToken":2}}', '"progressToken" occurs twice'],
+    ['{"_meta":{"progressToken":1,"\\u0070rogressToken":2}}', '"progressToken" occurs twice'],
+    ['{"requestId":1,"requestId":2}', '"requestId" occurs twice'],
+    ['{"requestId":1,"RequestID":2}', '"RequestID" differs only in case from a name of the protocol'],
+    ['{"_Meta":{"progressToken":1}}', '"_Meta" differs only in case from a name of the protocol'],
+    ['{"_meta":{"progressToken":1,"PROGRESSTOKEN":2}}', '"PROGRESSTOKEN" differs only in case from a name of the protocol'],
+    ['{"_meta":{"progreſſToken":2}}', '"progreſſToken" differs only in case from a name of the protocol'],
+  ])("ambiguous params are rejected: %s", (params, reason) => {
+    expect(refusal(params)).toBe(`INVALID_REQUEST 1: ${reason}`);
+  });
+
+  it.each([
+    '{"_meta":{"progressToken":1}}',
+    '{"_meta":{},"requestId":7}',
+    '{"_meta":{"x":{"progressToken":1},"y":{"progressToken":2}}}',
+    '{"name":"a","arguments":{"requestId":1,"RequestId":2,"_meta":{},"_Meta":{}}}',
+    "{}",
+  ])("params that are ambiguous elsewhere only are accepted: %s", (params) => {
+    expect(refusal(params)).toBeUndefined();
+  });
+});
+
+/** Returns the messages of a batch, or the reason for its rejection; undefined for text that is not a batch. */
+function check(text: string): Message[] | ClientMessageProblem | undefined {
+  const reading = readText(text);
+  return reading.kind === "batch" ? checkClientBatch(reading) : undefined;
+}
+
+function readBatch(text: string): Message[] {
+  const messages = check(text);
+  if (!Array.isArray(messages)) throw new Error(messages?.reason ?? "no batch");
+  return messages;
+}
+
+describe("a message of a batch", () => {});
+
+function invalid(reason: string): object {
+  return { code: "INVALID_REQUEST", reason, idText: undefined };
+}
+
+const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+
+/** A message of any kind, in any spelling. */
+const messageText = fc
+  .tuple(
+    fc.constantFrom("request", "notification", "response"),
+    idText,
+    objectText(otherMembers("jsonrpc", "id", "method", "params", "result", "error")),
+  )
+  .chain(([kind, id, params]) => {
+    const members = together(
+      ...(kind === "notification" ? [] : [memberText(keyText("id"), fc.constant(id))]),
+      ...(kind === "response"
+        ? [memberText(keyText("result"), valueText)]
+        : [memberText(keyText("method"), keyText("x")), memberText(keyText("params"), fc.constant(params))]),
+    );
+    return objectText(inAnyOrder(members, memberText(keyText("jsonrpc"), keyText("2.0"))));
+  })
+  // One rejected message makes the whole batch rejected.
+  .filter((text) => !("code" in readClientMessage(text)));
+
+describe("a batch", () => {
+  it("a batch is JSON text that begins with a bracket", () => {
+    for (const text of ["[]", " \t\r\n[ ]", `[${PING}]`]) expect(readText(text).kind).toBe("batch");
+    for (const text of ["", " ", PING, '"[]"', "\u{FEFF}[]", "{[", "x[]"]) expect(readText(text).kind).not.toBe("batch");
+  });
+
+  it("each message of a batch is read as it would be alone, byte for byte", () => {
+    const spaced = fc.tuple(whitespace, messageText, whitespace);
+    fc.assert(
+      fc.property(fc.array(spaced, { minLength: 1, maxLength: 5 }), whitespace, (items, around) => {
+        const text = `${around}[${items.map((item) => item.join("")).join(",")}]${around}`;
+        expect(readBatch(text)).toEqual(items.map(([, message]) => readClientMessage(message)));
+      }),
+    );
+  });
+
+  it("a batch may have as many messages as the official SDK accepts", () => {
+    const pings = (count: number): string => `[${Array.from({ length: count }, () => PING).join(",")}]`;
+    expect(readBatch(pings(100))).toHaveLength(100);
+    for (const count of [101, 1500]) expect(check(pings(count))).toEqual(invalid(`the batch has ${count} messages; 100 are allowed`));
+  });
+
+  it.each([
+    ["[]", "the batch is empty"],
+    [" [ ] ", "the batch is empty"],
+    [`[${PING},1]`, "message 2 of the batch: the message must be a JSON object"],
+    [`[${PING},{"id":2,"method":"ping"}]`, 'message 2 of the batch: "jsonrpc" must be "2.0"'],
+    [`[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"},${PING}]`, 'message 1 of the batch: "id" occurs twice'],
+    [
+      `[${PING},{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}]`,
+      'message 2 of the batch: "Method" differs only in case from a name of the envelope',
+    ],
+    [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
+    [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
+    [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],
+  ])("the batch %s is rejected as a whole", (text, reason) => {
+    expect(check(text)).toEqual(invalid(reason));
+  });
 });

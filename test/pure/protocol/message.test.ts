@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { idTextOf, readInSteps, readMessage, readText, type Reading, Slot } from "../../../src/protocol/message.ts";
+import { idTextOf, readInSteps, readMessage, readText, type Reading } from "../../../src/protocol/message.ts";
 import { memberOf, nodeOf, poisonEngine, valueOf } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText } from "../../support/json-text.ts";
 
@@ -9,20 +9,6 @@ function read(value: unknown): ReturnType<typeof readMessage> {
 }
 
 describe("a message", () => {
-  it("a request has a method and an id that is a string or a number", () => {
-    for (const id of ["a", "", 0, -1, 2, 1.5]) {
-      const message = read({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo" } });
-      expect(message).toMatchObject({ kind: "request", id, method: "tools/call" });
-      expect("outline" in message && message.outline.textAt(Slot.params)).toBe('{"name":"echo"}');
-    }
-  });
-
-  it("a notification has a method without an id", () => {
-    const message = read({ jsonrpc: "2.0", method: "notifications/initialized" });
-    expect(message).toMatchObject({ kind: "notification", method: "notifications/initialized" });
-    expect("outline" in message && message.outline.has(Slot.params)).toBe(false);
-  });
-
   it("a response has a result or an error, with or without an id", () => {
     const error = { code: -32700, message: "Parse error" };
     expect(read({ jsonrpc: "2.0", id: 7, result: null })).toMatchObject({ kind: "response", id: 7, isError: false });
@@ -59,13 +45,6 @@ describe("a message", () => {
     expect(readMessage('{"id":1,"ID":2}')).toMatchObject({ kind: "invalid", idText: undefined });
   });
 
-  it("inherited members are ignored", () => {
-    expect(readMessage('{"jsonrpc":"2.0","id":1,"__proto__":{"method":"ping","result":{}}}')).toMatchObject({
-      kind: "invalid",
-      idText: "1",
-    });
-  });
-
   it("a message is classified as the reference reader classifies it", () => {
     const name = fc.constantFrom("jsonrpc", "id", "method", "params", "result", "error").chain(keyText);
     const value = fc.oneof(fc.constantFrom('"2.0"', "1", '"x"', "{}", "null"), valueText);
@@ -93,10 +72,6 @@ describe("a message", () => {
       { numRuns: 2000 },
     );
   });
-
-  it.each(["", "{", '{"jsonrpc":"2.0","id":1,"method":"ping"', "x", "\u{FEFF}{}", '{"a":1}{}'])("the text %j is not JSON", (text) => {
-    expect(readMessage(text)).toEqual({ kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined });
-  });
 });
 
 /** Returns the reading, and the number of pauses before it. */
@@ -113,17 +88,6 @@ describe("a text that is read in steps", () => {
 
   it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the reading in steps equals the reading at once: %s", (text) => {
     expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
-  });
-
-  it("the reading pauses after each 2 MiB, of one message or of many", () => {
-    const long = `{"jsonrpc":"2.0","id":1,"result":[${Array.from({ length: 1_000_000 }, () => "{}").join(",")}],"x":1}`;
-    const { reading, pauses } = readStepped(long);
-    expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
-    const element = `{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"${"y".repeat(1024 * 1024)}"}}`;
-    const batch = readStepped(`[${Array.from({ length: 8 }, () => element).join(",")}]`);
-    // The text is read as a whole, and then its elements are read once more.
-    expect(batch.pauses).toBeGreaterThanOrEqual(4);
-    expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
   });
 
   it("a batch is read up to a thousand messages, and all are counted", () => {

@@ -1,8 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findRepeatedName } from "../../../src/json/names.ts";
+import { findRepeatedName, isOtherCase } from "../../../src/json/names.ts";
 import { type JsonNode, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
+import { findMembers } from "../../../src/json/find.ts";
 
 /** Returns true if an object within a value's text has a repeated name. */
 function hasRepeated({ members = [], elements = [] }: JsonNode): boolean {
@@ -50,5 +51,45 @@ describe("the repeated name in an object", () => {
   it("a repeated name is found however deep the value is", () => {
     const deep = 100_000;
     expect(findRepeatedName(`${'{"a":'.repeat(deep)}{"b":1,"b":1}${"}".repeat(deep)}`, 0)).toBe("b");
+  });
+});
+
+describe("isOtherCase", () => {
+  it.each([
+    ["Name", "name", true],
+    ["NAME", "name", true],
+    ["name", "name", false],
+    ["names", "name", false],
+    ["nam", "name", false],
+    ["namf", "name", false],
+    ["inputschema", "inputSchema", true],
+    ["INPUTSCHEMA", "inputSchema", true],
+    ["argumentſ", "arguments", true],
+    ["taſ\u212a", "task", true],
+    ["ıd", "id", true],
+    ["İD", "id", true],
+    ["_Meta", "_meta", true],
+    // Each pair differs by the bit that distinguishes upper and lower case.
+    ["\u007fmeta", "_meta", false],
+    ["@", "`", false],
+    ["{", "[", false],
+    ["näme", "name", false],
+    ["", "", false],
+  ])("%j for %j: %j", (key, name, expected) => {
+    expect(isOtherCase(key, name)).toBe(expected);
+  });
+});
+
+describe("findMembers", () => {
+  it.each([
+    ['{"name":1,"Name":2,"NAME":3}', "Name"],
+    ['{"\\u004eame":2}', "Name"],
+    ['{"name":{"Name":1},"x":["Name"],"y":"Name"}', undefined],
+    ['{"name":1,"\\u006eame":2}', undefined],
+    ['{"argument\\u017f":2}', "argumentſ"],
+    ['{"argumentſ":2}', "argumentſ"],
+    ["{}", undefined],
+  ])("the member of %s that some readers take for one of the names is returned", (text, expected) => {
+    expect(findMembers(text, 0, ["name", "arguments"]).otherCase).toBe(expected);
   });
 });
