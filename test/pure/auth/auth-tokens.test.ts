@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { timingSafeEqual } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
 import { AuthTokens } from "../../../src/auth/auth-tokens.ts";
@@ -22,27 +21,12 @@ describe("AuthTokens", () => {
 
   it.each([
     undefined,
+    ..."~|Bearer|Bearer |Bearer~|Basic ~|Bearer ~x|Bearer x~|Bearer ~, Bearer ~|Bearer ~\n~|xBearer ~".replaceAll("~", TOKEN).split("|"),
     "",
-    TOKEN,
-    "Bearer",
-    "Bearer ",
-    `Bearer${TOKEN}`,
-    `Basic ${TOKEN}`,
-    `Bearer ${TOKEN}x`,
     `Bearer ${TOKEN.slice(0, -1)}`,
-    `Bearer x${TOKEN.slice(1)}`,
     `Bearer ${TOKEN.toUpperCase()}`,
-    `Bearer ${TOKEN}, Bearer ${TOKEN}`,
-    `Bearer ${TOKEN}\n${TOKEN}`,
-    `xBearer ${TOKEN}`,
   ])("the header %j is rejected", (authorization) => {
     expect(allows(authorization)).toBe(false);
-  });
-
-  it("one request leaves nothing behind for the next", () => {
-    const tokens = new AuthTokens([TOKEN], "mcp");
-    const headers = [`Bearer ${TOKEN}`, undefined, "Bearer short", `Bearer ${TOKEN}`, "Bearer"];
-    expect(headers.map((authorization) => tokens.identify(authorization) !== undefined)).toEqual([true, false, false, true, false]);
   });
 
   it.each(["first!", "second", "third!", "wrong!", "of another length", ""])(
@@ -54,10 +38,6 @@ describe("AuthTokens", () => {
       expect(vi.mocked(timingSafeEqual).mock.calls.map(([, expected]) => expected)).toEqual(tokens.map((token) => Buffer.from(token)));
     },
   );
-
-  it("an empty set of tokens accepts no header", () => {
-    expect(new AuthTokens([], "mcp").identify("Bearer ")).toBeUndefined();
-  });
 
   it("each token has a principal of its own, the same each time", () => {
     const tokens = new AuthTokens(["first", "second", "third!"], "mcp");
@@ -82,12 +62,6 @@ describe("AuthTokens", () => {
       expect(tokens.identify("Bearer comes")).toMatchObject({ isRevoked: false });
     });
 
-    it("principals are named by number, and a later token gets the next one", () => {
-      const tokens = new AuthTokens(["first", "second"], "mcp");
-      tokens.replace(["third", "second"]);
-      expect(["second", "third"].map((token) => tokens.identify(`Bearer ${token}`)?.name)).toEqual(["token-2", "token-3"]);
-    });
-
     it("a token that returns gets a new principal", () => {
       const tokens = new AuthTokens(["back"], "mcp");
       const before = tokens.identify("Bearer back");
@@ -101,20 +75,6 @@ describe("AuthTokens", () => {
     const token = "schlüssel-€";
     expect(allows(`Bearer ${Buffer.from(token, "utf8").toString("latin1")}`, token)).toBe(true);
     expect(allows(`Bearer ${token}`, token)).toBe(false);
-  });
-
-  it("only the configured token is accepted", () => {
-    const token = fc.string({
-      unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
-      minLength: 1,
-      maxLength: 8,
-    });
-    fc.assert(
-      fc.property(token, token, (configured, presented) => {
-        expect(allows(`Bearer ${configured}`, configured)).toBe(true);
-        expect(allows(`Bearer ${presented}`, configured)).toBe(presented === configured);
-      }),
-    );
   });
 });
 

@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { runningAddress } from "../../../src/cli/running-address.ts";
@@ -7,126 +5,76 @@ import { TempDir } from "../../support/temp-dir.ts";
 
 const CONTAINER = "pid:[4026532500]";
 const MACHINE = "pid:[4026531836]";
-/** Listens at the address in its first argument, and prints its port. */
-const LISTEN = `import { createServer } from "node:net";
-const server = createServer().listen({ port: 0, host: process.argv[2] }, () => console.log(server.address().port));`;
 
-/** Real processes, and a root directory whose /proc has only these. */
-class FakeContainer implements AsyncDisposable {
-  readonly script: string;
-  readonly #root: TempDir;
-  readonly #children: ChildProcess[] = [];
+interface Process {
+  readonly pid: number;
+  readonly words?: readonly string[];
+  readonly environ?: string;
+  /** Its lines in /proc/net/tcp and tcp6: local address, and state. */
+  readonly tcp?: string;
+  readonly tcp6?: string;
+}
 
-  private constructor(root: TempDir, namespace: string) {
-    this.#root = root;
-    this.script = root.file("main.mjs");
-    writeFileSync(this.script, LISTEN);
-    mkdirSync(root.file("proc/self/ns"), { recursive: true });
-    symlinkSync(namespace, root.file("proc/self/ns/pid"));
-  }
-
-  static async create(namespace = CONTAINER): Promise<FakeContainer> {
-    return new FakeContainer(await TempDir.create(), namespace);
-  }
-
-  /** Starts a process that listens. @returns its port. */
-  async start(
-    host: string,
-    {
-      script = this.script,
-      flags = [],
-      env = {},
-    }: { script?: string; flags?: readonly string[]; env?: Readonly<Record<string, string>> } = {},
-  ): Promise<number> {
-    const child = spawn(process.execPath, ["--no-warnings", ...flags, script, host], {
-      stdio: ["ignore", "pipe", "inherit"],
-      env: { ...process.env, ...env },
-    });
-    this.#children.push(child);
-    const [port] = (await once(child.stdout, "data")) as [Buffer];
-    symlinkSync(`/proc/${child.pid}`, this.#root.file(`proc/${child.pid}`));
-    return Number(port);
-  }
-
-  find(environment: Readonly<Record<string, string>> = {}): ReturnType<typeof runningAddress> {
-    return runningAddress({ script: this.script, environment, root: this.#root.path });
-  }
-
-  file(name: string): string {
-    return this.#root.file(name);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of this.#children) {
-      child.kill("SIGKILL");
-      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+/** Returns the address that is found in a /proc with these processes, each of which listens at 127.0.0.1:8080 unless it says otherwise. */
+async function find(
+  processes: readonly Process[],
+  environment: Readonly<Record<string, string>> = {},
+  namespace = CONTAINER,
+): Promise<ReturnType<typeof runningAddress>> {
+  await using root = await TempDir.create();
+  const script = root.file("main.mjs");
+  writeFileSync(script, "");
+  symlinkSync(script, root.file("link"));
+  mkdirSync(root.file("proc/self/ns"), { recursive: true });
+  symlinkSync(namespace, root.file("proc/self/ns/pid"));
+  for (const { pid, words = ["main.mjs"], environ = "", tcp6, tcp = tcp6 === undefined ? "0100007F:1F90 0A" : "" } of processes) {
+    const file = (name: string): string => root.file(`proc/${pid}/${name}`);
+    for (const folder of ["fd", "net"]) mkdirSync(file(folder), { recursive: true });
+    writeFileSync(file("cmdline"), ["node", ...words, ""].join("\0"));
+    writeFileSync(file("environ"), `A=1\0${environ}\0`);
+    // The start is the 22nd field; the name may contain spaces and parentheses.
+    writeFileSync(file("stat"), `${pid} (no) de) ${"0 ".repeat(19)}${pid} 0`);
+    symlinkSync(root.path, file("cwd"));
+    for (const [family, entry] of Object.entries({ tcp, tcp6: tcp6 ?? "" })) {
+      const [local = "", state = ""] = entry.split(" ");
+      writeFileSync(file(`net/${family}`), `  sl  local_address rem_address   st\n   0: ${local} 0:0 ${state} 0 0 0 0 0 77${pid}\n`);
     }
-    await this.#root[Symbol.asyncDispose]();
+    symlinkSync(`socket:[77${pid}]`, file("fd/19"));
   }
+  return runningAddress({ script, environment, root: root.path });
 }
 
 describe("the address of the sidecar in the same container", () => {
-  it.each([
-    ["127.0.0.1", "127.0.0.1"],
-    ["127.0.0.2", "127.0.0.2"],
-    ["0.0.0.0", undefined],
-    ["::", undefined],
-    ["::1", "0000:0000:0000:0000:0000:0000:0000:0001"],
-  ])("a listener at %s is found", async (host, shown) => {
-    await using container = await FakeContainer.create();
-    const port = await container.start(host);
-    expect(container.find()).toEqual({ host: shown, port });
+  it.each<[what: string, process: Partial<Process>, host: string | undefined]>([
+    ["at an address", { tcp: "0200007F:1F90 0A" }, "127.0.0.2"],
+    ["at all interfaces", { tcp: "00000000:1F90 0A" }, undefined],
+    ["at all interfaces of IPv6", { tcp6: `${"0".repeat(32)}:1F90 0A` }, undefined],
+    ["at an address of IPv6", { tcp6: `${"0".repeat(24)}01000000:1F90 0A` }, "0000:0000:0000:0000:0000:0000:0000:0001"],
+    ["that was started by a symbolic link", { words: ["link"] }, "127.0.0.1"],
+    ["that was started after a flag with a value", { words: ["--import", "x.mjs", "main.mjs"] }, "127.0.0.1"],
+    ["that was started without the ending of its script", { words: ["main"] }, "127.0.0.1"],
+  ])("a sidecar %s is found", async (_what, process, host) => {
+    expect(await find([{ pid: 9, ...process }])).toEqual({ host, port: 8080 });
   });
 
-  it("a sidecar that was started by a symbolic link is found", async () => {
-    await using container = await FakeContainer.create();
-    const link = container.file("claw-mcp-stdio");
-    symlinkSync(container.script, link);
-    const port = await container.start("127.0.0.1", { script: link });
-    expect(container.find()).toEqual({ host: "127.0.0.1", port });
-  });
-
-  it("nothing is found outside containers", async () => {
-    await using container = await FakeContainer.create(MACHINE);
-    await container.start("127.0.0.1");
-    expect(container.find()).toBeUndefined();
-  });
-
-  it("nothing is found without a sidecar, or without /proc", async () => {
-    await using container = await FakeContainer.create();
-    const other = container.file("server.mjs");
-    writeFileSync(other, LISTEN);
-    await container.start("127.0.0.1", { script: other });
-    expect(container.find()).toBeUndefined();
-    expect(runningAddress({ script: container.script, environment: {}, root: container.file("none") })).toBeUndefined();
+  it("nothing is found outside containers, without a sidecar, or if it does not listen", async () => {
+    expect(await find([{ pid: 9 }], {}, MACHINE)).toBeUndefined();
+    expect(await find([{ pid: 9, words: ["server.mjs"] }])).toBeUndefined();
+    expect(await find([{ pid: 9, tcp: "0100007F:1F90 01" }])).toBeUndefined();
+    expect(await find([])).toBeUndefined();
   });
 
   it("of two sidecars in a container the older one is found", async () => {
-    await using container = await FakeContainer.create();
-    const port = await container.start("127.0.0.1");
-    await container.start("127.0.0.1");
-    expect(container.find()).toEqual({ host: "127.0.0.1", port });
+    const tcp = "0100007F:0050 0A";
+    expect(await find([{ pid: 10, tcp }, { pid: 9 }])).toEqual({ host: "127.0.0.1", port: 8080 });
   });
 
-  it("a sidecar with a flag of Node that has a value is found", async () => {
-    await using container = await FakeContainer.create();
-    const loaded = container.file("loaded.mjs");
-    writeFileSync(loaded, "");
-    const flags = ["--import", loaded];
-    const port = await container.start("127.0.0.1", { flags });
-    expect(container.find()).toEqual({ host: "127.0.0.1", port });
-  });
-
-  it("a variable of the whole container does not hide the address of a flag", async () => {
-    await using container = await FakeContainer.create();
-    const env = { CLAW_MCP_STDIO_PORT: "8080" };
-    const port = await container.start("127.0.0.1", { env });
-    expect(container.find(env)).toEqual({ host: "127.0.0.1", port });
-  });
-
-  it.each(["CLAW_MCP_STDIO_PORT", "CLAW_MCP_STDIO_ADDR"])("%s of the health check itself wins", async (name) => {
-    await using container = await FakeContainer.create();
-    await container.start("127.0.0.1", { env: { [name]: ":8080" } });
-    expect(container.find({ [name]: ":8081" })).toBeUndefined();
-  });
+  it.each(["CLAW_MCP_STDIO_PORT", "CLAW_MCP_STDIO_ADDR"])(
+    "%s of the health check itself wins, unless the sidecar has the same",
+    async (name) => {
+      const sidecar = { pid: 9, environ: `${name}=:8080` };
+      expect(await find([sidecar], { [name]: ":8081" })).toBeUndefined();
+      expect(await find([sidecar], { [name]: ":8080" })).toEqual({ host: "127.0.0.1", port: 8080 });
+    },
+  );
 });

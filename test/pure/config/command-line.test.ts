@@ -55,11 +55,6 @@ describe("the command line", () => {
     expect(readCommandLine(argv).problems).toEqual([]);
   });
 
-  it("unknown options are kept for a report", () => {
-    expect(read("--prot", "9000")).toEqual({ flags: { prot: undefined }, rest: ["9000"] });
-    expect(read("--constructor=1", "--no-port", "-x", "server").flags).toEqual({ constructor: "1", "no-port": undefined, x: undefined });
-  });
-
   it("a flag of another program is answered with the way of this one", () => {
     expect(unknownFlags(new Map([["stdio", "npx some-mcp"]]), ["port"], "--help all")).toEqual([
       "--stdio is not an option; write the command of the server, word by word, after --",

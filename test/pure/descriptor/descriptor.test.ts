@@ -20,30 +20,12 @@ describe("a tool in a descriptor", () => {
     expect(toDescriptorTool({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
   });
 
-  it("a schema gets a type only if it has none", () => {
-    expect(stored({ name: "a", inputSchema: {} }).inputSchema).toStrictEqual({ type: "object" });
-    expect(stored({ name: "a", inputSchema: { type: "array" } }).inputSchema).toStrictEqual({ type: "array" });
-    expect(stored({ name: "a", inputSchema: { type: null } }).inputSchema).toStrictEqual({ type: null });
-  });
-
-  it("name and description are trimmed", () => {
-    expect(stored({ name: " a\n", description: " A. " })).toMatchObject({ name: "a", description: "A." });
-  });
-
-  it("the listed tool is not changed", () => {
-    const tool = Object.freeze({ name: "a", inputSchema: Object.freeze({}) });
-    expect(stored(tool).inputSchema).toEqual({ type: "object" });
-  });
-
-  it.each([
-    ["no name", {}],
+  it.each<[what: string, tool: JsonObject]>([
     ["an empty name", { name: " " }],
     ["a name that is no string", { name: 7 }],
     ["a description that is no string", { name: "a", description: ["x"] }],
-    ["a schema that is no object", { name: "a", inputSchema: true }],
-    ["a schema that is an array", { name: "a", inputSchema: [] }],
+    ["a schema that is no object", { name: "a", inputSchema: [] }],
     ["annotations that are no object", { name: "a", annotations: "read-only" }],
-    ["a schema that is too deep", { name: "a", inputSchema: nested(200) }],
     ["a schema that no stack would hold", { name: "a", inputSchema: nested(200_000) }],
     ["annotations that are too deep", { name: "a", annotations: nested(200) }],
     ["a number that is not finite", { name: "a", inputSchema: JSON.parse('{"maximum":1e999}') as object }],
@@ -60,31 +42,25 @@ describe("a descriptor", () => {
       tools: [reviewedTool(), reviewedTool({ name: "ask", annotations: { readOnlyHint: true } })],
       discovery: DISCOVERY,
     });
-    expect(descriptor).toStrictEqual({
+    const discovery = {
+      command: "npx",
+      args: ["-y", "some-mcp"],
+      wrapper_image: "claw-mcp-stdio:1",
+      discovered_at: "2026-01-02T03:04:05Z",
+      mcp_protocol_version: "2025-11-25",
+      tool_count: 2,
+    };
+    const search = { name: "search", description: "Searches.", inputSchema: EMPTY_SCHEMA };
+    const expected = {
       version: 2,
       description: "perplexity MCP stdio tools.",
       mcp: { transport: "streamable_http", path: "/mcp" },
-      tools: [
-        { name: "search", description: "Searches.", inputSchema: EMPTY_SCHEMA },
-        { name: "ask", description: "Searches.", inputSchema: EMPTY_SCHEMA, annotations: { readOnlyHint: true } },
-      ],
-      "x-claw-discovery": {
-        command: "npx",
-        args: ["-y", "some-mcp"],
-        wrapper_image: "claw-mcp-stdio:1",
-        discovered_at: "2026-01-02T03:04:05Z",
-        mcp_protocol_version: "2025-11-25",
-        tool_count: 2,
-      },
-    });
-    const written = JSON.parse(formatDescriptor(descriptor)) as Record<string, object>;
-    expect(Object.keys(written)).toEqual(["version", "description", "mcp", "tools", "x-claw-discovery"]);
-    expect(Object.keys(written["x-claw-discovery"] ?? {})).toEqual(Object.keys(descriptor["x-claw-discovery"] ?? {}));
-  });
-
-  it("a descriptor has the given description", () => {
-    const { description } = buildDescriptor({ service: "a", description: " Mine. ", path: "/mcp", tools: [], discovery: DISCOVERY });
-    expect(description).toBe("Mine.");
+      tools: [search, { ...search, name: "ask", annotations: { readOnlyHint: true } }],
+      "x-claw-discovery": discovery,
+    };
+    expect(descriptor).toStrictEqual(expected);
+    const written = JSON.parse(formatDescriptor(descriptor)) as typeof expected;
+    expect([Object.keys(written), Object.keys(written["x-claw-discovery"])]).toEqual([Object.keys(expected), Object.keys(discovery)]);
   });
 
   it("two tools with one name are rejected", () => {
@@ -103,21 +79,6 @@ describe("the text of a descriptor", () => {
     expect(JSON.stringify(tool?.inputSchema)).toBe(
       '{"properties":{"a":{},"b":{"enum":["z","y"],"type":"string"}},"required":["b","a"],"type":"object"}',
     );
-  });
-
-  it("the order of tools is that of the server", () => {
-    const text = formatDescriptor(descriptorOf([reviewedTool({ name: "z" }), reviewedTool({ name: "a" })]));
-    expect((JSON.parse(text) as Descriptor).tools.map(({ name }) => name)).toEqual(["z", "a"]);
-  });
-
-  it("a member named __proto__ is kept", () => {
-    const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as JsonObject;
-    expect(formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]))).toContain('"__proto__": {\n            "type": "string"');
-  });
-
-  it("a schema that is too deep to be written is rejected", () => {
-    const tool = reviewedTool({ inputSchema: nested(200_000) as JsonObject });
-    expect(() => formatDescriptor(descriptorOf([tool]))).toThrow("a schema has more than 128 levels");
   });
 
   it("the text reads back, and is the same for any order of keys", () => {
@@ -158,10 +119,6 @@ describe("the size of a descriptor", () => {
   });
 
   it.each<[string, object]>([
-    [
-      "values whose indentation exceeds the longest string",
-      Array.from({ length: 120 }).reduce<object>((inner) => [inner], Array(2_500_000).fill(0)),
-    ],
     ["many members", Object.fromEntries(Array.from({ length: 800_000 }, (_, key) => [1_000_000 + key, 0]))],
     ["escapes of invisible characters", ["\u200B".repeat(3_000_000)]],
   ])("a schema with %s is rejected", (_what, schema) => {

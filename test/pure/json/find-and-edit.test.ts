@@ -12,11 +12,7 @@ function without(text: string, name: string): string {
 
 describe("removeMember", () => {
   it.each([
-    [`{}`, `{}`],
     [`{"list":{}}`, `{}`],
-    [`{ "list" : {} }`, `{  }`],
-    [`{"a":1.0,"list":{}}`, `{"a":1.0}`],
-    [`{"list":{}, "a":1}`, `{"a":1}`],
     [`{"a":1 ,"list":{} , "b":2}`, `{"a":1 ,"b":2}`],
     [`{"list":1,"a":0,"list":2,"list":3}`, `{"a":0}`],
     [String.raw`{"list":"\"},{" , "x":"list"}`, `{"x":"list"}`],
@@ -42,16 +38,13 @@ describe("removeMember", () => {
   });
 });
 
-describe("removeItems", () => {});
-
 describe("applyEdits", () => {
-  it("any number of edits is applied", () => {
-    const text = "ab".repeat(1000);
-    const edits = Array.from({ length: 1000 }, (_, index) => ({ start: index * 2, end: index * 2 + 1, text: String(index) }));
-    const expected = Array.from({ length: 1000 }, (_, index) => `${index}b`).join("");
-    expect(applyEdits(text, edits)).toBe(expected);
-    expect(applyEdits(text, edits.toReversed())).toBe(expected);
-    expect(applyEdits(text, [])).toBe(text);
+  it("edits may be in any order", () => {
+    const edits = [
+      { start: 4, end: 5, text: "long" },
+      { start: 0, end: 2, text: "" },
+    ];
+    for (const each of [edits, edits.toReversed()]) expect(applyEdits("abcdefg", each)).toBe("cdlongfg");
   });
 
   it("text outside the spans is unchanged", () => {
@@ -71,16 +64,7 @@ function cut(text: string, span: Span | undefined): string | undefined {
   return span === undefined ? undefined : text.slice(span.start, span.end);
 }
 
-describe("skipString", () => {});
-
 describe("findMembers", () => {
-  it("members are returned in the order of the names, not of the text", () => {
-    const text = '{"b":[1,{"a":0}],"a":"x\\"}","c":-1.5e3}';
-    const { spans, duplicate } = findMembers(text, 0, ["a", "c", "b", "d"]);
-    expect(spans.map((span) => cut(text, span))).toEqual(['"x\\"}"', "-1.5e3", '[1,{"a":0}]', undefined]);
-    expect(duplicate).toBeUndefined();
-  });
-
   it("the last member of a repeated name is returned, with that name", () => {
     const text = '{"id":1,"a":0,"\\u0069\\u0064":2,"a":1,"a":2}';
     const { spans, duplicate } = findMembers(text, 0, ["a", "id"]);

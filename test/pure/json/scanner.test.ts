@@ -35,15 +35,6 @@ describe("JsonScanner", () => {
     expect(scan(text).failure).toEqual({ index, expected });
   });
 
-  it.each(["", " ", "{", "[", '"', '"a', "{]", "[}", '{"a"', '{"a":', '{"a":1', '{"a":1,', "[1", "[1,", "tru", "-", '"\\', '"\\u00'])(
-    "%j is incomplete or wrong, and rejected also one character at a time",
-    (text) => {
-      const stepped = new JsonScanner(text, SHAPE);
-      while (!stepped.isDone) stepped.advance(1);
-      expect([scan(text).isDone, scan(text).isValid, stepped.isValid]).toEqual([true, false, false]);
-    },
-  );
-
   it("a depth of a million is read without recursion, also in steps", () => {
     const depth = 1_000_000;
     const text = `${"[".repeat(depth)}${"]".repeat(depth)}`;
@@ -69,14 +60,6 @@ describe("JsonScanner", () => {
   });
 });
 
-describe("Shape", () => {});
-
-function isAccepted(text: string): boolean {
-  const scanner = new JsonScanner(text, new Shape({ a: {} }));
-  scanner.advance();
-  return scanner.isValid;
-}
-
 function isAcceptedByEngine(text: string): boolean {
   try {
     JSON.parse(text);
@@ -97,15 +80,19 @@ describe("JSONTestSuite", () => {
   });
 
   it.each(named("y_"))("%s is accepted", (_name, input) => {
-    expect(isAccepted(input)).toBe(true);
+    expect(scan(input).isValid).toBe(true);
   });
 
-  it.each(named("n_"))("%s is rejected", (_name, input) => {
-    expect(isAccepted(input)).toBe(false);
+  it.each(named("n_"))("%s is rejected, also one character at a time", (_name, input) => {
+    expect(scan(input).isValid).toBe(false);
+    if (input.length > 1000) return;
+    const stepped = new JsonScanner(input, SHAPE);
+    while (!stepped.isDone) stepped.advance(1);
+    expect(stepped.isValid).toBe(false);
   });
 
   it.each(named("i_"))("%s is read as the engine reads it", (_name, input) => {
-    expect(isAccepted(input)).toBe(isAcceptedByEngine(input));
+    expect(scan(input).isValid).toBe(isAcceptedByEngine(input));
   });
 
   it("the reference reader of other tests reads the suite in the same way", () => {

@@ -4,23 +4,11 @@ import { shorten } from "../../../src/json/text.ts";
 import { CREDENTIAL_NAME, type Redact, Secrets } from "../../../src/observability/redact.ts";
 
 describe("the name of a secret", () => {
-  it.each([
-    "OPENAI_API_KEY",
-    "GITHUB_TOKEN",
-    "client_secret",
-    "DB_PASSWORD",
-    "PGPASSWORD",
-    "MYSQL_PASSWD",
-    "AWS_CREDENTIALS",
-    "BASIC_AUTH",
-    "SSH_PRIVATE",
-    "--api-key",
-  ])("the name %s is one of a secret", (name) => {
-    expect(CREDENTIAL_NAME.test(name)).toBe(true);
-  });
-
-  it.each(["PATH", "HOME", "PWD", "LANG", "NODE_ENV", "PORT", ""])("the name %j is not one of a secret", (name) => {
-    expect(CREDENTIAL_NAME.test(name)).toBe(false);
+  it("names of secrets are told from others", () => {
+    const secret =
+      "OPENAI_API_KEY GITHUB_TOKEN client_secret DB_PASSWORD PGPASSWORD MYSQL_PASSWD AWS_CREDENTIALS BASIC_AUTH SSH_PRIVATE --api-key";
+    expect(secret.split(" ").filter((name) => !CREDENTIAL_NAME.test(name))).toEqual([]);
+    expect(["PATH", "HOME", "PWD", "LANG", "NODE_ENV", "PORT", ""].filter((name) => CREDENTIAL_NAME.test(name))).toEqual([]);
   });
 });
 
@@ -33,12 +21,6 @@ describe("secrets", () => {
     const redact = createRedactor({ API_KEY: "abc123xyz", HOME: "/home/user" });
     expect(redact("key=abc123xyz, in /home/user: xabc123xyzabc123xyz")).toBe("key=***, in /home/user: x******");
     expect(redact("again abc123xyz")).toBe("again ***");
-  });
-
-  it("a secret is not read as a pattern", () => {
-    const redact = createRedactor({ API_KEY: "a.c*(d)[e]|\\$^" });
-    expect(redact("a.c*(d)[e]|\\$^ abc")).toBe("*** abc");
-    expect(redact("aXc*(d)[e]|\\$^")).toBe("aXc*(d)[e]|\\$^");
   });
 
   it("a secret that contains another one is masked as a whole", () => {
@@ -59,10 +41,6 @@ describe("secrets", () => {
     const redact = createRedactor({ A_TOKEN: "a", B_TOKEN: "", C_TOKEN: undefined, D_KEY: "1234567" });
     expect(redact("a 1234567 undefined")).toBe("a 1234567 undefined");
     expect(createRedactor({ D_KEY: "12345678" })("12345678")).toBe("***");
-  });
-
-  it("text is unchanged if there are no secrets", () => {
-    expect(createRedactor({})("any text")).toBe("any text");
   });
 
   it("no secret passes, with any text around it", () => {
@@ -112,16 +90,6 @@ describe("secrets", () => {
     const masked = redactJson(nested('{"abc123xyz":"\\u0061bc123xyz"}'));
     // Compared as a whole, it would be shown as a whole.
     expect(masked === nested('{"***":"***"}')).toBe(true);
-  });
-
-  it("a text with a missing closing quote is masked, and the masking ends", () => {
-    const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
-    expect(redactJson('{"a":"abc123xyz","b":"open')).toBe('{"a":"***","b":"open');
-  });
-
-  it("JSON text is unchanged if there are no secrets", () => {
-    const text = '{"a":"\\u0061"}';
-    expect(new Secrets({}).redactJson(text)).toBe(text);
   });
 
   it("the beginning of a secret at the end of a shortened text is masked, in JSON too", () => {

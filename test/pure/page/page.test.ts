@@ -26,12 +26,6 @@ describe("the schema of a form", () => {
   ])("%s has no form", (_what, schema: unknown) => {
     expect(formSchemaOf(schema)).toEqual(expect.any(String));
   });
-
-  it("optional properties with alternatives have a form", () => {
-    const optional = { anyOf: [{ type: "string" }, { type: "null" }], default: null };
-    const properties = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`p${index}`, optional]));
-    expect(formSchemaOf({ type: "object", properties })).toMatchObject({ properties });
-  });
 });
 
 describe("the JSON of arguments", () => {

@@ -29,11 +29,6 @@ describe("the arguments of a call", () => {
     ]);
   });
 
-  it("missing arguments count as empty", async () => {
-    expect(await problems(schema, undefined)).toEqual(["`path` is required (a string)"]);
-    expect(await problems({ type: "object" }, undefined)).toEqual([]);
-  });
-
   it.each([null, [], "text", 1, true])("the arguments %j are rejected as not an object", async (args) => {
     expect(await problems(schema, args)).toEqual(["the arguments must be an object"]);
     expect(await problems(undefined, args)).toEqual(["the arguments must be an object"]);
@@ -41,20 +36,18 @@ describe("the arguments of a call", () => {
 
   it("problems never contain the values of arguments", async () => {
     const secret = "hunter2-secret";
-    const all = await Promise.all([
-      problems({ properties: { a: { type: "integer" } } }, { a: secret }),
-      problems({ properties: { a: { enum: ["x"] } } }, { a: secret }),
-      problems({ properties: { a: { const: "x" } } }, { a: secret }),
-      problems({ properties: { a: { pattern: "^x$", maxLength: 2 } } }, { a: secret }),
-      problems({ properties: { a: { anyOf: [{ const: 1 }, { type: "object" }] } } }, { a: secret }),
-      problems({ properties: { a: { uniqueItems: true, items: { not: { type: "string" } } } } }, { a: [secret, secret] }),
-      problems({ properties: { a: { contains: { const: 1 } } } }, { a: [secret] }),
-      problems({ properties: { a: false } }, { a: secret }),
-    ]);
+    const schemas: unknown[] = [{ type: "integer" }, { enum: ["x"] }, { const: "x" }, { pattern: "^x$", maxLength: 2 }, false];
+    schemas.push({ contains: { const: 1 }, type: "array" }, { anyOf: [{ const: 1 }, { type: "object" }] }, { not: { type: "string" } });
+    const all = await Promise.all(schemas.map((a) => problems({ properties: { a } }, { a: secret })));
     for (const lines of all) expect(lines.length).toBeGreaterThan(0);
     expect(JSON.stringify(all)).not.toContain(secret);
   });
 });
+
+/** Returns a form of an object that is told by its kind, which is also the name of another member. */
+function formOf(kind: string): object {
+  return { properties: { kind: { const: kind }, [kind]: { type: "string" } }, required: ["kind", kind] };
+}
 
 describe("the problem of a field", () => {
   it.each<[name: string, schema: object, value: unknown, problem: string]>([
@@ -67,7 +60,7 @@ describe("the problem of a field", () => {
     ["uniqueItems", { uniqueItems: true }, [{ x: 1, y: 2 }, 3, { y: 2, x: 1 }], "`a` must not have the same item twice"],
     [
       "items",
-      { items: { type: "object", properties: { id: { type: "integer" } } } },
+      { items: { properties: { id: { type: "integer" } } } },
       [{ id: 1 }, { id: "x" }],
       "`a[1].id` must be an integer, not a string",
     ],
@@ -80,23 +73,7 @@ describe("the problem of a field", () => {
     ["if, then", { if: { required: ["b"] }, then: { required: ["c"] } }, { b: 1 }, "`a.c` is required"],
     ["anyOf of types", { anyOf: [{ type: "string" }, { type: "null" }] }, 5, "`a` must be a string or null"],
     ["anyOf, one of the right type", { anyOf: [{ type: "object", required: ["b"] }, { type: "null" }] }, {}, "`a.b` is required"],
-    [
-      "oneOf, told apart by a member",
-      {
-        oneOf: [
-          { properties: { kind: { const: "x" }, x: { type: "string" } }, required: ["kind", "x"] },
-          { properties: { kind: { const: "y" }, y: { type: "string" } }, required: ["kind", "y"] },
-        ],
-      },
-      { kind: "y" },
-      "`a.y` is required (a string)",
-    ],
-    [
-      "oneOf, several fit",
-      { oneOf: [{ type: "string" }, { minLength: 1 }] },
-      "x",
-      "`a` matches more than one form of `oneOf`; exactly one is allowed",
-    ],
+    ["oneOf, told apart by a member", { oneOf: ["x", "y"].map(formOf) }, { kind: "y" }, "`a.y` is required (a string)"],
     [
       "anyOf of forms",
       { anyOf: [{ required: ["b"] }, { required: ["c"] }] },
@@ -122,36 +99,18 @@ describe("the problem of a field", () => {
 });
 
 describe("a schema", () => {
-  it.each([DRAFT_07, "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema#"])(
-    "a schema may be one of %s",
-    async ($schema) => {
-      const schema = {
-        $schema,
-        definitions: { id: { type: "integer" } },
-        properties: { a: { items: [{ type: "string" }], additionalItems: false }, id: { $ref: "#/definitions/id" } },
-        dependencies: { b: ["c"] },
-      };
-      expect(await problems(schema, { a: [1, 2], b: 1, id: "x" })).toEqual([
-        "`c` is required if `b` is given",
-        "`a` must have at most 1 item",
-        "`a[0]` must be a string, not a number",
-        "`id` must be an integer, not a string",
-      ]);
-      expect(await problems(schema, { a: ["x"], b: 1, c: 1, id: 1 })).toEqual([]);
-      // Unknown to draft-07.
-      expect(await problems({ $schema, dependentRequired: { b: ["c"] } }, { b: 1 })).toEqual([]);
-      // In draft-07, keywords beside a reference are ignored.
-      expect(
-        await problems({ $schema, definitions: { a: {} }, properties: { a: { $ref: "#/definitions/a", minLength: 2 } } }, { a: "x" }),
-      ).toEqual([]);
-    },
-  );
-
-  it("a schema may share its `$id` with others", async () => {
-    const withId = (type: string) => ({ $id: "https://example.com/tool", properties: { a: { $id: "inner", type } } });
-    expect(await problems(withId("string"), { a: 1 })).toHaveLength(1);
-    expect(await problems(withId("number"), { a: 1 })).toEqual([]);
-    expect(await problems(withId("string"), { a: 1 })).toHaveLength(1);
+  it("a schema may be one of draft-07", async () => {
+    const definitions = { id: { type: "integer" } };
+    const properties = { a: { items: [{ type: "string" }], additionalItems: false }, id: { $ref: "#/definitions/id", minimum: 7 } };
+    const schema = { $schema: DRAFT_07, definitions, properties, dependencies: { b: ["c"] } };
+    expect(await problems(schema, { a: [1, 2], b: 1, id: "x" })).toEqual([
+      "`c` is required if `b` is given",
+      "`a` must have at most 1 item",
+      "`a[0]` must be a string, not a number",
+      "`id` must be an integer, not a string",
+    ]);
+    // Keywords beside a reference are ignored, and later ones unknown.
+    expect(await problems({ ...schema, dependentRequired: { d: ["e"] } }, { a: ["x"], b: 1, c: 1, d: 1, id: 1 })).toEqual([]);
   });
 
   it("a schema may refer to itself", async () => {
@@ -184,80 +143,26 @@ describe("a schema", () => {
 
   it.each<[reason: string, schema: unknown]>([
     ["it is not an object", true],
-    ["it is not an object", null],
     ["it is not a JSON Schema", { type: "strin" }],
-    ["it is not a JSON Schema", { properties: [] }],
-    ["it is not a JSON Schema", { minLength: "1" }],
     ["can't resolve reference", { $ref: "https://example.com/other.json" }],
     ["can't resolve reference", { properties: { a: { $ref: "#/$defs/none" } } }],
     ["its dialect", { $schema: "http://json-schema.org/draft-04/schema#" }],
-    ["its dialect", { $schema: "https://json-schema.org/draft/2019-09/schema" }],
-    ["its dialect", { $schema: 1 }],
     ["its dialect", { $schema: "toString" }],
     ["asynchronous", { $async: true }],
     ["longer than", { description: "x".repeat(300_000) }],
-    ["more than 100 levels", JSON.parse(`${'{"not":'.repeat(200)}{}${"}".repeat(200)}`)],
     ["more than 100 levels", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
     ["subschemas", { allOf: Array.from({ length: 4000 }, () => ({})) }],
-    [
-      "subschemas",
-      { unevaluatedProperties: false, allOf: Array.from({ length: 600 }, (_unused, index) => ({ properties: { [`p${index}`]: {} } })) },
-    ],
-    ["pattern", { not: { pattern: "(?i)a" } }],
     ["pattern", { patternProperties: { "(?i)a": {} }, additionalProperties: false }],
     ["it fails: Maximum call stack", { $ref: "#" }],
   ])("an unusable schema is skipped and logged once: %s", async (reason, inputSchema) => {
     const check = new ArgumentCheckBench();
     const name = `n${"x".repeat(200)}`;
-    for (let call = 0; call < 3; call++) {
-      expect(await check.problemsOf([{ name, inputSchema }], '{"a":1}')).toEqual([]);
-      expect(await check.problemsOf([{ name, inputSchema: structuredCloneIfShallow(inputSchema) }], '{"a":1}')).toEqual([]);
-    }
-    expect(check.log.lines).toEqual([
-      {
-        level: "warn",
-        message: "argument schema skipped",
-        fields: { tool: `${name.slice(0, 100)}…`, reason: expect.stringContaining(reason) as string },
-      },
-    ]);
+    for (let call = 0; call < 3; call++) expect(await check.problemsOf([{ name, inputSchema }], '{"a":1}')).toEqual([]);
+    const fields = { tool: `${name.slice(0, 100)}…`, reason: expect.stringContaining(reason) as string };
+    expect(check.log.lines).toEqual([{ level: "warn", message: "argument schema skipped", fields }]);
     expect(check.givenUp).toBe(0);
   });
-
-  it("only the patterns that JavaScript does not know are skipped", async () => {
-    const check = new ArgumentCheckBench();
-    const inputSchema = { properties: { a: { type: "string", pattern: "(?i)x", minLength: 2 } } };
-    expect(await check.problems(inputSchema, { a: "ab" })).toEqual([]);
-    expect(await check.problems(inputSchema, { a: "x" })).toEqual(["`a` must have at least 2 characters"]);
-    expect(check.log.lines).toEqual([
-      {
-        level: "warn",
-        message: "argument patterns skipped",
-        fields: { tool: "tool", count: 1, reason: expect.stringContaining("(?i)x") as string },
-      },
-    ]);
-  });
-
-  it("a schema is evicted by a thousand others and compiled again", async () => {
-    const check = new ArgumentCheckBench();
-    // The first use of a schema is logged.
-    const first = { properties: { a: { const: 0 }, b: { pattern: "(?i)x" } } };
-    const others = Array.from({ length: 1000 }, (_unused, index) => ({ properties: { a: { const: index + 1 } } }));
-    for (const schema of [first, ...others.slice(1), first]) expect(await check.problems(schema, {})).toEqual([]);
-    expect(check.log.lines).toHaveLength(1);
-    for (const schema of [...others, first]) expect(await check.problems(schema, {})).toEqual([]);
-    expect(check.log.lines).toHaveLength(2);
-    expect(await check.problems(first, { a: 1 })).toEqual(["`a` must be 0"]);
-  });
 });
-
-/** Cloning is recursive as well. */
-function structuredCloneIfShallow(value: unknown): unknown {
-  try {
-    return structuredClone(value);
-  } catch {
-    return value;
-  }
-}
 
 /** Enough for three threads that exceed the CPU time, and some that a busy machine slows down. */
 const MAX_ANSWERS = 10;
@@ -304,28 +209,6 @@ describe("a check that takes too long", () => {
     expect(await countTurns(answer)).toBeGreaterThan(5);
     expect(await answer).toEqual(TOO_LONG);
     expect([check.givenUp, check.log.messages]).toEqual([1, ["argument check given up"]]);
-  });
-
-  it("a slow check delays the calls of another caller by one turn", async () => {
-    const check = new ArgumentCheckBench();
-    const order: string[] = [];
-    const ask = (caller: object, name: string, a: string): Promise<unknown> =>
-      check.problemsOf([{ name: "tool", inputSchema: CATASTROPHIC }], JSON.stringify({ a }), caller).then(() => order.push(name));
-    const [flood, other] = [{}, {}];
-    await Promise.all([
-      ...manyOf(4, (index) => ask(flood, `flood ${index}`, MANY_AS)),
-      ask(other, "other", "a"),
-      ask(other, "other 2", "a"),
-    ]);
-    expect(order.slice(0, 2)).toEqual(["flood 0", "other"]);
-    expect(order.indexOf("other 2")).toBe(3);
-  });
-
-  it("a slow check that is no longer wanted stops without an answer", async () => {
-    const check = new ArgumentCheckBench();
-    const [first, second] = [check.askInVain(CATASTROPHIC, { a: MANY_AS }), check.askInVain({}, {})];
-    expect(await check.problems({ required: ["a"] }, {})).toEqual(["`a` is required"]);
-    expect([first(), second()]).toEqual([false, false]);
   });
 });
 
@@ -374,15 +257,6 @@ describe("arguments that a validator cannot take", () => {
       expect(check.log.lines).toEqual([]);
     },
   );
-
-  it("arguments that take too much memory are rejected", async () => {
-    const check = new ArgumentCheckBench();
-    const argsText = `{"a":[${"{},".repeat(3_000_000)}1]}`;
-    expect(await check.problemsOf([{ name: "tool", inputSchema: {} }], argsText)).toEqual([
-      "the arguments have too many values to be checked",
-    ]);
-    expect(check.givenUp).toBe(0);
-  });
 });
 
 describe("a hostile schema", () => {
@@ -398,18 +272,11 @@ describe("a hostile schema", () => {
     for (const payload of payloads) {
       const schemas = [
         { properties: { [payload]: { type: "string" } }, required: [payload], additionalProperties: false },
-        { $id: payload, $anchor: "a", $comment: payload, title: payload },
-        {
-          $defs: { [payload]: { type: "string" } },
-          properties: { a: { $ref: `#/$defs/${encodeURIComponent(payload).replaceAll("~", "~0")}` } },
-        },
-        { $dynamicAnchor: payload, $dynamicRef: `#${payload}` },
-        { enum: [payload], const: payload, default: payload, format: payload, pattern: payload },
+        { $id: payload, $anchor: "a", $comment: payload, title: payload, $dynamicAnchor: payload, $dynamicRef: `#${payload}` },
+        { enum: [payload], const: payload, default: payload, format: payload, pattern: payload, type: payload, [payload]: true },
         { patternProperties: { [payload]: false }, dependentRequired: { [payload]: [payload] }, dependentSchemas: { [payload]: false } },
-        { maximum: payload, minLength: payload, multipleOf: { $data: payload }, [payload]: true },
-        { maxLength: { $data: `1/${payload}` }, type: payload },
+        { maximum: payload, minLength: payload, multipleOf: { $data: payload }, maxLength: { $data: `1/${payload}` } },
         { $schema: DRAFT_07, dependencies: { [payload]: [payload] }, contentEncoding: payload },
-        { discriminator: { propertyName: payload }, oneOf: [{ properties: { [payload]: { const: payload } } }], nullable: payload },
       ];
       for (const schema of schemas) {
         checker.add("key", JSON.stringify(schema));
@@ -421,46 +288,18 @@ describe("a hostile schema", () => {
   });
 });
 
+const KEYWORDS =
+  "$schema $id $ref $defs $anchor $dynamicRef $dynamicAnchor $async $comment $vocabulary definitions type enum const properties required " +
+  "additionalProperties patternProperties propertyNames items prefixItems additionalItems contains minContains maxContains uniqueItems " +
+  "unevaluatedProperties unevaluatedItems dependencies dependentRequired not if then else allOf anyOf oneOf minimum multipleOf minLength " +
+  "pattern format nullable discriminator id $recursiveRef $data __proto__";
+
 /** A schema-like object: keywords with values of any kind, right and wrong. */
 const schemaLike = fc.letrec<{ schema: unknown; value: unknown }>((tie) => ({
-  schema: fc.oneof(
-    { maxDepth: 4 },
-    fc.boolean(),
-    fc.dictionary(
-      fc.constantFrom(
-        ..."$schema $id $ref $defs $anchor $dynamicRef $dynamicAnchor $async $comment $vocabulary definitions type enum const".split(" "),
-        ..."properties required additionalProperties patternProperties propertyNames items prefixItems additionalItems contains".split(" "),
-        ..."minContains maxContains uniqueItems unevaluatedProperties unevaluatedItems dependencies dependentRequired not if then else".split(
-          " ",
-        ),
-        ..."allOf anyOf oneOf minimum multipleOf minLength pattern format nullable discriminator id $recursiveRef $data __proto__".split(
-          " ",
-        ),
-      ),
-      tie("value"),
-      { maxKeys: 4 },
-    ),
-  ),
+  schema: fc.oneof({ maxDepth: 4 }, fc.boolean(), fc.dictionary(fc.constantFrom(...KEYWORDS.split(" ")), tie("value"), { maxKeys: 4 })),
   value: fc.oneof(
     { maxDepth: 4 },
-    fc.constantFrom<unknown>(
-      "object",
-      "string",
-      "#",
-      "#/$defs/a",
-      "a",
-      "^a+$",
-      "(?=a)",
-      "[",
-      0,
-      1,
-      -1,
-      1.5,
-      true,
-      null,
-      "__proto__",
-      "constructor",
-    ),
+    fc.constantFrom<unknown>(..."object string # #/$defs/a a ^a+$ (?=a) [ __proto__ constructor".split(" "), 0, 1, -1, 1.5, true, null),
     fc.array(tie("value"), { maxLength: 3 }),
     fc.dictionary(fc.constantFrom("a", "b", "toString", "__proto__"), tie("schema"), { maxKeys: 3 }),
     fc.array(tie("schema"), { maxLength: 3 }),

@@ -52,16 +52,6 @@ describe("tool calls a minute", () => {
     );
   });
 
-  it("calls come back evenly, at the second that was told", () => {
-    const bench = new Bench({ sessionCallsPerMinute: 7 });
-    expect(bench.count(0)).toBe(7);
-    expect(bench.take(0)).toBe(9);
-    bench.nowMs = 8571;
-    expect(bench.take(0)).toBe(1);
-    bench.nowMs = 9000;
-    expect([bench.take(0), bench.take(0)]).toEqual([undefined, 9]);
-  });
-
   it("a flood of names does not reset the rate of a tool", () => {
     const bench = new Bench({ toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     expect(bench.take(0, "search")).toBeUndefined();

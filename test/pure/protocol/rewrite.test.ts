@@ -79,15 +79,6 @@ describe("a request to the server", () => {
 });
 
 describe("the progress token of a request", () => {
-  it("the token keeps its spelling in any request", () => {
-    const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
-    fc.assert(
-      fc.property(template, idText, idText, (around, id, token) => {
-        expect(progressTokenText(read(fill(around, id, token), "request"))).toBe(token);
-      }),
-    );
-  });
-
   it.each([
     '{"jsonrpc":"2.0","id":1,"method":"x"}',
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{}}',

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { listTools } from "../../../src/cli/discover/listing.ts";
 import { type DiscoverOptions, readDiscoverOptions } from "../../../src/cli/discover/options.ts";
 
 function options(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): DiscoverOptions {
@@ -67,10 +68,6 @@ describe("the command line of discover", () => {
     expect(options(["--service", service, "--out", "o.json", "node"]).out).toBe("o.json");
   });
 
-  it.each([["--help"], ["-h"], ["--no-such", "--help"]])("the help is shown for %s", (...argv) => {
-    expect(readDiscoverOptions(argv, {})).toEqual({ kind: "help" });
-  });
-
   it("all problems are reported at once", () => {
     const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
     expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
@@ -93,16 +90,12 @@ describe("the command line of discover", () => {
       expect(problem).toContain("--url is not valid (value not shown); expected an http: or https: URL without credentials");
     },
   );
-
-  it("a malformed token is rejected without showing it", () => {
-    expect(problems(["--url", "http://host/"], { CLAW_MCP_STDIO_AUTH_TOKEN: "hunter 2" })).toEqual([
-      "CLAW_MCP_STDIO_AUTH_TOKEN is not valid (value not shown); expected visible ASCII characters without spaces",
-    ]);
-  });
-
-  it("a setting of the other source is not checked", () => {
-    const environment = { CLAW_MCP_STDIO_AUTH_TOKEN: "not a token" };
-    expect(options(["node"], environment).source.kind).toBe("process");
-    expect(options(["--url", "http://host/"], { CLAW_MCP_STDIO_CWD: "/no/such/directory" }).source.kind).toBe("url");
-  });
 });
+
+it.each(["{}", '{"capabilities":[]}', '{"capabilities":{"tools":null}}', '{"capabilities":{"tools":false}}'])(
+  "a server with the result %s to initialize is not asked for tools",
+  async (initializeText) => {
+    const listing = await listTools("2025-11-25", initializeText, () => Promise.reject(new Error("asked")));
+    expect(listing).toEqual({ protocolVersion: "2025-11-25", hasToolsCapability: false, tools: [] });
+  },
+);
