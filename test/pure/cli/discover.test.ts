@@ -14,21 +14,6 @@ function problems(argv: readonly string[], environment: Readonly<Record<string, 
 }
 
 describe("the command line of discover", () => {
-  it("a command is enough", () => {
-    expect(options(["npx", "-y", "some-mcp", "--out", "its own"])).toEqual({
-      source: { kind: "process", command: "npx", args: ["-y", "some-mcp", "--out", "its own"], cwd: undefined },
-      command: "npx",
-      args: ["-y", "some-mcp", "--out", "its own"],
-      service: undefined,
-      description: undefined,
-      image: undefined,
-      path: "/mcp",
-      timeoutMs: 60_000,
-      out: undefined,
-      check: undefined,
-    });
-  });
-
   it("every option is read up to the command or --", () => {
     const flags = ["--out", "o.json", "--service=svc", "--description", "Text.", "--image", "i:1", "--timeout-ms", "5"];
     const expected = { out: "o.json", service: "svc", description: "Text.", image: "i:1", timeoutMs: 5, command: "node", args: ["--url"] };

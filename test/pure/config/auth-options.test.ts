@@ -7,6 +7,7 @@ import { type Environment, loadConfig, type LoadResult } from "../../../src/conf
 import { TempDir } from "../../support/temp-dir.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
+const OTHER = "other-Token.0123456789";
 
 function load(argv: readonly string[], environment: Environment = {}, needsCommand = true): LoadResult {
   return loadConfig(readCommandLine(argv), environment, needsCommand);
@@ -29,16 +30,9 @@ async function loadFile(text: string | Buffer): Promise<LoadResult> {
 
 describe("AUTH_TOKEN_FILE", () => {
   it.each([
-    ["one token", TOKEN, [TOKEN]],
-    ["a line end after it", `${TOKEN}\n`, [TOKEN]],
-    [
-      "several, empty lines and comments",
-      `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\nother-Token.0123456789\n`,
-      [TOKEN, "other-Token.0123456789"],
-    ],
-    ["line ends of Windows, and a byte order mark", `\uFEFF${TOKEN}\r\nother-Token.0123456789\r\n`, [TOKEN, "other-Token.0123456789"]],
-    ["white space around a token", ` ${TOKEN}\t\n`, [TOKEN]],
-    ["a token twice", `${TOKEN}\n${TOKEN}\n`, [TOKEN]],
+    ["several, empty lines and comments", `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\n${OTHER}\n`, [TOKEN, OTHER]],
+    ["line ends of Windows, and a byte order mark", `\uFEFF${TOKEN}\r\n${OTHER}\r\n`, [TOKEN, OTHER]],
+    ["white space around a token, and a token twice", ` ${TOKEN}\t\n${TOKEN}`, [TOKEN]],
     ["a # within a token", "to#ken-0123456789", ["to#ken-0123456789"]],
     ["a token of 16 characters", "0123456789abcdef", ["0123456789abcdef"]],
   ])("the file may have %s", async (_what, text, tokens) => {
@@ -48,11 +42,7 @@ describe("AUTH_TOKEN_FILE", () => {
   it.each([
     ["is empty", "", "it contains no token"],
     ["has comments only", "# none\n\n", "it contains no token"],
-    [
-      "has a line with a space in it",
-      `${TOKEN}\n${TOKEN} ${TOKEN}\n`,
-      "line 2 is not a token: expected visible ASCII characters without spaces",
-    ],
+    ["has a line with a space in it", `${TOKEN}\n${TOKEN} ${TOKEN}\n`, "line 2 is not a token: expected visible ASCII characters"],
     ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is not a token: expected visible ASCII characters without spaces"],
     ["has a token of 15 characters", `${TOKEN}\n0123456789abcde\n`, "line 2 has fewer than 16 characters"],
     ["is large", "x".repeat(65_537), "it is larger than 65536 bytes"],
@@ -85,8 +75,6 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(load(["server"], { CLAW_MCP_STDIO_AUTH_TOKEN: "", CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).config?.authTokens).toEqual([TOKEN]);
   });
 });
-
-describe("REQUIRE_AUTH", () => {});
 
 describe("SESSION_KEY_FILE and SESSION_KEY", () => {
   const KEY = "0123456789abcdef".repeat(2);

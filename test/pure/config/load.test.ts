@@ -56,13 +56,7 @@ const VALUES: Readonly<Record<string, readonly [text: string, value: unknown]>> 
   DESCRIPTOR_MODE: ["warn", "warn"],
   ARGUMENT_CHECK: ["enforce", "enforce"],
   TOOL_TIMEOUTS_MS: ["search=30", [{ pattern: "search", value: 30 }]],
-  TOOL_CONCURRENCY: [
-    "browser_*=31,*=32",
-    [
-      { pattern: "browser_*", value: 31 },
-      { pattern: "*", value: 32 },
-    ],
-  ],
+  TOOL_CONCURRENCY: ["a_*=31,*=32", ["a_*", "*"].map((pattern, index) => ({ pattern, value: 31 + index }))],
   TOOL_CALLS_PER_MINUTE: ["search=33", [{ pattern: "search", value: 33 }]],
   MAX_RESULT_BYTES: ["1035", 1035],
   LOG_LEVEL: ["debug", "debug"],
@@ -89,29 +83,16 @@ describe("the configuration", () => {
   });
 
   it("flags override variables", () => {
-    const environment = {
-      CLAW_MCP_STDIO_PATH: "/from-variable",
-      CLAW_MCP_STDIO_LOG_LEVEL: "debug",
-      CLAW_MCP_STDIO_AUTH_TOKEN: "from-variable",
-      CLAW_MCP_STDIO_MAX_SESSIONS: "1",
-    };
-    const flags = ["--path", "/from-flag", "--auth-token=from-flag", "--max-sessions", "2"];
-    expect(config([...flags, "server"], environment)).toMatchObject({
-      path: "/from-flag",
-      authToken: "from-flag",
-      maxSessions: 2,
-      logLevel: "debug",
-    });
+    const environment = { CLAW_MCP_STDIO_PATH: "/variable", CLAW_MCP_STDIO_LOG_LEVEL: "debug", CLAW_MCP_STDIO_MAX_SESSIONS: "many" };
+    const given = config(["--path", "/flag", "--max-sessions=2", "server"], environment);
+    expect(given).toMatchObject({ path: "/flag", maxSessions: 2, logLevel: "debug" });
   });
 
   it("command and arguments come from the command line or the environment, never mixed", () => {
     const environment = { CLAW_MCP_STDIO_COMMAND: "npx", CLAW_MCP_STDIO_ARGS: '["-y","other"]' };
     expect(config(["server"], environment)).toMatchObject({ command: "server", args: [] });
-    expect(config(["--port", "1", "--", "server", "--port", "2"], environment)).toMatchObject({
-      command: "server",
-      args: ["--port", "2"],
-      port: 1,
-    });
+    const server = { command: "server", args: ["--port", "2"], port: 1 };
+    expect(config(["--port", "1", "--", "server", "--port", "2"], environment)).toMatchObject(server);
     expect(config(["--port", "1"], environment)).toMatchObject({ command: "npx", args: ["-y", "other"] });
   });
 
@@ -125,13 +106,6 @@ describe("the configuration", () => {
     expect(config(["server"], environment)).toMatchObject(expected);
   });
 
-  it("unknown variables with the prefix are named but not rejected", () => {
-    const environment = { CLAW_MCP_STDIO_TIMEOUT: "5", CLAW_MCP_STDIO_PORT: "1", CLAW_MCP: "x", OTHER: "y", claw_mcp_stdio_port: "z" };
-    const { unknownVariables, problems } = load(["server"], environment);
-    expect(unknownVariables).toEqual(["CLAW_MCP_STDIO_TIMEOUT"]);
-    expect(problems).toEqual([]);
-  });
-
   it("flags of the sidecar after the command are named but not rejected", () => {
     const { flagsAfterCommand, problems } = load("--port 1 server --addr :2 --read-only=on --help --other -- --path".split(" "));
     expect(flagsAfterCommand.map((text) => text.split(":")[0])).toEqual(["--addr", "--read-only"]);
@@ -142,7 +116,6 @@ describe("the configuration", () => {
 describe("the page", () => {
   it.each([
     [["--addr", "127.0.0.1:80"], true],
-    [["--addr", "localhost:80"], true],
     [["--addr", "[::1]:80"], true],
     [[], true],
     [["--host", "*"], false],
@@ -151,7 +124,6 @@ describe("the page", () => {
     [["--addr", ":80", "--admin-addr", "127.0.0.1:81"], true],
     [["--addr", "127.0.0.1:80", "--admin-addr", ":81"], false],
     [["--addr", "127.0.0.1:80", "--path", "/"], false],
-    [["--addr", "127.0.0.1:80", "--page=off"], false],
     [["--addr", ":80", "--page", "on"], true],
   ])("%j sets it to %j: by default it is on if only this machine reaches its address", (flags, page) => {
     expect(config([...flags, "--", "server"], {})?.page).toBe(page);
@@ -167,7 +139,6 @@ describe("the listen address", () => {
     [["--host", "::"], { HOST: "*", ADDR: "127.0.0.1:9000" }, { host: "::", port: 9000 }],
     [["--host", "10.0.0.5", "--addr", ":9000"], {}, { host: undefined, port: 9000 }],
     [[], { ADDR: ":9000" }, { host: undefined, port: 9000 }],
-    [[], { ADDR: "127.0.0.1:9000" }, { host: "127.0.0.1", port: 9000 }],
     [[], { PORT: "9000" }, { host: "127.0.0.1", port: 9000 }],
     [[], { ADDR: "", PORT: "9000" }, { host: "127.0.0.1", port: 9000 }],
     [[], { ADDR: ":9001", PORT: "9000" }, { host: undefined, port: 9001 }],

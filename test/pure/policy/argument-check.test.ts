@@ -244,19 +244,16 @@ describe("arguments that a validator cannot take", () => {
     expect(check.log.lines).toEqual([]);
   });
 
-  it.each(["valueOf", "toString", "constructor", "__proto__", "hasOwnProperty"])(
-    "arguments with a member `%s` are rejected, and the check stays on",
-    async (name) => {
-      const check = new ArgumentCheckBench();
-      const schema = { properties: { a: { enum: [{ x: 1 }, "off"] }, b: { const: { x: 1 } }, c: { type: "string" } } };
-      for (const member of ["a", "b"]) {
-        expect(await check.problemsOf([{ name: "tool", inputSchema: schema }], `{"${member}":{"${name}":1}}`)).toHaveLength(1);
-      }
-      expect(await check.problems(schema, { a: { x: 1 }, b: { x: 1 } })).toEqual([]);
-      expect(await check.problems(schema, { c: 1 })).toEqual(["`c` must be a string, not a number"]);
-      expect(check.log.lines).toEqual([]);
-    },
-  );
+  it.each(["valueOf", "__proto__"])("arguments with a member `%s` are rejected, and the check stays on", async (name) => {
+    const check = new ArgumentCheckBench();
+    const schema = { properties: { a: { enum: [{ x: 1 }, "off"] }, b: { const: { x: 1 } }, c: { type: "string" } } };
+    for (const member of ["a", "b"]) {
+      expect(await check.problemsOf([{ name: "tool", inputSchema: schema }], `{"${member}":{"${name}":1}}`)).toHaveLength(1);
+    }
+    expect(await check.problems(schema, { a: { x: 1 }, b: { x: 1 } })).toEqual([]);
+    expect(await check.problems(schema, { c: 1 })).toEqual(["`c` must be a string, not a number"]);
+    expect(check.log.lines).toEqual([]);
+  });
 });
 
 describe("a hostile schema", () => {

@@ -27,11 +27,6 @@ describe("the tool and arguments of a call", () => {
     expect(read(params)).toEqual({ name, argsText });
   });
 
-  it("arguments may have members of any name", () => {
-    expect(read('{"name":"a","arguments":{"Name":1,"name":2,"ARGUMENTS":3}}')).toMatchObject({ name: "a" });
-    expect(read('{"name":"a","arguments":[],"names":1,"x":{"Name":"b"}}')).toMatchObject({ name: "a" });
-  });
-
   it.each([
     ['{"name":"a","name":"b"}', '"name" occurs twice in "params"'],
     ['{"name":"a","n\\u0061me":"a"}', '"name" occurs twice in "params"'],
@@ -96,11 +91,6 @@ describe("ambiguous arguments", () => {
       expect(ambiguityOf(text)).toBeUndefined();
     },
   );
-
-  it("a tool without properties has repeated names only", () => {
-    expect(ambiguityOf('{"a":1,"a":2}', [])).toBe('"a" occurs twice in one object');
-    expect(ambiguityOf('{"Path":1}', [undefined, true, { properties: [] }])).toBeUndefined();
-  });
 
   it("the properties of all tools of a name are checked", () => {
     expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" must be spelled "path"');

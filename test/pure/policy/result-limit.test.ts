@@ -97,14 +97,6 @@ describe("a result above MAX_RESULT_BYTES", () => {
     expect(content.at(-1)?.text).toBe(`[omitted: ${5000 - kept.length} of 5000 items; ask for less at a time]`);
   });
 
-  it("unknown members of the result and of _meta are kept if they are small", () => {
-    const text = body({ ...texts("a".repeat(9000)), small: 1, big: "b".repeat(5000), _meta: { task: "t", large: "l".repeat(5000) } });
-    const { result } = limit(text, 4096);
-    expect([result["small"], result["big"]]).toEqual([1, undefined]);
-    expect(result["_meta"]).toMatchObject({ task: "t", truncated: true });
-    expect(result["_meta"]).not.toHaveProperty("large");
-  });
-
   it("an error keeps its code, loses its data, and has its message truncated only if that is too long", () => {
     for (const message of ["short", "m".repeat(5000)]) {
       const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "a", error: { code: -32_042, message, data: "d".repeat(5000) } }), 1024);

@@ -121,15 +121,6 @@ describe("the limits of a message", () => {
     ] as const)
       expect(read(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))).toMatchObject({ kind: "request", method });
   });
-
-  it("an id that is too long is in no error", () => {
-    const id = JSON.stringify("x".repeat(2000));
-    expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toEqual({
-      code: "INVALID_REQUEST",
-      reason: '"jsonrpc" must be "2.0"',
-      idText: undefined,
-    });
-  });
 });
 
 it.each([
@@ -159,16 +150,6 @@ describe("an id that is rewritten on its way to the server", () => {
     ['{"_meta":{"progreſſToken":2}}', '"progreſſToken" differs only in case from a name of the protocol'],
   ])("ambiguous params are rejected: %s", (params, reason) => {
     expect(refusal(params)).toBe(`INVALID_REQUEST 1: ${reason}`);
-  });
-
-  it.each([
-    '{"_meta":{"progressToken":1}}',
-    '{"_meta":{},"requestId":7}',
-    '{"_meta":{"x":{"progressToken":1},"y":{"progressToken":2}}}',
-    '{"name":"a","arguments":{"requestId":1,"RequestId":2,"_meta":{},"_Meta":{}}}',
-    "{}",
-  ])("params that are ambiguous elsewhere only are accepted: %s", (params) => {
-    expect(refusal(params)).toBeUndefined();
   });
 });
 
@@ -233,14 +214,8 @@ describe("a batch", () => {
 
   it.each([
     ["[]", "the batch is empty"],
-    [" [ ] ", "the batch is empty"],
     [`[${PING},1]`, "message 2 of the batch: the message must be a JSON object"],
-    [`[${PING},{"id":2,"method":"ping"}]`, 'message 2 of the batch: "jsonrpc" must be "2.0"'],
     [`[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"},${PING}]`, 'message 1 of the batch: "id" occurs twice'],
-    [
-      `[${PING},{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}]`,
-      'message 2 of the batch: "Method" differs only in case from a name of the envelope',
-    ],
     [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
     [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
     [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],
