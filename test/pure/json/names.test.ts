@@ -12,24 +12,6 @@ function hasRepeated({ members = [], elements = [] }: JsonNode): boolean {
 }
 
 describe("the repeated name in an object", () => {
-  it.each([
-    ['{"a":1,"a":2}', "a"],
-    ['{"a":1,"\\u0061":2}', "a"],
-    ['{"x":[{"b":{}},{"b":1,"c":{"d":1, "d" :2}}]}', "d"],
-    ['[{"a":1,"a":1}]', "a"],
-    ['{"__proto__":1,"__proto__":2}', "__proto__"],
-    ['{"":1,"":2}', ""],
-  ])("a repeated name is found in %s", (text, name) => {
-    expect(findRepeatedName(text, 0)).toBe(name);
-  });
-
-  it.each(['{"a":{"a":{"a":1}}}', '[{"a":1},{"a":1}]', '{"a":"a","b":["a","a"]}', '{"a":1,"A":2}', '"a"', "7", "{}", "[[],[]]"])(
-    "no repeated name is found in %s",
-    (text) => {
-      expect(findRepeatedName(text, 0)).toBeUndefined();
-    },
-  );
-
   it("a repeated name is found in any JSON that has one", () => {
     const name = fc.constantFrom("a", "b", "__proto__").chain(keyText);
     const object = objectText(fc.array(memberText(name, valueText), { maxLength: 4 }));

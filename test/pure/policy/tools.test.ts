@@ -32,19 +32,6 @@ describe("a pattern for names of tools", () => {
     );
   });
 
-  it.each([
-    ["read_*", "read_file", true],
-    ["read_*", "READ_file", false],
-    ["*_file", "read_file_", false],
-    ["a*b*c", "a-b-b-c", true],
-    ["??", "😀", false],
-    ["a.c", "abc", false],
-    ["\\*", "\\x", true],
-    ["constructor", "__proto__", false],
-  ])("the pattern %j matches the name %j: %j", (pattern, name, expected) => {
-    expect(matches(pattern, name)).toBe(expected);
-  });
-
   it("many stars and a long name take linear time", () => {
     // In exponential time, it would not end.
     expect(matches(`${"*a".repeat(50)}*b*`, "a".repeat(1_000_000))).toBe(false);

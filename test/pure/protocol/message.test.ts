@@ -89,9 +89,4 @@ describe("a text that is read in steps", () => {
   it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the reading in steps equals the reading at once: %s", (text) => {
     expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
   });
-
-  it("a batch is read up to a thousand messages, and all are counted", () => {
-    const { reading } = readStepped(`[${Array.from({ length: 1500 }, () => PING).join(",")}]`);
-    expect(reading.kind === "batch" && [reading.count, reading.messages.length]).toEqual([1500, 1000]);
-  });
 });

@@ -45,7 +45,7 @@ const LIMITS: LaneLimits = {
 };
 
 /** Returns a message as a client sent it. */
-export function messageOfClient(message: JsonObject | string): Message {
+function messageOfClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
   return read;
