@@ -36,19 +36,15 @@ describe("the comparison of tools", () => {
   });
 
   it.each<[string, JsonObject, DriftKind]>([
-    ["another case", { description: "searches." }, "description"],
     ["a character that cannot be seen", { description: "Searches.\u200b" }, "description"],
     ["the same letter, composed otherwise", { description: "Se\u0301arches." }, "description"],
     ["no description", { description: undefined }, "description"],
-    ["a description that is no string", { description: { text: "Searches." } }, "description"],
     ["a limit as text", { inputSchema: { ...SCHEMA, properties: { limit: { type: "integer", maximum: "100" } } } }, "schema"],
     ["a list in another order", { inputSchema: { ...SCHEMA, required: ["query", "limit"] } }, "schema"],
     ["a list as an object", { inputSchema: { ...SCHEMA, required: { 0: "limit", 1: "query" } } }, "schema"],
     ["an inherited name", { inputSchema: JSON.parse('{"type":"object","properties":{},"__proto__":["limit"]}') as object }, "schema"],
-    ["no schema", { inputSchema: undefined }, "schema"],
     ["a schema that is no object", { inputSchema: "object" }, "schema"],
     ["a schema that no stack would hold", { inputSchema: nested(200_000) }, "schema"],
-    ["no annotations", { annotations: undefined }, "annotations"],
     ["annotations that are no object", { annotations: true }, "annotations"],
   ])("the comparison finds %s", (_what, live, kind) => {
     expect(driftOf(live).map(({ kinds }) => kinds)).toEqual([[kind]]);

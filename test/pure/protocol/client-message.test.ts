@@ -36,17 +36,14 @@ describe("a message of a client", () => {
   it.each([
     ['{"jsonrpc":"1.0","id":9007199254740993,"method":"ping"}', '"jsonrpc" must be "2.0"', "9007199254740993"],
     ['{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}', '"method" occurs twice', "1"],
-    ['{"jsonrpc":"2.0","id":1,"params":{},"method":"ping","params":{}}', '"params" occurs twice', "1"],
     ['{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}', '"jsonrpc" occurs twice', "1"],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","\\u0069d":2}', '"id" occurs twice', undefined],
     ['{"jsonrpc":"2.0","id":1,"METHOD":"tools/call","method":"ping"}', otherCase("METHOD"), "1"],
     ['{"jsonrpc":"2.0","id":1,"method":"x","params":{},"param\\u017f":{}}', otherCase("param\u017f"), "1"],
     ['{"jsonrpc":"2.0","j\u017fonrpc":"2.0","id":1,"method":"ping"}', otherCase("j\u017fonrpc"), "1"],
     ['{"jsonrpc":"2.0","id":1,"Id":2,"method":"ping"}', otherCase("Id"), undefined],
-    ['{"jsonrpc":"2.0","method":"notifications/x","ID":2}', otherCase("ID"), undefined],
     ['{"jsonrpc":"2.0","id":1,"result":{},"Method":"tools/call"}', otherCase("Method"), "1"],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","param":2}', '"param" is not a member of a JSON-RPC request', "1"],
-    ['{"jsonrpc":"2.0","id":1,"method":"ping","RESULT":2}', '"RESULT" is not a member of a JSON-RPC request', "1"],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","meth\u00f6d":2}', '"meth\u00f6d" is not a member of a JSON-RPC request', "1"],
   ])("the message %s is rejected, since another reader may differ: %s", (text, reason, givenBack) => {
     expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
@@ -142,7 +139,6 @@ describe("an id that is rewritten on its way to the server", () => {
   it.each([
     ['{"_meta":{"progressToken":1},"_meta":{"progressToken":2}}', '"_meta" occurs twice'],
     ['{"_meta":{"progressToken":1,"progressToken":2}}', '"progressToken" occurs twice'],
-    ['{"_meta":{"progressToken":1,"\\u0070rogressToken":2}}', '"progressToken" occurs twice'],
     ['{"requestId":1,"requestId":2}', '"requestId" occurs twice'],
     ['{"requestId":1,"RequestID":2}', '"RequestID" differs only in case from a name of the protocol'],
     ['{"_Meta":{"progressToken":1}}', '"_Meta" differs only in case from a name of the protocol'],

@@ -1,7 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { shorten } from "../../../src/json/text.ts";
-import { CREDENTIAL_NAME, type Redact, Secrets } from "../../../src/observability/redact.ts";
+import { shorten } from "../../src/json/text.ts";
+import { CREDENTIAL_NAME, type Redact, Secrets } from "../../src/observability/redact.ts";
+import { limitedLog } from "../../src/observability/log-limiter.ts";
+import { RecordedLog } from "../support/recorded-log.ts";
 
 describe("the name of a secret", () => {
   it("names of secrets are told from others", () => {
@@ -99,5 +101,21 @@ describe("secrets", () => {
     expect(redact(shorten(shown, 100))).toBe("name ***…");
     expect(redact(JSON.stringify({ tool: shorten(shown, 100), other: "kept…" }))).toBe('{"tool":"name ***…","other":"kept…"}');
     expect(redact(shorten(shown, 12))).toBe("name 0123456…");
+  });
+});
+
+describe("a log of lines that clients can cause at any rate", () => {
+  it("100 lines in ten seconds are logged, and the others are counted before the next one", () => {
+    let nowMs = 0;
+    const log = new RecordedLog();
+    const limited = limitedLog(log, () => nowMs);
+    for (let index = 0; index < 250; index++) limited.info({ count: index }, "request given up");
+    expect(log.lines).toHaveLength(100);
+    nowMs = 10_000;
+    limited.warn({ count: 250 }, "request given up");
+    expect(log.lines.slice(100)).toEqual([
+      { level: "warn", fields: { count: 150 }, message: "log lines suppressed: too many requests of clients caused them" },
+      { level: "warn", fields: { count: 250 }, message: "request given up" },
+    ]);
   });
 });

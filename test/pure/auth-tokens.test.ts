@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
-import { AuthTokens } from "../../../src/auth/auth-tokens.ts";
-import { challenge } from "../../../src/http/guards/access-guard.ts";
+import { AuthTokens } from "../../src/auth/auth-tokens.ts";
+import { challenge } from "../../src/http/guards/access-guard.ts";
 
 vi.mock(import("node:crypto"), async (importOriginal) => {
   const original = await importOriginal();
