@@ -318,7 +318,7 @@ describe("any JSON at all", () => {
         for (const problem of found) expect(problem).toMatch(/^[^\n]{1,501}$/);
         expect(JSON.parse(invalidArgumentsResult("tool", found))).toHaveProperty("isError", true);
       }),
-      { numRuns: 3000 },
+      { numRuns: 1000 },
     );
     expect(({} as Record<string, unknown>)["a"]).toBeUndefined();
   });

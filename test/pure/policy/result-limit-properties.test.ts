@@ -107,7 +107,7 @@ describe("any tool result above MAX_RESULT_BYTES", () => {
         expect(after["_meta"]).toMatchObject({ truncated: true, originalBytes, keptBytes });
         expect(limitBody(limited, max)).toBeUndefined();
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 });
