@@ -31,11 +31,12 @@ export default defineConfig({
       include: ["src/**/*.ts"],
     },
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "pure", include: ["test/pure/**/*.test.ts"] } },
       // The real lanes and routing, with a fake process and a fake clock.
       { extends: true, test: { name: "server", include: ["test/server/**/*.test.ts"] } },
+      // The whole sidecar in the process of the test, with real sockets.
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
+      // What needs a process of the sidecar: its exit, its memory, its terminal.
       { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },
       // Each promise of the documents, with the built program.
       { extends: true, test: { name: "end-to-end", include: ["test/end-to-end/**/*.test.ts"] } },

@@ -172,7 +172,7 @@ async function attempt({ file, before, after, ...place }: Mutation, command: str
 async function main(): Promise<void> {
   const text = { type: "string" } as const;
   const { values } = parseArgs({ options: { seed: text, count: text, stages: text, command: text, only: text, limit: text, out: text } });
-  const { out, stages = "unit", limit = "300" } = values;
+  const { out, stages = "pure server http", limit = "300" } = values;
   const mutations = chooseMutations(Number(values.seed ?? 37), Number(values.count ?? 60));
   const command = values.command ?? `npx vitest run --bail 1 ${stages.replaceAll(/\w+/g, "--project $&")}`;
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => interruption.abort());

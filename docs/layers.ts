@@ -2,11 +2,9 @@ import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
 /** A part of `src/` that the compiler checks by itself: a project of `src/tsconfig.json`. */
-export interface Layer {
+interface Layer {
   /** A folder with a slash at its end, or the names of files. Relative to `src/`. */
   readonly name: string;
-  /** The path of its tsconfig.json. */
-  readonly config: string;
   /** The names of the layers that it references. It may import them, and all layers that they may import. */
   readonly references: readonly string[];
 }
@@ -19,10 +17,9 @@ interface Project {
 const SRC = join(import.meta.dirname, "..", "src");
 
 /** Returns all layers of `src/`, each after those that it references. */
-export function readLayers(): Layer[] {
+function readLayers(): Layer[] {
   return referencesOf(join(SRC, "tsconfig.json")).map((config) => ({
     name: nameOf(config),
-    config,
     references: referencesOf(config).map(nameOf),
   }));
 }

@@ -78,6 +78,31 @@ describe("the call rate of a tool", () => {
     expect((await client.post(echo(1000))).status).toBe(200);
   });
 
+  it.each([
+    ["--tool-calls-per-minute", "echo=1"],
+    ["--tool-concurrency", "echo=1"],
+    ["--argument-check", "enforce"],
+  ])("a call whose name is no text does not reach the server with %s %s", async (...flags) => {
+    await using sidecar = await HttpBench.start({ flags });
+    const client = await sidecar.client();
+    for (const name of [["echo"], undefined]) {
+      expect((await client.request("tools/call", { name, arguments: {} })).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
+    }
+    expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(1);
+  });
+
+  it("a call that another limit rejects does not count", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--session-calls-per-minute", "2", "--max-session-requests", "1"] });
+    const client = await sidecar.client();
+    const waiting = client.post({ jsonrpc: "2.0", id: "w", method: "tools/call", params: { name: "hang", arguments: {} } });
+    // The ping is rejected once the call is in flight.
+    while (!(await client.post({ jsonrpc: "2.0", id: "p", method: "ping" })).body.includes("SESSION_OVERLOADED"));
+    expect((await client.post(echo(1))).body).toContain("SESSION_OVERLOADED");
+    await client.notify("notifications/cancelled", { requestId: "w" });
+    await waiting;
+    expect([(await client.post(echo(2))).status, (await client.post(echo(3))).status]).toEqual([200, 429]);
+  });
+
   it("only the calls of a batch above the rate are rejected", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=2"] });
     const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });

@@ -9,7 +9,7 @@ import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { readError } from "../support/error-reply.ts";
-import { readResponse } from "../support/json-rpc.ts";
+import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
@@ -136,6 +136,23 @@ describe("the memory budget", () => {
     expect((await client.toolText("big", { length: 2 * MIB - 1000 })).length).toBe(2 * MIB - 1000);
     const { error } = await client.callTool("big", { length: 2 * MIB });
     expect(error).toMatchObject({ data: { code: "UPSTREAM_RESPONSE_TOO_LARGE", limitBytes: 2 * MIB } });
+  });
+
+  it("a response of a batch that has no room becomes an error, and the others are delivered", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--memory-budget-bytes", String(4 * MIB)] });
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
+    const calls = [0, 1, 2, 3, 4, 5].map((id) => ({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: { name: "big", arguments: { length: id === 5 ? 1 : 900_000 } },
+    }));
+    const { body } = await client.post(calls, { headers: { Accept: "application/json" } });
+    const responses = (JSON.parse(body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
+    const failed = responses.filter(({ error }) => error !== undefined);
+    expect([responses.length, failed.length > 0, failed.length < 5, responses[5]?.error]).toEqual([6, true, true, undefined]);
+    for (const { error } of failed) expect(error?.data).toMatchObject({ code: "OUT_OF_MEMORY", sent: true, retrySafe: false });
+    await waitForUse(sidecar, ({ unread }) => unread === 0);
   });
 
   it("clients that read nothing are disconnected, and another client is served meanwhile", async () => {

@@ -92,6 +92,17 @@ describe("/metrics", () => {
     expect(series.sum("claw_mcp_stdio_requests_ended_total", { ending: "REQUEST_TIMEOUT" })).toBe(1);
   });
 
+  it("an error of the server has its code, or _OTHER if that is not known", async () => {
+    await using sidecar = await HttpBench.start();
+    const client = await sidecar.client();
+    for (const code of [-32602, -32602, 12345]) {
+      const line = `{"jsonrpc":"2.0","id":$ID,"error":{"code":${code},"message":"\\"code\\":1"}}`;
+      await client.request("tools/call", { name: "raw_line", arguments: { line } });
+    }
+    const series = await Series.read(sidecar);
+    expect(["-32602", "_OTHER"].map((type) => series.sum(OPERATION, { error_type: type }))).toEqual([2, 1]);
+  });
+
   it("names that clients send cannot add series without a limit", async () => {
     await using sidecar = await HttpBench.start();
     const client = await sidecar.client();

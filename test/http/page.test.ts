@@ -149,6 +149,16 @@ describe.concurrent("the events of the page", () => {
     expect(JSON.stringify(seen)).not.toContain("not shown");
   });
 
+  it("the history has at most 200 requests, 200 lines of the log, and two minutes", async () => {
+    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_LOG_LEVEL: "debug", CLAW_MCP_STDIO_REQUEST_LOG: "all" } });
+    const client = await sidecar.client();
+    for (let index = 0; index < 250; index++) await client.request("ping");
+    using page = await PageClient.open(sidecar);
+    const first = await page.next();
+    expect([first?.requests.length, first?.logLines.length]).toEqual([200, 200]);
+    expect(first?.seconds.length).toBeLessThanOrEqual(120);
+  });
+
   it("shows the exit of a server that is killed, with its last lines, and its successor", async () => {
     await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
     using page = await PageClient.open(sidecar);

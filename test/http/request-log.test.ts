@@ -230,10 +230,14 @@ describe("the log of requests and secrets", () => {
 });
 
 describe("a flood of rejected requests", () => {
-  it("some are logged, and the others are counted before the exit", async () => {
-    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKENS[0] } });
+  it("some are logged, the others are counted before the exit, and failures are logged meanwhile", async () => {
+    const flags = ["--request-timeout-ms", "300"];
+    await using sidecar = await HttpBench.start({ flags, env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKENS[0] } });
+    const client = await sidecar.client({ token: TOKENS[0] });
     const total = 200;
     await Promise.all(Array.from({ length: total }, () => send(sidecar.url, { headers: JSON_HEADERS, body: "{}" })));
+    await client.callTool("hang");
+    await sidecar.waitForLog("request ended", ({ ending }) => ending === "REQUEST_TIMEOUT");
     await stopAndReadLog(sidecar);
     const logged = sidecar.logLines.filter(({ msg }) => msg === "request rejected").length;
     const suppressed = sidecar.logLines.filter(({ msg }) => msg === "request lines suppressed: too many");

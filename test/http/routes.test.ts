@@ -57,12 +57,15 @@ describe("each route", () => {
     await using secured = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "s3cret-Token.0123456789" } });
     for (const [path, remedy] of [
       ["/sse", "--legacy-sse=on"],
+      ["/messages", "--legacy-sse=on"],
       ["/ping", "/livez"],
+      ["/.well-known/oauth-authorization-server/mcp", "Authorization: Bearer TOKEN"],
       ["/register", "Authorization: Bearer TOKEN"],
     ] as const) {
       expect((await send(`${secured.origin}${path}`, { method: "GET" })).body).toContain(remedy);
     }
     expect((await send(`${sidecar.origin}/message`, { method: "GET" })).body).not.toContain("--legacy-sse");
+    expect((await send(`${sidecar.origin}/register`, { method: "GET" })).body).not.toContain("TOKEN");
   });
 });
 

@@ -15,24 +15,12 @@ export class ArgumentCheckBench {
   });
 
   /** Returns the problems of the arguments of a call of a tool with this schema. */
-  problems(inputSchema: unknown, args: unknown, caller?: object): Promise<readonly string[]> {
-    return this.problemsOf([{ name: "tool", inputSchema }], JSON.stringify(args), caller);
+  problems(inputSchema: unknown, args: unknown): Promise<readonly string[]> {
+    return this.problemsOf([{ name: "tool", inputSchema }], JSON.stringify(args));
   }
 
   /** Returns the problems for all tools of a name, with the arguments as text. */
-  problemsOf(
-    tools: readonly { name: string; inputSchema?: unknown }[],
-    argsText: string | undefined,
-    caller: object = this,
-  ): Promise<readonly string[]> {
-    return new Promise((resolve) => void this.#check.check({ tools, argsText, caller }, resolve));
-  }
-
-  /** Starts a check, and stops it at once. @returns a function that returns true if the check responded nevertheless. */
-  askInVain(inputSchema: unknown, args: unknown): () => boolean {
-    let isAnswered = false;
-    const call = { tools: [{ name: "tool", inputSchema }], argsText: JSON.stringify(args), caller: this };
-    this.#check.check(call, () => (isAnswered = true))();
-    return () => isAnswered;
+  problemsOf(tools: readonly { name: string; inputSchema?: unknown }[], argsText: string | undefined): Promise<readonly string[]> {
+    return new Promise((resolve) => void this.#check.check({ tools, argsText, caller: this }, resolve));
   }
 }

@@ -2,7 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 setFlagsFromString("--expose-gc");
-export const collectGarbage = runInNewContext("gc") as () => void;
+const collectGarbage = runInNewContext("gc") as () => void;
 
 /** Returns the number of these objects in memory after garbage collection. The caller must not hold them while it awaits this. */
 export async function countAlive(refs: readonly WeakRef<object>[]): Promise<number> {

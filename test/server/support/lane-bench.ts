@@ -1,14 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Counters } from "../../../src/observability/counters.ts";
 import { readClientMessage } from "../../../src/protocol/client-message.ts";
-import {
-  idTextOf,
-  type JsonObject,
-  type Message,
-  readMessage,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../../../src/protocol/message.ts";
+import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 import type { Call } from "../../../src/lane/calls/call.ts";
 import type { CallLimits, CallVerdict } from "../../../src/lane/calls/call-limits.ts";
 import { EventLog } from "../../../src/sessions/streams/event-log.ts";
@@ -45,7 +38,7 @@ const LIMITS: LaneLimits = {
 };
 
 /** Returns a message as a client sent it. */
-export function messageOfClient(message: JsonObject | string): Message {
+function messageOfClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
   return read;
@@ -55,13 +48,6 @@ export function messageOfClient(message: JsonObject | string): Message {
 export function requestOfClient(message: JsonObject | string): RequestMessage {
   const read = messageOfClient(message);
   if (read.kind !== "request") throw new Error("no request");
-  return read;
-}
-
-/** Returns a response as the server wrote it. */
-export function answerOfServer(text: string): ResponseMessage {
-  const read = readMessage(text);
-  if (read.kind !== "response") throw new Error("no response");
   return read;
 }
 

@@ -5,6 +5,3 @@ export const AMPLE_MEMORY = new MemoryBudget(Number.MAX_SAFE_INTEGER);
 
 /** The memory of a client. */
 export const ACCOUNT = AMPLE_MEMORY.account("client");
-
-/** Does not count unread output. */
-export const UNCOUNTED = { count: (): void => undefined };

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { listTools } from "../../../src/cli/discover/listing.ts";
+import { type DiscoverOptions, readDiscoverOptions } from "../../../src/cli/discover/options.ts";
+
+function options(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): DiscoverOptions {
+  const request = readDiscoverOptions(argv, environment);
+  if (request.kind !== "discover") throw new Error(JSON.stringify(request));
+  return request.options;
+}
+
+function problems(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): readonly string[] {
+  const request = readDiscoverOptions(argv, environment);
+  return request.kind === "wrong" ? request.problems : [];
+}
+
+describe("the command line of discover", () => {
+  it("every option is read up to the command or --", () => {
+    const flags = ["--out", "o.json", "--service=svc", "--description", "Text.", "--image", "i:1", "--timeout-ms", "5"];
+    const expected = { out: "o.json", service: "svc", description: "Text.", image: "i:1", timeoutMs: 5, command: "node", args: ["--url"] };
+    expect(options([...flags, "node", "--url"])).toMatchObject(expected);
+    expect(options([...flags, "--", "node", "--url"])).toMatchObject(expected);
+  });
+
+  it("flags override the environment that a pod has", () => {
+    const environment = {
+      CLAW_MCP_STDIO_COMMAND: "npx",
+      CLAW_MCP_STDIO_ARGS: '["-y","some-mcp"]',
+      CLAW_MCP_STDIO_CWD: "/",
+      CLAW_MCP_STDIO_PATH: "/tools",
+      CLAW_MCP_STDIO_READY_TIMEOUT_MS: "7",
+      CLAW_MCP_STDIO_AUTH_TOKEN: "token",
+    };
+    expect(options([], environment)).toMatchObject({
+      source: { kind: "process", command: "npx", args: ["-y", "some-mcp"], cwd: "/" },
+      path: "/tools",
+      timeoutMs: 7,
+    });
+    expect(options(["--timeout-ms", "9", "node"], environment)).toMatchObject({ command: "node", args: [], timeoutMs: 9 });
+    expect(options(["--url", "http://host:1/a/mcp"], environment)).toMatchObject({
+      source: { kind: "url", token: "token" },
+      command: "npx",
+      args: ["-y", "some-mcp"],
+      path: "/a/mcp",
+    });
+  });
+
+  it.each([
+    ["svc", ".claw-discovered/svc.claw-describe.json"],
+    [String.raw`a/b\c:d`, ".claw-discovered/a-b-c-d.claw-describe.json"],
+    ["../../etc", ".claw-discovered/..-..-etc.claw-describe.json"],
+  ])("the service %s is written to %s", (service, out) => {
+    expect(options(["--service", service, "node"]).out).toBe(out);
+    expect(options(["--service", service, "--out", "o.json", "node"]).out).toBe("o.json");
+  });
+
+  it("all problems are reported at once", () => {
+    const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
+    expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
+      "--no-such is not an option; see discover --help",
+      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      "no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",
+      "--service has no value; expected any text without NUL",
+      "--out and --check are both set; use only one of them, since --check writes nothing",
+      expect.stringContaining('CLAW_MCP_STDIO_PATH is "mcp"; expected a path'),
+      '--timeout-ms is "1e3"; expected a whole number from 1 to 2147483647',
+      'CLAW_MCP_STDIO_CWD is "/no/such/directory"; expected an existing directory',
+    ]);
+  });
+
+  it.each(["ftp://host/", "host:8080/mcp", "http://", "http://user:hunter2@host/mcp", "https://:hunter2@host/"])(
+    "the URL %s is rejected without showing its possible password",
+    (url) => {
+      const [problem, ...others] = problems(["--url", url]);
+      expect(others).toEqual([]);
+      expect(problem).toContain("--url is not valid (value not shown); expected an http: or https: URL without credentials");
+    },
+  );
+});
+
+it.each(["{}", '{"capabilities":[]}', '{"capabilities":{"tools":null}}', '{"capabilities":{"tools":false}}'])(
+  "a server with the result %s to initialize is not asked for tools",
+  async (initializeText) => {
+    const listing = await listTools("2025-11-25", initializeText, () => Promise.reject(new Error("asked")));
+    expect(listing).toEqual({ protocolVersion: "2025-11-25", hasToolsCapability: false, tools: [] });
+  },
+);

@@ -1,0 +1,163 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createToolLimits } from "../../../src/policy/tool-limits.ts";
+import { PinnedDescriptor } from "../../../src/policy/tools/pinned-descriptor.ts";
+import { createToolFilter, type ToolFilterSettings, visibleNames } from "../../../src/policy/tools/tool-filter.ts";
+import { createNameMatcher, findByName } from "../../../src/policy/tools/tool-names.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { descriptorOf, reviewedTool } from "../../support/reviewed-tools.ts";
+
+function matches(pattern: string, name: string): boolean {
+  return createNameMatcher([pattern])(name);
+}
+
+/** The obvious definition, at any cost. */
+function matchesByDefinition([wanted, ...pattern]: readonly string[], name: readonly string[]): boolean {
+  if (wanted === undefined) return name.length === 0;
+  const [first, ...rest] = name;
+  if (wanted === "*") return matchesByDefinition(pattern, name) || (first !== undefined && matchesByDefinition([wanted, ...pattern], rest));
+  return first !== undefined && (wanted === "?" || wanted === first) && matchesByDefinition(pattern, rest);
+}
+
+describe("a pattern for names of tools", () => {
+  it("a pattern matches by its definition", () => {
+    const letters = fc.constantFrom("a", "b", "A", "😀", "\ud83d", "\ude00", ".", "\\", "[", "(", "|", "$");
+    const pattern = fc.string({ unit: fc.oneof(letters, fc.constantFrom("*", "?")), maxLength: 8 });
+    fc.assert(
+      fc.property(pattern, fc.string({ unit: letters, maxLength: 12 }), (glob, text) => {
+        expect(matches(glob, text)).toBe(matchesByDefinition(Array.from(glob), Array.from(text)));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("many stars and a long name take linear time", () => {
+    // In exponential time, it would not end.
+    expect(matches(`${"*a".repeat(50)}*b*`, "a".repeat(1_000_000))).toBe(false);
+  });
+
+  it("several patterns match the names that any of them matches, and the first one gives the value", () => {
+    const isNamed = createNameMatcher(["read_*", "search", "*_all"]);
+    expect(["read_x", "search", "get_all", "write", ""].map(isNamed)).toEqual([true, true, true, false, false]);
+    expect(createNameMatcher([])("x")).toBe(false);
+    const patterns = ["export_all", "export_*", "export_b", "?"];
+    const find = findByName(patterns.map((pattern, value) => ({ pattern, value })));
+    expect(["export_all", "export_b", "x", "xy", "Export_b"].map(find)).toEqual([0, 1, 3, undefined, undefined]);
+  });
+});
+
+describe("the limits of tools", () => {
+  it("the first matching name of each list gives the limits", () => {
+    const limitsOf = createToolLimits({
+      toolTimeoutsMs: [
+        { pattern: "search", value: 5000 },
+        { pattern: "export_*", value: 300_000 },
+      ],
+      toolConcurrency: [
+        { pattern: "export_one", value: 1 },
+        { pattern: "export_*", value: 2 },
+      ],
+    })?.();
+    const seen = ["search", "export_one", "export_two", "other"].map((toolName) => {
+      const terms = limitsOf?.(toolName);
+      return [terms?.timeoutMs, terms?.timeoutSetting, terms?.semaphore?.limit, terms?.semaphore?.toolName];
+    });
+    expect(seen).toEqual([
+      [5000, "TOOL_TIMEOUTS_MS", undefined, undefined],
+      [300_000, "TOOL_TIMEOUTS_MS", 1, "export_one"],
+      [300_000, "TOOL_TIMEOUTS_MS", 2, "export_two"],
+      [undefined, undefined, undefined, undefined],
+    ]);
+  });
+});
+
+const READS = { annotations: { readOnlyHint: true } };
+const TOOLS = [{ name: "read_file", ...READS }, { name: "read_secret", ...READS }, { name: "search" }];
+
+function visible(settings: Partial<ToolFilterSettings>, tools: readonly unknown[] = TOOLS): string[] {
+  const filter = createToolFilter({ allowTools: undefined, denyTools: undefined, readOnly: false, isPinned: undefined, ...settings });
+  const names = visibleNames(tools as readonly JsonObject[], filter);
+  // Names that were seen before have the same answer.
+  expect(visibleNames(tools as readonly JsonObject[], filter)).toEqual(names);
+  return [...names];
+}
+
+describe("visible tools", () => {
+  it.each<[Partial<ToolFilterSettings>, string]>([
+    [{}, "read_file read_secret search"],
+    [{ allowTools: ["read_*", "SEARCH"] }, "read_file read_secret"],
+    [{ allowTools: [] }, ""],
+    [{ denyTools: ["*_file"] }, "read_secret search"],
+    [{ denyTools: [] }, "read_file read_secret search"],
+    [{ allowTools: ["read_secret", "search"], denyTools: ["read_*"] }, "search"],
+    [{ readOnly: true, denyTools: ["*secret"] }, "read_file"],
+    [{ isPinned: ({ name }) => name === "search" }, "search"],
+    [{ isPinned: ({ name }) => name === "search", readOnly: true }, ""],
+  ])("the settings %j leave the tools %j", (settings, expected) => {
+    expect(visible(settings).join(" ")).toBe(expected);
+  });
+
+  it.each([{}, { allowTools: ["*"] }, { denyTools: ["x"] }, { isPinned: () => true }])(
+    "a tool without a text as its name is hidden by %j",
+    (settings) => {
+      expect(visible(settings, [{}, { name: 1 }, { name: null }, { name: ["a"] }, { name: "a" }])).toEqual(["a"]);
+    },
+  );
+
+  it.each([
+    [{ readOnlyHint: true }, true],
+    [{ readOnly: true }, true],
+    // The specification gives destructiveHint a meaning only if readOnlyHint is false.
+    [{ readOnlyHint: true, destructiveHint: true }, true],
+    [{ readOnlyHint: true, readOnly: false }, false],
+    [{ readOnlyHint: false, readOnly: true }, false],
+    [{ readOnlyHint: "true" }, false],
+    [{ destructiveHint: false }, false],
+    [null, false],
+    [[true], false],
+  ])("the annotations %j show a tool in read-only mode: %j", (annotations, expected) => {
+    expect(visible({ readOnly: true }, [{ name: "x", annotations }])).toEqual(expected ? ["x"] : []);
+  });
+
+  it("tools with one name are visible together or not at all", () => {
+    const [reads, writes] = [{ name: "x", ...READS }, { name: "x" }];
+    expect(visible({ readOnly: true }, [writes, reads, { name: "y", ...READS }])).toEqual(["y"]);
+    expect(visible({ readOnly: true }, [reads, writes])).toEqual([]);
+    expect(visible({ readOnly: true }, [reads, reads])).toEqual(["x"]);
+  });
+});
+
+describe("the log of a pinned descriptor", () => {
+  /** Returns a function that compares a server's tools, and returns the lines that it logs. */
+  function pin(nowMs: () => number): { readonly pinned: PinnedDescriptor; readonly start: (tools: readonly JsonObject[]) => string[] } {
+    const log = new RecordedLog();
+    const redact = (text: string): string => text.replaceAll("s3cret", "***");
+    const descriptor = descriptorOf([reviewedTool()]);
+    const pinned = new PinnedDescriptor({ descriptor, file: "a.json", mode: "enforce", log, redact, nowMs });
+    const start = (tools: readonly JsonObject[]): string[] => {
+      const before = log.lines.length;
+      pinned.onTools(tools, { generation: 1 });
+      return log.lines.slice(before).map((line) => JSON.stringify(line));
+    };
+    return { pinned, start };
+  }
+
+  it("log and status are limited, and mask secrets before they shorten names", () => {
+    const { pinned, start } = pin(() => 0);
+    const lines = start(Array.from({ length: 10_000 }, (_, index) => ({ name: `${"x".repeat(97)}s3cret${"y".repeat(5000)}${index}` })));
+    const { driftedTools, drift } = pinned.status as { driftedTools: number; drift: object[] };
+    expect([lines.length, driftedTools, drift.length]).toEqual([21, 10_001, 100]);
+    expect(`${lines.join("\n")}${JSON.stringify(drift)}`).not.toContain("s3c");
+    expect(lines.join("\n").length).toBeLessThan(50_000);
+  });
+
+  it("ten changes in ten seconds are logged at most", () => {
+    let nowMs = 0;
+    const { start } = pin(() => nowMs);
+    const changes = Array.from({ length: 50 }, (_, index) => start([{ ...reviewedTool({ description: `${index}` }) }]));
+    expect(changes.filter((lines) => lines.length > 0)).toHaveLength(10);
+    nowMs = 10_000;
+    expect(start([{ ...reviewedTool({ description: "Other." }) }])).toHaveLength(1);
+  });
+});

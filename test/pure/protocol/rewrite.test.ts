@@ -1,0 +1,140 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { readClientMessage } from "../../../src/protocol/client-message.ts";
+import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
+import {
+  cancellationToServer,
+  cancelledIdText,
+  progressTokenText,
+  progressToServer,
+  requestToServer,
+  responseToClient,
+} from "../../../src/protocol/rewrite.ts";
+import {
+  idText,
+  inAnyOrder,
+  keyText,
+  memberText,
+  objectText,
+  otherMembers,
+  together,
+  valueText,
+  whitespace,
+} from "../../support/json-text.ts";
+
+import { poisonEngine, nodeOf, referenceValue } from "../../support/json-reference.ts";
+import { asServerReads } from "../../support/as-server-reads.ts";
+
+/** Placeholders in a template for inserted text; JSON text never contains them. */
+const ID = "\u0001";
+const TOKEN = "\u0002";
+
+function fill(template: string, id: string, token = ""): string {
+  return template.replace(ID, () => id).replace(TOKEN, () => token);
+}
+
+function read<Kind extends Message["kind"]>(text: string, kind: Kind): Message & { readonly kind: Kind } {
+  const message = readClientMessage(text);
+  // Rejected messages are never rewritten.
+  fc.pre(!("code" in message));
+  if (message.kind !== kind) throw new Error(`a ${message.kind}`);
+  poisonEngine(nodeOf(text));
+  return message as Message & { readonly kind: Kind };
+}
+
+/** A member of this name whose value is already spelled. */
+function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return memberText(keyText(name), value);
+}
+
+/** An object with one member of this name, among members with other names. */
+function objectWith(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return objectText(inAnyOrder(otherMembers(name, "_meta"), member(name, value)));
+}
+
+/** A message whose envelope has the given params, in any order, with white space around it. */
+function messageWith(method: string, params: fc.Arbitrary<string>, id?: string): fc.Arbitrary<string> {
+  const envelope = together(
+    member("method", keyText(method)),
+    member("params", params),
+    ...(id === undefined ? [] : [member("id", fc.constant(id))]),
+  );
+  return fc
+    .tuple(whitespace, objectText(inAnyOrder(envelope, member("jsonrpc", keyText("2.0")))), whitespace)
+    .map((parts) => parts.join(""));
+}
+
+describe("a request to the server", () => {
+  it("only id, progress token and spelling of names change", () => {
+    const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
+    fc.assert(
+      fc.property(template, idText, idText, fc.integer({ min: 1 }), (around, id, progressToken, wireId) => {
+        const request = read(fill(around, id, progressToken), "request");
+        expect(progressTokenText(request)).toBe(progressToken);
+        const text = requestToServer(request, wireId);
+        expect(text).toBe(asServerReads(fill(around, String(wireId), String(wireId))));
+        expect(referenceValue(text)).toMatchObject({ id: wireId, params: { _meta: { progressToken: wireId } } });
+      }),
+    );
+  });
+});
+
+describe("the progress token of a request", () => {
+  it.each([
+    '{"jsonrpc":"2.0","id":1,"method":"x"}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{"progressToken":1,"_meta":{}}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"x":["progressToken"]}}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{"arguments":{"_meta":{"progressToken":1}}}}',
+  ])("the request %s has no token", (text) => {
+    expect(progressTokenText(read(text, "request"))).toBeUndefined();
+  });
+});
+
+describe("progress to the server", () => {
+  it("only the token and spelling of names change", () => {
+    const params = together(otherMembers("progressToken", "_meta"), member("progress", fc.constant("1")));
+    const template = messageWith("notifications/progress", objectText(inAnyOrder(params, member("progressToken", fc.constant(TOKEN)))));
+    fc.assert(
+      fc.property(template, idText, idText, (around, token, ownToken) => {
+        const text = progressToServer(read(fill(around, "", token), "notification"), ownToken);
+        expect(text).toBe(asServerReads(fill(around, "", ownToken)));
+        expect(referenceValue(text)).toMatchObject({ params: { progressToken: JSON.parse(ownToken) as unknown } });
+      }),
+    );
+  });
+});
+
+describe("a cancellation to the server", () => {
+  it("only the requestId and spelling of names change", () => {
+    const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
+    fc.assert(
+      fc.property(template, idText, fc.integer({ min: 1 }), (around, id, wireId) => {
+        const cancellation = read(fill(around, id), "notification");
+        expect(cancelledIdText(cancellation)).toBe(id);
+        const text = cancellationToServer(cancellation, wireId);
+        expect(text).toBe(asServerReads(fill(around, String(wireId))));
+        expect(referenceValue(text)).toMatchObject({ params: { requestId: wireId } });
+      }),
+    );
+  });
+});
+
+describe("a response to the client", () => {
+  it("only the id changes, however both sides spell theirs", () => {
+    const payload = fc.oneof(member("result", valueText), member("error", objectText(otherMembers())));
+    const response = objectText(
+      inAnyOrder(
+        together(payload, member("jsonrpc", keyText("2.0")), otherMembers("id", "jsonrpc", "method")),
+        member("id", fc.constant(ID)),
+      ),
+    );
+    fc.assert(
+      fc.property(response, fc.integer({ min: 1 }), idText, (around, wireId, clientId) => {
+        const text = responseToClient(readMessage(fill(around, String(wireId))) as ResponseMessage, clientId);
+        expect(text).toBe(fill(around, clientId));
+        expect((referenceValue(text) as { id: unknown }).id).toBe(JSON.parse(clientId));
+      }),
+    );
+  });
+});
