@@ -32,6 +32,7 @@ export default defineConfig({
     },
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "server", include: ["test/server/**/*.test.ts"] } },
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },
       { extends: true, test: { name: "process", include: ["test/process/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
