@@ -1,41 +1,21 @@
 import type { JsonRpcMessage } from "../json-rpc.ts";
-import { type Exchange, HIDDEN_ID } from "./matrix-client.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
+import { type Exchange, HIDDEN_ID } from "./matrix-client.ts";
+import { WORK } from "./run.ts";
 import type { ScriptedServers } from "./scripted-server.ts";
 
+type Meta = Readonly<Record<string, unknown>>;
+
 /** Members whose values are shown. Of others, which are the same in every cell or differ in every run, only the name is. */
-const SHOWN = new Set([
-  "action",
-  "cacheScope",
-  "elicitation",
-  "isError",
-  "level",
-  "logLevel",
-  "method",
-  "mode",
-  "progress",
-  "protocolVersion",
-  "resultType",
-  "ttlMs",
-  "uri",
-]);
-const EXPANDED = new Set([
-  "_meta",
-  "capabilities",
-  "clientCapabilities",
-  "elicitation",
-  "inputRequests",
-  "inputResponses",
-  "notifications",
-  "params",
-  "question",
-  "requiredCapabilities",
-]);
-/** What every call has, and what an error shows in another way. */
-const OMITTED = new Set(["arguments", "cursor", "name", "code", "sent", "retrySafe", "action"]);
+const SHOWN = words("action cacheScope isError level logLevel method mode progress protocolVersion resultType ttlMs uri");
+const EXPANDED = words(
+  "_meta capabilities clientCapabilities elicitation inputRequests inputResponses notifications params question requiredCapabilities",
+);
+/** What no cell is about, and what an error shows in another way. */
+const OMITTED = words("cursor code sent retrySafe action");
 
 /** Requests whose effect is shown instead of their sequence. */
-const SUBSCRIBING = new Set(["subscriptions/listen", "resources/subscribe", "resources/unsubscribe"]);
+const SUBSCRIBING = words("subscriptions/listen resources/subscribe resources/unsubscribe");
 
 /**
  * Shows what the processes got: the one that started with the sidecar, others, and those that have started during the cell.
@@ -63,33 +43,21 @@ function isShown({ method = "", params }: JsonRpcMessage): boolean {
 function sentToServer(message: JsonRpcMessage, all: readonly JsonRpcMessage[]): string {
   const { method, params = {} } = message;
   if (method === undefined) return `answer ${response(message)}`;
-  if (method !== "notifications/cancelled") return `${method}${members(withoutMeta(params))}${envelope(params)}`;
+  if (method !== "notifications/cancelled") return `${method}${paramsText(params)}`;
   const target = all.find(({ id, method: other }) => id === params["requestId"] && other !== undefined);
   // Otherwise, it is a subscription from before the cell.
   return target === undefined || SUBSCRIBING.has(target.method ?? "") ? "" : `cancelled(${target.method})`;
 }
 
-function withoutMeta({ _meta, ...params }: Readonly<Record<string, unknown>>): object {
-  return params;
-}
-
-/** Shows the `_meta` of a request: what 2026 demands of each as `[2026]`, and the rest by name. */
-function envelope({ _meta = {} }: Readonly<Record<string, unknown>>): string {
-  const {
-    [META.protocolVersion]: version,
-    [META.clientCapabilities]: capabilities,
-    [META.clientInfo]: info,
-    ...rest
-  } = _meta as Record<string, unknown>;
-  const dialect = version === undefined ? [] : [version === MODERN_VERSION ? "2026" : JSON.stringify(version)];
-  const isNamed = (version === undefined) === (info === undefined);
-  const parts = [
-    ...dialect,
-    ...(isNamed ? [] : [info === undefined ? "no clientInfo" : "clientInfo"]),
-    ...(capabilities === undefined ? [] : [members(capabilities as object).slice(1, -1)]),
-    members(rest).slice(1, -1),
-  ].filter((part) => part !== "");
-  return parts.length === 0 ? "" : `[${parts.join(" ")}]`;
+/** Shows the params of a request. Of the `_meta`, what 2026 demands of each request is `[2026]`. A whole tool call is not shown. */
+function paramsText({ _meta = {}, name, arguments: args, ...params }: Readonly<Record<string, unknown>>): string {
+  const work = name === WORK.name && JSON.stringify(args) === JSON.stringify(WORK.arguments) ? {} : { name, arguments: args };
+  const own = members({ ...params, ...(name === undefined ? {} : work) });
+  const { [META.protocolVersion]: version, [META.clientCapabilities]: capabilities = {}, [META.clientInfo]: info, ...rest } = _meta as Meta;
+  const dialect = version === undefined ? "" : version === MODERN_VERSION ? "2026" : JSON.stringify(version);
+  const odd = (version === undefined) === (info === undefined) ? "" : info === undefined ? "no clientInfo" : "clientInfo";
+  const parts = [dialect, odd, members(capabilities as object).slice(1, -1), members(rest).slice(1, -1)].filter((part) => part !== "");
+  return parts.length === 0 ? own : `${own}[${parts.join(" ")}]`;
 }
 
 /** Shows what the client got for one of its requests. */
@@ -135,6 +103,12 @@ function memberText(name: string, value: unknown): string {
   const short = name.replace("io.modelcontextprotocol/", "");
   const isNested = typeof value === "object" && value !== null && !Array.isArray(value);
   if (isNested) return EXPANDED.has(short) ? `${short}${members(value)}` : short;
+  const text = Array.isArray(value) ? (value[0] as { readonly text?: unknown } | undefined)?.text : undefined;
+  if (typeof text === "string") return `${short}=${text}`;
   if (Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "string")) return `${short}=${value.join("+")}`;
   return SHOWN.has(short) || typeof value === "boolean" ? `${short}=${String(value)}` : short;
+}
+
+function words(text: string): ReadonlySet<string> {
+  return new Set(text.split(" "));
 }

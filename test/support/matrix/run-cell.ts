@@ -9,7 +9,7 @@ import { runQuestion } from "./question-cells.ts";
 import { renderExchange, renderServers } from "./render.ts";
 import { runHeld, runRequest } from "./request-cells.ts";
 import { type Run, WORK } from "./run.ts";
-import { type ScriptedServer, ScriptedServers } from "./scripted-server.ts";
+import { resultOf, type ScriptedServer, ScriptedServers } from "./scripted-server.ts";
 
 const URI = "test://one";
 
@@ -86,7 +86,7 @@ async function runOpen({ cell, bench, servers, client, changes }: Run): Promise<
   servers.received = [];
   bench.kill();
   await client.open();
-  servers.process(number).respond(message, {});
+  servers.process(number).respond(message, resultOf("tools/call"));
   await other.done(call);
   await bench.ended;
 }
@@ -106,7 +106,7 @@ async function runLog({ cell, servers, client }: Run): Promise<void> {
   const { process: number, message } = await servers.wait(({ method }) => method === "tools/call", "the call");
   const server = servers.process(number);
   for (const level of ["debug", "info"]) server.send({ method: "notifications/message", params: { level, data: "text" } });
-  server.respond(message, { content: [] });
+  server.respond(message, resultOf("tools/call"));
   await client.done(call);
 }
 
@@ -116,7 +116,7 @@ async function runServerPing({ servers, client }: Run): Promise<void> {
   const server = servers.process(number);
   server.send({ id: "ping", method: "ping" });
   await servers.wait(({ id, method }) => id === "ping" && method === undefined, "the response to its ping");
-  server.respond(message, { content: [] });
+  server.respond(message, resultOf("tools/call"));
   await client.done(call);
 }
 

@@ -14,4 +14,4 @@ export interface Run {
 }
 
 /** The params of a tool call. */
-export const WORK = { name: "work", arguments: {} };
+export const WORK = { name: "work", arguments: { text: "ask" } };
