@@ -1,7 +1,7 @@
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
 import { type Exchange, HIDDEN_ID } from "./matrix-client.ts";
-import { WORK } from "./run.ts";
+import { CLIENT_REASON, WORK } from "./run.ts";
 import type { ScriptedServers } from "./scripted-server.ts";
 
 type Meta = Readonly<Record<string, unknown>>;
@@ -46,7 +46,8 @@ function sentToServer(message: JsonRpcMessage, all: readonly JsonRpcMessage[]): 
   if (method !== "notifications/cancelled") return `${method}${paramsText(params)}`;
   const target = all.find(({ id, method: other }) => id === params["requestId"] && other !== undefined);
   // Otherwise, it is a subscription from before the cell.
-  return target === undefined || SUBSCRIBING.has(target.method ?? "") ? "" : `cancelled(${target.method})`;
+  if (target === undefined || SUBSCRIBING.has(target.method ?? "")) return "";
+  return `cancelled(${target.method}${params["reason"] === CLIENT_REASON ? " with the client's reason" : ""})`;
 }
 
 /** Shows the params of a request. Of the `_meta`, what 2026 demands of each request is `[2026]`. A whole tool call is not shown. */

@@ -2,7 +2,7 @@ import type { JsonRpcMessage } from "../json-rpc.ts";
 import { progressTokenOf } from "../json-rpc.ts";
 import { readStatus } from "../status.ts";
 import { type Call, MatrixClient } from "./matrix-client.ts";
-import { type Run, WORK } from "./run.ts";
+import { CLIENT_REASON, type Run, WORK } from "./run.ts";
 import { resultOf, type ScriptedServer } from "./scripted-server.ts";
 
 /** The codes of a server's errors: one that every request has, and those that another dialect knows in another form. */
@@ -100,7 +100,7 @@ export async function runHeld({ cell, bench, servers, client }: Run): Promise<vo
     await bench.ended;
     return;
   }
-  if (cell.ending === "cancel") await client.notify("notifications/cancelled", { requestId: call.id });
+  if (cell.ending === "cancel") await client.notify("notifications/cancelled", { requestId: call.id, reason: CLIENT_REASON });
   if (cell.ending === "disconnect") {
     call.channel.close();
     await untilHeld(bench, 0);
@@ -126,7 +126,7 @@ async function untilHeld(bench: Run["bench"], count: number): Promise<void> {
 
 /** Cancels a call with a notification, as far as the server notices it. */
 export async function cancel({ client }: Run, { id }: Call): Promise<void> {
-  await client.notify("notifications/cancelled", { requestId: id });
+  await client.notify("notifications/cancelled", { requestId: id, reason: CLIENT_REASON });
   await client.marker();
 }
 

@@ -15,3 +15,5 @@ export interface Run {
 
 /** The params of a tool call. */
 export const WORK = { name: "work", arguments: { text: "ask" } };
+/** The reason of the client's cancellations. */
+export const CLIENT_REASON = "not needed any more";
