@@ -7,9 +7,15 @@ import { type Environment, loadConfig } from "../../src/config/load.ts";
 import { OPTIONS } from "../../src/config/options.ts";
 import { readDescriptor } from "../../src/descriptor/descriptor-file.ts";
 import { Secrets } from "../../src/observability/redact.ts";
+import type { StartProcess } from "../../src/upstream/process-group.ts";
 import { startInProcess } from "./in-process-server.ts";
 import { RunningSidecar, type StartOptions } from "./running-sidecar.ts";
 import { expectNoProcess, FIXTURE, NO_SLOW_STREAM } from "./sidecar.ts";
+
+interface BenchOptions extends StartOptions {
+  /** Replaces the servers that run a fixture in this process. */
+  readonly startProcess?: StartProcess;
+}
 
 /**
  * The whole sidecar in the test's process: real configuration, sockets and supervision, with servers that run in this process too
@@ -20,7 +26,7 @@ export class HttpBench extends RunningSidecar {
   readonly #signals = new EventEmitter();
   #hasEnded = false;
 
-  private constructor(argv: readonly string[], environment: Environment) {
+  private constructor(argv: readonly string[], environment: Environment, startProcess: StartProcess) {
     super();
     const exit = Promise.withResolvers<number>();
     this.ended = exit.promise.finally(() => (this.#hasEnded = true));
@@ -37,7 +43,7 @@ export class HttpBench extends RunningSidecar {
       personalStderr: undefined,
       signals: this.#signals,
       exit: (code) => setImmediate(() => exit.resolve(code)),
-      startProcess: startInProcess,
+      startProcess,
     });
     served.catch(exit.reject);
   }
@@ -50,9 +56,14 @@ export class HttpBench extends RunningSidecar {
     env = {},
     address = "127.0.0.1:0",
     untilReady = true,
-  }: StartOptions = {}): Promise<HttpBench> {
+    startProcess = startInProcess,
+  }: BenchOptions = {}): Promise<HttpBench> {
     const server = command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs];
-    const bench = new HttpBench(["--addr", address, ...flags, "--", ...server], { ...NO_SLOW_STREAM, ...process.env, ...env });
+    const bench = new HttpBench(
+      ["--addr", address, ...flags, "--", ...server],
+      { ...NO_SLOW_STREAM, ...process.env, ...env },
+      startProcess,
+    );
     await bench.waitForStart(untilReady);
     return bench;
   }

@@ -10,7 +10,7 @@ import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "../.
 import { startProcess } from "../../src/upstream/process-group.ts";
 
 /** Above every process id of Linux, so that no real process has one of them. */
-const FIRST_PID = 5_000_000;
+export const FIRST_PID = 5_000_000;
 /** As large as a pipe of Linux. */
 const PIPE_BYTES = 64 * 1024;
 /** Node's modules that a server uses as streams or processes, and that it gets in another form. */

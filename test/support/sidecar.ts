@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { inProcessServer } from "./in-process-server.ts";
+import { FIRST_PID, inProcessServer } from "./in-process-server.ts";
 import { RunningSidecar, type StartOptions as RunningOptions, WAIT_TIMEOUT_MS } from "./running-sidecar.ts";
 
 export type { LogLine } from "./running-sidecar.ts";
@@ -145,7 +145,8 @@ export function isAlive(pid: number): boolean {
 
 /** Returns true if a process of the group runs. */
 export function isGroupAlive(leaderPid: number): boolean {
-  return inProcessServer(leaderPid) !== undefined || processes().some((each) => each.group === leaderPid);
+  if (leaderPid >= FIRST_PID) return inProcessServer(leaderPid) !== undefined;
+  return processes().some((each) => each.group === leaderPid);
 }
 
 /** Returns the running processes of a group. */
