@@ -32,7 +32,7 @@ export default defineConfig({
     },
     projects: [
       { extends: true, test: { name: "pure", include: ["test/pure/**/*.test.ts"] } },
-      // The real lanes and routing, with a fake process and a fake clock.
+      // The real lanes and routing with a simulated process and clock, and the matrix of dialects.
       { extends: true, test: { name: "server", include: ["test/server/**/*.test.ts"] } },
       // The whole sidecar in the process of the test, with real sockets.
       { extends: true, test: { name: "http", include: ["test/http/**/*.test.ts"] } },

@@ -34,7 +34,7 @@ export interface ServeOptions
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
   readonly stdout: Omit<Terminal, "write"> & { readonly fd: number };
-  /** Called with each line of the log as JSON. */
+  /** Called with each line of the log as JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
   /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
   readonly personalStderr: Pick<Terminal, "write"> | undefined;

@@ -62,7 +62,7 @@ function bundled(script: string): Run | undefined {
     metafile: true,
     platform: "node",
     packages: "external",
-    // Modules that wait at their top level have no other form, and are run by no test here.
+    // A module with an `await` at its top level cannot be run in this form: the bundler rejects it.
     format: "cjs",
     target: "node22",
     define: { "import.meta.url": JSON.stringify(pathToFileURL(script).href) },
