@@ -126,6 +126,23 @@ describe("a crash loop", () => {
     }
   });
 
+  it("errors and log messages of a crash loop mask secrets", async () => {
+    const secret = "k-0123456789-abcdef";
+    await using server = await ChosenServer.create();
+    await server.chooseExit(3, `login with ${secret} failed`);
+    await using sidecar = await HttpBench.start({
+      command: server.command,
+      flags: CRASH_LOOP,
+      env: { MY_API_KEY: secret },
+      untilReady: false,
+    });
+    await sidecar.waitForLog(FAILED);
+    const reply = await new McpClient(sidecar.url).post(initializeRequest());
+    expect(errorOf(reply)).toMatchObject({ data: { code: "UPSTREAM_FAILED", stderrTail: ["login with *** failed"] } });
+    expect(await readReadiness(sidecar)).toMatchObject({ lastExit: { stderrTail: ["login with *** failed"] } });
+    expect(sidecar.transcript()).not.toContain(secret);
+  });
+
   it("rare exits are not a crash loop", async () => {
     const pauses = ["--restart-backoff-ms", "10", "--restart-max-ms", "10"];
     const flags = ["--crash-loop-exits", "2", "--crash-loop-period-ms", "1", ...pauses, "--log-level", "debug"];
