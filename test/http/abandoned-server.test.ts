@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { outgoing } from "../../src/protocol/outgoing.ts";
 import { Supervised } from "../support/supervised.ts";
 
 const RESULT = '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh","version":"1"}}';
@@ -31,26 +30,5 @@ describe("a server that is terminated", () => {
     await supervised.nextReady();
     expect(supervised.exits).toMatchObject([{ generation: 1, kind: "signal", signal: "SIGKILL" }]);
     expect([...new Set(supervised.messages)]).toEqual(['{"jsonrpc":"2.0","method":"notifications/early"}']);
-  });
-
-  it("a message queued before a restart is kept for the next generation", async () => {
-    await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
-    await supervised.nextReady();
-    const line = outgoing('{"jsonrpc":"2.0","id":1,"method":"tools/call"}');
-    supervised.input?.send(line);
-    supervised.supervisor.restart("hung", "hung: for a test");
-    await supervised.nextReady();
-    expect(supervised.unwritten).toContain(line);
-    expect(line.state).toBe("queued");
-  });
-
-  it("two restarts of one generation count as one exit", async () => {
-    await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
-    await supervised.nextReady();
-    supervised.supervisor.restart("hung", "first");
-    supervised.supervisor.restart("hung", "second");
-    await supervised.nextReady();
-    expect(supervised.exits.map(({ reason }) => reason)).toEqual(["first"]);
-    expect(supervised.counters.toJSON()).toMatchObject({ exits: { hung: 1 } });
   });
 });

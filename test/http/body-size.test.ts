@@ -58,20 +58,10 @@ describe("body size", async () => {
     expect(readError(await client.post(body))).toStrictEqual(TOO_LARGE);
   });
 
-  it("a body one byte over the limit is rejected with 413", async () => {
-    expect(readError(await client.post(message("ping", LIMIT + 1)))).toStrictEqual(TOO_LARGE);
-  });
-
   it("a chunked body one byte over the limit is rejected with 413", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head("Transfer-Encoding: chunked"));
     await connection.write(Buffer.concat([chunk(message("ping", LIMIT + 1)), Buffer.from("0\r\n\r\n")]));
-    expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
-  });
-
-  it("a declared body over the limit gets 413 before its first byte", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(head(`Content-Length: ${HUGE}`));
     expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
   });
 
@@ -90,10 +80,6 @@ describe("body size", async () => {
     await connection.write(head(field));
     await connection.write(body);
     expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
-  });
-
-  it("an ordinary client that sends a huge body gets 413", async () => {
-    expect(readError(await client.post(Buffer.alloc(HUGE, " ")))).toStrictEqual(TOO_LARGE);
   });
 
   it("the connection of a client that never stops sending is closed", async () => {

@@ -1,8 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { readSeen } from "../support/in-flight.ts";
-import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -59,25 +57,6 @@ describe("the call rate of a tool", () => {
     expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(2);
   });
 
-  it("a call rejected by its tool's rate does not count for its session", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=1", "--session-calls-per-minute", "2"] });
-    const client = await sidecar.client();
-    const statuses: number[] = [];
-    for (let id = 1; id <= 5; id++) statuses.push((await client.post(echo(id))).status);
-    statuses.push((await client.callTool("seen")).status, (await client.callTool("seen")).status);
-    expect(statuses).toEqual([200, 429, 429, 429, 429, 200, 429]);
-  });
-
-  it("a call succeeds after the seconds in Retry-After", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=60"] });
-    const client = await sidecar.client();
-    let reply = await client.post(echo(0));
-    for (let id = 1; reply.status === 200; id++) reply = await client.post(echo(id));
-    expect(reply.headers["retry-after"]).toBe("1");
-    await delay(1000 * Number(reply.headers["retry-after"]));
-    expect((await client.post(echo(1000))).status).toBe(200);
-  });
-
   it.each([
     ["--tool-calls-per-minute", "echo=1"],
     ["--tool-concurrency", "echo=1"],
@@ -101,22 +80,5 @@ describe("the call rate of a tool", () => {
     await client.notify("notifications/cancelled", { requestId: "w" });
     await waiting;
     expect([(await client.post(echo(2))).status, (await client.post(echo(3))).status]).toEqual([200, 429]);
-  });
-
-  it("only the calls of a batch above the rate are rejected", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=2"] });
-    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
-    const list = { jsonrpc: "2.0", id: 4, method: "tools/list" };
-    const reply = await client.post([echo(1), echo(2), echo(3), list]);
-    const answers = (JSON.parse(reply.body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
-    expect(reply.status).toBe(200);
-    expect(answers.map(({ result, error }) => error?.data?.["code"] ?? typeof result)).toEqual([
-      "object",
-      "object",
-      "RATE_LIMITED",
-      "object",
-    ]);
-    const { counters } = await readStatus(sidecar);
-    expect(counters.requests).toMatchObject({ refused: { RATE_LIMITED: 1 } });
   });
 });

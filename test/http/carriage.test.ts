@@ -5,22 +5,10 @@ import { HttpBench } from "../support/http-bench.ts";
 
 /** Texts that a parser and writer of JSON would change. */
 const JSON_TEXTS = [
-  ["an integer over 2^53", "9007199254740993"],
-  ["a whole number with a fraction", "1.0"],
-  ["a number over the largest double", "1e400"],
-  ["more digits than a double has", "0.10000000000000000000000000001"],
-  ["an exponent", "-1.50E+2"],
-  ["minus zero", "-0"],
-  ["an escaped letter", String.raw`"caf\u00e9 caf\u00E9"`],
-  ["an escaped slash", String.raw`"a\/b"`],
-  ["a lone surrogate", String.raw`"\ud800"`],
-  ["an emoji, raw and escaped", String.raw`"😀 \ud83d\ude00"`],
-  ["an escaped NUL", String.raw`"a\u0000b"`],
-  ["escaped newlines and quotes", String.raw`"a\nb\r\n\"c\" \\"`],
-  ["brackets within text", String.raw`"}]\"{[,:"`],
+  ["numbers", "[9007199254740993,1.0,1e400,0.10000000000000000000000000001,-1.50E+2,-0]"],
+  ["escapes", String.raw`["caf\u00e9 caf\u00E9","a\/b","\ud800","😀 \ud83d\ude00","a\u0000b","a\nb\r\n\"c\" \\","}]\"{[,:"]`],
   ["DEL and a no-break space", `"\u007f\u00a0"`],
-  ["keys out of order, numeric and empty", `{"b":1,"10":2,"2":3,"a":4,"":5}`],
-  ["a repeated key", `{"a":1,"a":2}`],
+  ["keys out of order, numeric, empty and repeated", `{"b":1,"10":2,"2":3,"a":4,"a":5,"":6}`],
   ["keys with a meaning in JavaScript", `{"__proto__":{"x":1},"constructor":2,"toString":3}`],
   ["keys of the envelope at a deeper level", `{"id":1,"method":"x","params":{"_meta":{"progressToken":"t"}},"jsonrpc":"1"}`],
   ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
@@ -69,14 +57,6 @@ describe("message forwarding", async () => {
     expect(line).toBe(body(expected).replace('"id":2', `"id":${wireId}`));
   });
 
-  it("values, and names that need escapes, are forwarded as they were sent", async () => {
-    const json = String.raw`{"i\n":1,"a\"b":2,"\\":3,"\u0000\u0061":4,"\ud800":5,"x":"\u0061\/","y":["\u0062"]}`;
-    const body = (id: string): string =>
-      `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"received","arguments":${json}}}`;
-    const { line, wireId } = await received(body("2"));
-    expect(line).toBe(body(wireId));
-  });
-
   it.each([...JSON_TEXTS, SEPARATORS])("a result with %s is forwarded unchanged", async (_what, json) => {
     const reply = await client.post({
       jsonrpc: "2.0",
@@ -92,24 +72,6 @@ describe("message forwarding", async () => {
     const body = ` { "params":{"arguments":{},"x-a":null ,"name":"received"},\t"method":"tools/call","id" : 2 ,"jsonrpc":"2.0"} `;
     const { line, wireId } = await received(body);
     expect(line).toBe(body.replace(`"id" : 2 `, `"id" : ${wireId} `));
-  });
-
-  it("a response's envelope keeps order and white space", async () => {
-    const line = `{ "result" : {"b":1,"a":1.0} ,"id" :$ID,"jsonrpc":"2.0" }`;
-    const reply = await client.post({
-      jsonrpc: "2.0",
-      id: "my id",
-      method: "tools/call",
-      params: { name: "raw_line", arguments: { line } },
-    });
-    expect(reply.body).toBe(line.replace("$ID", `"my id"`));
-  });
-
-  it("an error response of the server is forwarded unchanged with HTTP 200", async () => {
-    const line = String.raw`{"jsonrpc":"2.0","id":$ID,"error":{"message":"no\u0020such","code":-32602,"data":{"big":9007199254740993},"x":1.0}}`;
-    const reply = await client.post({ jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "raw_line", arguments: { line } } });
-    expect(reply.status).toBe(200);
-    expect(reply.body).toBe(line.replace("$ID", "2"));
   });
 
   it.each(["\n", "\r\n", "\r"])("a body with the line ends %j becomes one line without other changes", async (lineEnd) => {
@@ -136,32 +98,12 @@ describe("message forwarding", async () => {
     },
   );
 
-  it.each([`{"x":1}`, `{ }`, `{"x":{"progressToken":null}}`])("a _meta without a progress token stays unchanged: %s", async (meta) => {
-    const body = (id: string): string =>
-      `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"_meta":${meta},"name":"received","arguments":{}}}`;
-    const { line, wireId } = await received(body("2"));
-    expect(line).toBe(body(wireId));
-  });
-
-  it.each([
-    `"abc"`,
-    `""`,
-    `"2"`,
-    String.raw`"\u00e9\/\ud800"`,
-    `0`,
-    `-0`,
-    `2`,
-    `2.0`,
-    `50e-1`,
-    `-1.50e+3`,
-    `1e400`,
-    `9007199254740993`,
-    `123456789012345678901234567890`,
-  ])("a response has the id %s with its spelling unchanged", async (id) => {
-    const reply = await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
-    expect(reply.status).toBe(200);
-    expect(reply.body).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
-  });
+  it.each(['""', '"2"', String.raw`"\u00e9\/\ud800"`, "-0", "2.0", "50e-1", "-1.50e+3", "1e400", "123456789012345678901234567890"])(
+    "a response has the id %s with its spelling unchanged",
+    async (id) => {
+      expect((await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).body).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
+    },
+  );
 
   it("the response to initialize has the id with its spelling unchanged", async () => {
     const params = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}`;
@@ -170,26 +112,13 @@ describe("message forwarding", async () => {
     expect(reply.body).toMatch(/^\{"jsonrpc":"2.0","id":9007199254740993,"result":\{"protocolVersion":"2025-11-25",/);
   });
 
-  it("concurrent calls with one id in one session each get their own result", async () => {
-    const texts = Array.from({ length: 200 }, (_, index) => `call ${index}`);
-    const replies = await Promise.all(texts.map((text) => client.callTool("echo", { text }, 2)));
-    expect(replies.map((reply) => reply.result?.content?.[0]?.text)).toEqual(texts);
-    expect(new Set(replies.map((reply) => reply.id))).toEqual(new Set([2]));
-  });
-
-  it("calls with equal ids of different sessions or types get their own results", async () => {
+  it("calls with equal ids in one session, or of different sessions or types, get their own results", async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => sidecar.client()));
-    const calls = clients.flatMap((each, index) => [
-      { each, id: 2, text: `${index} by number` },
-      { each, id: "2", text: `${index} by text` },
-    ]);
+    const calls = clients.flatMap((each, index) =>
+      [2, "2", 2].map((id, call) => ({ each, id, text: `${index} by ${typeof id}, call ${call}` })),
+    );
     const replies = await Promise.all(calls.map(({ each, id, text }) => each.callTool("echo", { text }, id)));
     expect(replies.map((reply) => [reply.id, reply.result?.content?.[0]?.text])).toEqual(calls.map(({ id, text }) => [id, text]));
-  });
-
-  it("a request with any method is forwarded", async () => {
-    const reply = await client.request("x-vendor/anything", { a: 1 }, "abc");
-    expect(reply).toMatchObject({ status: 200, id: "abc", result: { method: "x-vendor/anything", params: { a: 1 } } });
   });
 
   it("a request without params is forwarded without params", async () => {

@@ -5,6 +5,8 @@ import { type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
+const UNSUPPORTED = errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE");
+
 describe("content negotiation", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const sessionId = (await sidecar.client()).sessionId;
@@ -30,63 +32,46 @@ describe("content negotiation", async () => {
 
     it.each([
       "text/plain",
-      "text/json",
       "application/json-rpc",
-      "application/jsonx",
-      "application/x-www-form-urlencoded",
       "multipart/form-data; boundary=x",
       "application/json; charset=iso-8859-1",
-      "application/json; charset=utf-16",
       "application/json, text/plain",
-      "json",
       "*/*",
       ";",
+      undefined,
     ])("Content-Type: %s gets 415", async (contentType) => {
-      const reply = await ping({ ...JSON_HEADERS, "Content-Type": contentType });
-      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
+      const headers = contentType === undefined ? {} : { "Content-Type": contentType };
+      expect(readError(await ping({ Accept: JSON_HEADERS.Accept, ...headers }))).toStrictEqual(UNSUPPORTED);
     });
 
-    it("a body without Content-Type gets 415", async () => {
-      const reply = await ping({ Accept: JSON_HEADERS.Accept });
-      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
+    it.each(["gzip", "GZIP", "gzip, identity", "x-unknown"])("Content-Encoding: %s gets 415", async (encoding) => {
+      expect(readError(await ping({ ...JSON_HEADERS, "Content-Encoding": encoding }))).toStrictEqual(UNSUPPORTED);
     });
 
-    it.each(["gzip", "deflate", "br", "GZIP", "gzip, identity", "x-unknown"])("Content-Encoding: %s gets 415", async (encoding) => {
-      const reply = await ping({ ...JSON_HEADERS, "Content-Encoding": encoding });
-      expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
-    });
-
-    it.each(["identity", "Identity"])("Content-Encoding: %s is accepted", async (encoding) => {
-      expect(readError(await ping({ ...JSON_HEADERS, "Content-Encoding": encoding }))).toStrictEqual(pong);
+    it("Content-Encoding: Identity is accepted", async () => {
+      expect(readError(await ping({ ...JSON_HEADERS, "Content-Encoding": "Identity" }))).toStrictEqual(pong);
     });
   });
 
   describe("the response", () => {
-    it("a client without an Accept header gets JSON", async () => {
-      expect(readError(await ping({ "Content-Type": "application/json" }))).toStrictEqual(pong);
-    });
-
     it.each([
+      undefined,
       "*/*",
       "application/*",
-      "application/json",
       "APPLICATION/JSON",
-      "application/json, text/event-stream",
       "text/event-stream, application/json",
       "text/event-stream, */*;q=0.1",
-      "application/json;q=0.001",
-      "application/json; charset=utf-8, text/event-stream",
+      "application/json; charset=utf-8;q=0.001, text/event-stream",
     ])("a client with Accept: %s gets JSON", async (accept) => {
-      expect(readError(await ping({ "Content-Type": "application/json", Accept: accept }))).toStrictEqual(pong);
+      const headers = accept === undefined ? {} : { Accept: accept };
+      expect(readError(await ping({ "Content-Type": "application/json", ...headers }))).toStrictEqual(pong);
     });
 
     it.each([
       "text/event-stream",
       "text/html",
       "text/*",
-      "application/xml",
       "application/json;q=0",
-      "application/json;q=0, text/event-stream",
       "application/json;q=0, */*",
       "application/*;q=0, text/event-stream",
     ])("a client with Accept: %s gets 406", async (accept) => {

@@ -1,10 +1,8 @@
-import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
@@ -75,15 +73,6 @@ describe("cross-origin requests", async () => {
       },
     );
 
-    it("a page may read its session id", async () => {
-      const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "page", version: "1" } };
-      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
-      const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, ...AUTHORIZED, Origin: PAGE }, body });
-      expect(reply.status).toBe(200);
-      expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]+$/);
-      expect(corsHeaders(reply)).toEqual(readableBy(PAGE));
-    });
-
     it("a preflight request without a token gets the allowed methods and headers", async () => {
       const reply = await send(sidecar.url, { method: "OPTIONS", headers: { Origin: PAGE, ...PREFLIGHT } });
       expect(reply).toMatchObject({ status: 204, body: "" });
@@ -99,10 +88,8 @@ describe("cross-origin requests", async () => {
     it.each<[what: string, status: number, call: HttpCall]>([
       ["a missing token", 401, { headers: JSON_HEADERS, body: PING }],
       ["a body that is not JSON", 400, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: "{" }],
-      ["a missing session", 400, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: PING }],
       ["an unknown session", 404, { headers: { ...JSON_HEADERS, ...AUTHORIZED, "Mcp-Session-Id": "gone" }, body: PING }],
       ["an unsupported method", 405, { method: "PATCH", headers: AUTHORIZED }],
-      ["an Accept that excludes JSON", 406, { headers: { ...JSON_HEADERS, ...AUTHORIZED, Accept: "text/html" }, body: PING }],
       ["a body that is too large", 413, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: " ".repeat(2049) }],
       ["another media type", 415, { headers: { ...AUTHORIZED, "Content-Type": "text/plain" }, body: PING }],
     ])("a page may read the error for %s: %i", async (_what, status, call) => {
@@ -112,13 +99,9 @@ describe("cross-origin requests", async () => {
     });
 
     it("a page may read event streams", async () => {
-      const headers = { ...AUTHORIZED, Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, Origin: PAGE };
-      const stream = get(sidecar.url, { headers });
-      const [response] = (await once(stream, "response")) as [IncomingMessage];
-      response.once("error", () => undefined).destroy();
-      expect(response.statusCode).toBe(200);
-      expect(response.headers["content-type"]).toBe("text/event-stream");
-      expect(corsHeaders(response)).toEqual(readableBy(PAGE));
+      using stream = await client.openStream({ headers: { Origin: PAGE } });
+      expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
+      expect(corsHeaders(stream)).toEqual(readableBy(PAGE));
     });
 
     it("a page may read that its Host header is not allowed", async () => {
@@ -163,16 +146,12 @@ describe("cross-origin requests", async () => {
       expect(readError(await pingRaw(target, "Host: localhost", "Origin: https://evil.com"))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     });
 
-    it("the error names the setting to change", async () => {
+    it("the error names the setting to change, and quotes nothing of a malformed origin", async () => {
       expect(errorMessage(await ping({ Origin: "https://evil.com" }))).toBe(
         'The origin "https://evil.com" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_ORIGINS.',
       );
-    });
-
-    it("the error quotes nothing of an origin that is malformed", async () => {
       for (const Origin of ["https://user:hunter2@evil.com", "https://evil.com/?key=hunter2", "https://evil.com\u0085"])
         expect(errorMessage(await ping({ Origin }))).toBe("The origin is malformed.");
-      expect(errorMessage(await ping({ Origin: "null" }))).toContain('The origin "null" is not allowed;');
     });
 
     it("the origin is checked before the token", async () => {
@@ -201,13 +180,6 @@ describe("cross-origin requests", async () => {
       const preflight = head("/mcp", "Host: localhost", `Origin: ${PAGE}`, "Content-Length: 1").replace("POST", "OPTIONS");
       expect(await Promise.all([closed(refused), closed(preflight)])).toEqual(["closed", "closed"]);
     });
-
-    it("a rejected request does not reach the server", async () => {
-      const body = '{"jsonrpc":"2.0","id":1,"method":"x-test/refused"}';
-      expect((await client.post(body, { headers: { Origin: "https://evil.com" } })).status).toBe(403);
-      expect((await client.post(body, { headers: { Host: "evil.com" } })).status).toBe(403);
-      expect(JSON.parse(await client.toolText("seen"))).not.toContain("x-test/refused");
-    });
   });
 
   it("a request without Origin gets no CORS headers", async () => {
@@ -225,31 +197,26 @@ describe("cross-origin requests", async () => {
 });
 
 describe("allowed origins", () => {
-  function pingFrom(client: McpClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
-    return client.post(PING, { headers });
-  }
-
   it("listed origins are allowed, and no others", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--allowed-origins", "https://App.example:443, vscode-webview://0d3f"] });
     const client = await sidecar.client();
     for (const origin of ["https://app.example", "vscode-webview://0d3f"]) {
-      const reply = await pingFrom(client, { Origin: origin });
-      expect(readError(reply)).toStrictEqual(PONG);
-      expect(corsHeaders(reply)).toEqual(readableBy(origin));
+      const reply = await client.post(PING, { headers: { Origin: origin } });
+      expect([readError(reply), corsHeaders(reply)]).toEqual([PONG, readableBy(origin)]);
     }
-    for (const origin of ["http://app.example", "https://app.example:8443", "https://app.example.", "http://localhost", "null"]) {
-      expect(readError(await pingFrom(client, { Origin: origin }))).toStrictEqual(ORIGIN_NOT_ALLOWED);
+    for (const Origin of ["https://app.example:8443", "http://localhost", "null"]) {
+      expect(readError(await client.post(PING, { headers: { Origin } }))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     }
   });
 
   it("* allows every origin, and each response names its own origin", async () => {
     await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_ALLOWED_ORIGINS: "*" } });
     const client = await sidecar.client();
-    for (const origin of ["https://evil.com", "null", "file://"]) {
-      const reply = await pingFrom(client, { Origin: origin });
-      expect(readError(reply)).toStrictEqual(PONG);
-      expect(corsHeaders(reply)).toEqual(readableBy(origin));
+    for (const origin of ["https://evil.com", "null"]) {
+      const reply = await client.post(PING, { headers: { Origin: origin } });
+      expect([readError(reply), corsHeaders(reply)]).toEqual([PONG, readableBy(origin)]);
     }
-    expect(readError(await pingFrom(client, { Origin: "http://evil.com", Host: "evil.com" }))).toStrictEqual(HOST_NOT_ALLOWED);
+    const rebound = { Origin: "http://evil.com", Host: "evil.com" };
+    expect(readError(await client.post(PING, { headers: rebound }))).toStrictEqual(HOST_NOT_ALLOWED);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, timeoutFlags, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForSeen } from "../support/in-flight.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -50,18 +50,6 @@ describe("a client that disconnects during its call", async () => {
     expect(await resumed.rest()).toEqual([answerOf()]);
   });
 
-  it("a client that does not accept streams cancels its call by disconnecting", async () => {
-    const client = await sidecar.client();
-    const leaving = new AbortController();
-    const accept = { headers: { Accept: "application/json" } };
-    const before = await waitForHanging(control, 0);
-    const left = client.callTool("hang", {}, 7, { ...accept, signal: leaving.signal }).catch(String);
-    const wireIds = await waitForHanging(control, before.length + 1);
-    leaving.abort();
-    expect(await left).toContain("aborted");
-    await waitForSeen(control, `notifications/cancelled ${wireIds.at(-1)}`);
-  });
-
   it("a disconnected client can cancel its call and still read earlier messages", async () => {
     const client = await sidecar.client();
     const call = await HeldCall.start(client, control);
@@ -77,11 +65,16 @@ describe("a client that disconnects during its call", async () => {
     expect((await send(client.url, { method: "GET", headers })).status).toBe(204);
   });
 
-  it("a disconnected client can end its session, which cancels the call", async () => {
-    const client = await sidecar.client();
-    const { call } = await leaveSilentStream(client);
-    expect((await client.end()).status).toBe(204);
-    await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+  it("a call of a client that never reconnects times out and frees its slot", async () => {
+    await using impatient = await HttpBench.start({ flags: [...QUIET, ...timeoutFlags(500), "--max-in-flight", "1"] });
+    const client = await impatient.client();
+    using stream = await client.begin("hang", {}, 7);
+    await stream.block();
+    stream.close();
+    await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");
+    expect(await client.toolText("echo", { text: "free" })).toBe("free");
+    using resumed = await client.openStream({ lastEventId: stream.lastEventId });
+    expect(await resumed.rest()).toMatchObject([{ id: 7, error: { data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
   });
 
   it("a client that reconnects and disconnects again loses no message", async () => {
@@ -94,17 +87,5 @@ describe("a client that disconnects during its call", async () => {
     using again = await client.openStream({ lastEventId });
     expect(await again.rest()).toEqual([progressOf(1), answerOf()]);
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
-  });
-
-  it("a call of a client that never reconnects times out and frees its slot", async () => {
-    await using impatient = await HttpBench.start({ flags: [...QUIET, ...timeoutFlags(500), "--max-in-flight", "1"] });
-    const client = await impatient.client();
-    using stream = await client.begin("hang", {}, 7);
-    await stream.block();
-    stream.close();
-    await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");
-    expect(await client.toolText("echo", { text: "free" })).toBe("free");
-    using resumed = await client.openStream({ lastEventId: stream.lastEventId });
-    expect(await resumed.rest()).toMatchObject([{ id: 7, error: { data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
   });
 });

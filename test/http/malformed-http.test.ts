@@ -17,13 +17,10 @@ describe("malformed HTTP", async () => {
   it.each([
     ["text that is not HTTP", "GARBAGE\r\n\r\n"],
     ["a TLS handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
-    ["another protocol", "GET / FTP/1.1\r\nHost: localhost\r\n\r\n"],
     ["an unknown method", "BREW /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"],
     ["a header without a colon", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbroken\r\n\r\n"],
-    ["a space in a header name", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbro ken: x\r\n\r\n"],
     ["a control character in a header", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nX-Test: a\x01b\r\n\r\n"],
     ["a length that is not a number", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: x\r\n\r\n`],
-    ["a negative length", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: -1\r\n\r\n`],
     ["two lengths", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
     [
       "a length and chunks",
@@ -51,21 +48,16 @@ describe("malformed HTTP", async () => {
   });
 
   it.each([
-    ["one huge header", `X-Test: ${"x".repeat(20_000)}\r\n`],
-    ["many headers", Array.from({ length: 2000 }, (_, index) => `X-Test-${index}: value\r\n`).join("")],
-  ])("a request with %s gets 431 in JSON, and the connection is closed", async (_what, fields) => {
+    ["a huge header", "mcp", `X-Test: ${"x".repeat(20_000)}\r\n`],
+    ["many headers", "mcp", Array.from({ length: 2000 }, (_, index) => `X-Test-${index}: value\r\n`).join("")],
+    ["a huge path", "x".repeat(20_000), ""],
+  ])("a request with %s gets 431 in JSON, and the connection is closed", async (_what, path, fields) => {
     using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`);
+    await connection.write(`GET /${path} HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`);
     const reply = await connection.reply();
     expect(readError(reply)).toStrictEqual(HEADERS_TOO_LARGE);
     expect(reply.headers["connection"]).toBe("close");
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
-  });
-
-  it("a huge path gets 431 in JSON", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-    expect(readError(await connection.reply())).toStrictEqual(HEADERS_TOO_LARGE);
   });
 
   it("a client that keeps sending gets its 400", async () => {
@@ -146,32 +138,12 @@ describe("malformed HTTP", async () => {
     }
   });
 
-  it("an HTTP/1.1 request without Host gets 400 in JSON", async () => {
+  it("an HTTP/1.1 request without Host gets 400 in JSON, after the request before it is answered", async () => {
     using connection = await RawConnection.open(sidecar.origin);
-    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
-    await connection.write(
-      `POST /mcp HTTP/1.1\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    );
-    expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
-  });
-
-  it("an HTTP/1.0 request without Host is answered", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
-    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
-    await connection.write(
-      `POST /mcp HTTP/1.0\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    );
+    const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId);
+    await connection.write(bytes);
     expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
-  });
-
-  it("a request before a malformed one on the same connection is answered", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
-    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
-    await connection.write(
-      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    );
-    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
-    await connection.write("GARBAGE\r\n\r\n");
+    await connection.write(bytes.replace("Host: localhost\r\n", ""));
     expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
   });
 

@@ -4,6 +4,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const PARSE_ERROR = errorReply(400, -32700, "PARSE_ERROR");
+const NESTED = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
 const INVALID_REQUEST = errorReply(400, -32600, "INVALID_REQUEST");
 
 describe("message validation", async () => {
@@ -12,17 +13,12 @@ describe("message validation", async () => {
 
   it.each([
     ["an empty body", ""],
-    ["white space", " \r\n\t "],
     ["a truncated message", '{"jsonrpc":"2.0","id":1,"method":"ping"'],
-    ["a word", "ping"],
-    ["single quotes", "{'jsonrpc':'2.0','id':1,'method':'ping'}"],
-    ["a trailing comma", '{"jsonrpc":"2.0","id":1,"method":"ping",}'],
-    ["two messages", '{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}'],
     ["two lines", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}'],
     ["a byte order mark", '\uFEFF{"jsonrpc":"2.0","id":1,"method":"ping"}'],
     ["a bare control character in a string", '{"jsonrpc":"2.0","id":1,"method":"pi\u0001ng"}'],
-    ["NaN", '{"jsonrpc":"2.0","id":NaN,"method":"ping"}'],
     ["a NUL", '{"jsonrpc":"2.0","id":1,"method":"ping"}\0'],
+    ["a hundred thousand open objects", '{"id":'.repeat(100_000)],
   ])("the response to %s is a parse error", async (_what, body) => {
     expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
   });
@@ -38,24 +34,13 @@ describe("message validation", async () => {
     expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
   });
 
-  it("a notification with an id is rejected, because a server might act on it", async () => {
-    const reply = await client.post({ jsonrpc: "2.0", id: 5, method: "notifications/cancelled", params: { requestId: 1 } });
-    expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 5 }));
-  });
-
   it.each([
     ["a number", "42"],
-    ["a string", '"ping"'],
-    ["null", "null"],
-    ["a boolean", "true"],
     ["an empty batch", "[]"],
     ["a batch", '[{"jsonrpc":"2.0","id":1,"method":"ping"}]'],
-    ["an empty object", "{}"],
     ["a null id", '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
-    ["a boolean id", '{"jsonrpc":"2.0","id":true,"method":"ping"}'],
-    ["an object as id", '{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}'],
-    ["an array as id", '{"jsonrpc":"2.0","id":[1],"method":"ping"}'],
-    ["two ids", '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}'],
+    ["an id of a hundred thousand nested arrays", `{"jsonrpc":"2.0","id":${NESTED},"method":"ping"}`],
+    ["a batch of a hundred thousand nested arrays", NESTED],
     ["two ids, one of them escaped", String.raw`{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`],
     ["a response with a boolean id", '{"jsonrpc":"2.0","id":false,"result":{}}'],
   ])("the error for %s has no id", async (_what, body) => {
@@ -63,20 +48,12 @@ describe("message validation", async () => {
   });
 
   it.each([
-    ["a missing version", '{"id":7,"method":"ping"}'],
     ["another version", '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
-    ["a version that is a number", '{"jsonrpc":2.0,"id":7,"method":"ping"}'],
     ["neither a method nor a result", '{"jsonrpc":"2.0","id":7}'],
-    ["a method that is not a string", '{"jsonrpc":"2.0","id":7,"method":7}'],
-    ["a null method", '{"jsonrpc":"2.0","id":7,"method":null}'],
+    ["a notification with an id", '{"jsonrpc":"2.0","id":7,"method":"notifications/cancelled","params":{"requestId":1}}'],
     ["params that are an array", '{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}'],
-    ["params that are null", '{"jsonrpc":"2.0","id":7,"method":"ping","params":null}'],
-    ["params that are a string", '{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}'],
     ["two versions", '{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"ping"}'],
-    ["two methods", '{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}'],
-    ["two methods, one of them escaped", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","m\u0065thod":"tools/call"}`],
     ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
-    ["a foreign member", '{"jsonrpc":"2.0","id":7,"method":"ping","foreign":null}'],
     ["a foreign member with an escape", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","re\u0073ults":1}`],
     ["a result beside the method", '{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}'],
     ["a response with an error beside the result", '{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"no"}}'],
@@ -125,8 +102,6 @@ describe("message validation", async () => {
     const method = "x-test/invalid";
     for (const body of [
       `{"jsonrpc":"1.0","id":1,"method":"${method}"}`,
-      `{"jsonrpc":"2.0","id":1,"method":"ping","method":"${method}"}`,
-      `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}`,
       `{"jsonrpc":"2.0","id":null,"method":"${method}"}`,
       `[{"jsonrpc":"2.0","id":1,"method":"${method}"}]`,
     ]) {
@@ -135,35 +110,11 @@ describe("message validation", async () => {
     expect(JSON.parse(await client.toolText("seen"))).not.toContain(method);
   });
 
-  it("a message with white space around and inside it is forwarded as one line", async () => {
-    const body = '\r\n {\n"jsonrpc" : "2.0",\r\n"id" : 7,\n"method" : "tools/call",\n"params" : {"name":"received","arguments":{}}\n}\n';
-    const reply = await client.post(body);
-    expect(reply.status).toBe(200);
-    const [{ text }] = (JSON.parse(reply.body) as { result: { content: [{ text: string }] } }).result.content;
-    expect(JSON.parse(text)).toMatchObject({ method: "tools/call", params: { name: "received", arguments: {} } });
-  });
-
   it("a hundred thousand nested arrays are forwarded", async () => {
-    const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
-    const reply = await client.post(
-      `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${nested}}}}`,
+    const text = await client.post(
+      `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${NESTED}}}}`,
     );
-    expect(reply.status).toBe(200);
-    const [{ text }] = (JSON.parse(reply.body) as { result: { content: [{ text: string }] } }).result.content;
-    expect(text).toContain(`"arguments":{"deep":${nested}}`);
-  });
-
-  it.each([
-    ["a hundred thousand open brackets", "[".repeat(100_000), PARSE_ERROR],
-    ["a hundred thousand open objects", '{"id":'.repeat(100_000), PARSE_ERROR],
-    ["a batch of a hundred thousand nested arrays", `${"[".repeat(100_000)}${"]".repeat(100_000)}`, INVALID_REQUEST],
-    [
-      "an id of a hundred thousand nested arrays",
-      `{"jsonrpc":"2.0","id":${"[".repeat(100_000)}${"]".repeat(100_000)},"method":"ping"}`,
-      INVALID_REQUEST,
-    ],
-  ])("the sidecar rejects %s and stays usable", async (_what, body, expected) => {
-    expect(readError(await client.post(body))).toStrictEqual(expected);
-    expect(await client.request("ping")).toEqual({ status: 200, jsonrpc: "2.0", id: 2, result: {} });
+    expect(text.status).toBe(200);
+    expect(text.body).toContain(`"deep\\":${NESTED}}`);
   });
 });

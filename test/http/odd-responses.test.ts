@@ -60,18 +60,13 @@ describe("the members of a server's response", async () => {
     ["an error without an id", `"error":${ERROR}`, failed(-32602, "refused")],
     ["an error whose id is null", `"id":null,"error":${ERROR}`, failed(-32602, "refused")],
     ["neither a result nor an error", `"id":$ID`, invalid('the message has neither "method" nor "result" nor "error"')],
-    [
-      "an error that is null, and no result",
-      `"id":"$ID","error":null`,
-      invalid('the message has neither "method" nor "result" nor "error"'),
-    ],
+    ["a result that is an array", `"id":$ID,"result":[1],"error":null`, invalid("the result is not an object")],
     ["a result that is a text", `"id":$ID,"result":"mine"`, invalid("the result is not an object")],
     [
       "a hundred other members",
       `"id":$ID,${Array.from({ length: 100 }, (_, index) => `"m${index}":0`).join()},"result":${RESULT}`,
       invalid("it has more than 100 members"),
     ],
-    ["a result that is an array", `"id":$ID,"result":[1],"error":null`, invalid("the result is not an object")],
   ])("%s: the client gets a valid response at once", async (_what, members, expected) => {
     expect(await answer(client, `{"jsonrpc":"2.0",${members}}`)).toEqual(expected);
   });
@@ -145,20 +140,6 @@ describe("text on the line of a message", () => {
     const skipped = (): unknown[] => sidecar.logLines.filter(({ msg }) => msg === SKIPPED).map(({ reason }) => reason);
     await sidecar.waitForLog(SKIPPED, () => skipped().length === 2);
     expect(skipped()).toEqual(Array.from({ length: 2 }, () => "other text is on the line of the message"));
-  });
-
-  it("a client cannot forge the response to another principal's call", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
-    const [victim, attacker] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
-    const hanging = victim.callTool("hang");
-    const [wireId] = await waitForHanging(attacker, 1);
-    for (const content of [`"result":{"content":[{"type":"text","text":"forged"}]}`, `"error":${ERROR}`]) {
-      await attacker.toolText("noise", { line: `searching for {"jsonrpc":"2.0","id":${wireId},${content}}` });
-    }
-    await attacker.toolText("noise", { line: `{"jsonrpc":"2.0","id":null,"error":${ERROR}}` });
-    await attacker.toolText("release");
-    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
   it.each([
@@ -291,7 +272,6 @@ describe("the handshake", () => {
     ["a message on several lines", String.raw`{\n  "jsonrpc": "2.0",\n  %s\n}\n`, "the server spreads a message over several lines"],
     ["headers", String.raw`Content-Length: 36\r\n\r\n{"jsonrpc":"2.0",%s}`, "the server puts Content-Length headers before its messages"],
     ["text after a message", String.raw`{"jsonrpc":"2.0",%s} done\n`, "the server's messages are not JSON"],
-    ["a Python object", String.raw`{'jsonrpc': '2.0', 'id': 0, 'result': {}}\n`, "the server's messages are not JSON"],
     ["no version", String.raw`{%s}\n`, 'the server omits "jsonrpc": "2.0" in its responses'],
   ])("the likely cause of a timeout is named for a server that prints %s", async (_what, format, cause) => {
     await using sidecar = await HttpBench.start({ command: printing(format), flags: SHORT_START, untilReady: false });

@@ -1,10 +1,7 @@
-import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { stopAndReadLog } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions } from "../support/running-sidecar.ts";
-import { runMain } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const OPEN = "no auth token is set: every client that reaches the address may call";
 const TOKEN = "s3cret-Token.0123456789";
@@ -25,20 +22,6 @@ describe("a sidecar without a token", () => {
 
   it.each(["127.0.0.1:0", "localhost:0", "127.1.2.3:0"])("the address %s causes no warning", async (address) => {
     expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "info" }]);
-  });
-
-  it("REQUIRE_AUTH keeps the sidecar from starting, with exit code 2", async () => {
-    await using directory = await TempDir.create();
-    const marker = directory.file("started");
-    for (const [flags, env] of [
-      [["--require-auth"], {}],
-      [[], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }],
-    ] as const) {
-      const { code, stdout, stderr } = await runMain(["--addr", "127.0.0.1:0", ...flags, "touch", marker], env);
-      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-      expect(stderr).toContain("is on, but neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set");
-    }
-    expect(existsSync(marker)).toBe(false);
   });
 
   it("the flag --require-auth=off overrides the variable", async () => {

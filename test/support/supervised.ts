@@ -4,9 +4,8 @@ import { SidecarHandshake } from "../../src/upstream/handshake/handshake.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { startProcess } from "../../src/upstream/process-group.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
-import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";
+import type { UpstreamExit, UpstreamListener } from "../../src/upstream/port.ts";
 import { ReadyTimeout, Supervisor } from "../../src/upstream/supervisor.ts";
-import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
 import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 
@@ -14,12 +13,8 @@ import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
   readonly log = new RecordedLog();
-  /** The stdin of the current generation. */
-  input: UpstreamInput | undefined;
   readonly exits: UpstreamExit[] = [];
-  /** The texts of all messages. `unwritten` has the messages that a generation had not been sent when it ended. */
   readonly messages: string[] = [];
-  readonly unwritten: Outgoing[] = [];
   readonly supervisor: Supervisor;
   readonly #ended: Promise<unknown>;
   #ready = Promise.withResolvers<void>();
@@ -47,10 +42,7 @@ export class Supervised implements AsyncDisposable {
       nowMs: () => performance.now(),
     });
     this.#ended = this.supervisor.run({
-      onStarted: (input) => {
-        this.input = input;
-        listener.onStarted?.(input);
-      },
+      onStarted: (input) => listener.onStarted?.(input),
       onReady: (handshake) => {
         this.#ready.resolve();
         listener.onReady?.(handshake);
@@ -65,7 +57,6 @@ export class Supervised implements AsyncDisposable {
       onOverlongLine: (line) => listener.onOverlongLine?.(line),
       onLost: (exit, unwritten) => {
         this.exits.push(exit);
-        this.unwritten.push(...unwritten);
         listener.onLost?.(exit, unwritten);
       },
       onDefect: () => listener.onDefect?.(),
