@@ -2,8 +2,9 @@ import { writeFile } from "node:fs/promises";
 import type { IncomingHttpHeaders } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { type HttpReply, send, startRequest } from "../support/http-client.ts";
+import { initializeRequest, JSON_HEADERS } from "../support/mcp-client.ts";
 import { freePort } from "../support/pod.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
@@ -33,9 +34,10 @@ async function filesOf(origin: string): Promise<string[]> {
   return [...body.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path]) => `/${path}`);
 }
 
-describe.concurrent("the files of the page", () => {
+describe("the files of the page", async () => {
+  const sidecar = disposeAfterAll(await HttpBench.start());
+
   it("the page has no script of its own, runs those of the sidecar only, and cannot be framed", async () => {
-    await using sidecar = await HttpBench.start();
     const { status, body, headers } = await get(`${sidecar.origin}/`);
     expect(status).toBe(200);
     expect(headers["content-type"]).toBe("text/html; charset=utf-8");
@@ -49,7 +51,6 @@ describe.concurrent("the files of the page", () => {
   });
 
   it("each file is the same with and without compression, and may be cached for ever", async () => {
-    await using sidecar = await HttpBench.start();
     for (const path of await filesOf(sidecar.origin)) {
       const compressed = await getBytes(`${sidecar.origin}${path}`, "gzip, br");
       const plain = await getBytes(`${sidecar.origin}${path}`, "identity");
@@ -61,7 +62,6 @@ describe.concurrent("the files of the page", () => {
   });
 
   it("responses without compression share their bytes, so that a client that does not read takes no memory", async () => {
-    await using sidecar = await HttpBench.start();
     const before = (await readStatus(sidecar)).rssBytes;
     const path = (await filesOf(sidecar.origin)).find((name) => name.endsWith(".js")) ?? "";
     using _ = await openUnread(sidecar.origin, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
@@ -70,7 +70,6 @@ describe.concurrent("the files of the page", () => {
   });
 
   it("a file that does not exist gets a clear error, and no file outside of the page is read", async () => {
-    await using sidecar = await HttpBench.start();
     for (const name of ["app-00000000.js", "index.html", "%ff", "%", "..%2Fmain.js", "%2e%2e/main.js", "__proto__", ""]) {
       const { status, body } = await get(`${sidecar.origin}/page/${name}`);
       expect
@@ -78,11 +77,8 @@ describe.concurrent("the files of the page", () => {
         .toEqual([name, 404, "NOT_FOUND"]);
     }
   });
-});
 
-describe.concurrent("the page at /", () => {
   it("a client that has the URL without its path is told the path", async () => {
-    await using sidecar = await HttpBench.start();
     const url = `${sidecar.origin}/`;
     const posted = await send(url, { headers: { "Content-Type": "application/json" }, body: "{}" });
     const streamed = await get(url, { Accept: "text/event-stream" });
@@ -127,25 +123,26 @@ describe.concurrent("the events of the page", () => {
     await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     await client.callTool("echo", { text: "not shown" });
-    await crash(sidecar);
+    await client.callTool("stderr_and_exit", { count: 2, code: 3 });
     await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
     using page = await PageClient.open(sidecar);
     const first = await page.next();
     expect(first?.state).toMatchObject({ state: "ready", generation: 2, restarts: 1, sessions: 1, endpointPath: "/mcp" });
     expect(first?.generations).toMatchObject([
-      { lane: "shared", number: 1, exit: { kind: "signal", signal: "SIGKILL" } },
+      { lane: "shared", number: 1, exit: { kind: "crash", exitCode: 3, stderrTail: ["last words 1", "last words 2"] } },
       { lane: "shared", number: 2, exit: null },
     ]);
     expect(first?.requests.map(({ method, tool, ending }) => [method, tool, ending])).toEqual([
       ["initialize", null, "results"],
       ["tools/call", "echo", "results"],
+      ["tools/call", "stderr_and_exit", "UPSTREAM_EXITED"],
     ]);
     expect(first?.logLines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(
       expect.arrayContaining(["listening", "mcp server exited"]),
     );
     await client.request("tools/list");
-    const seen = await page.until(({ requests }) => requests.length > 2);
-    expect(seen.requests.map(({ method }) => method)).toEqual(["initialize", "tools/call", "tools/list"]);
+    const seen = await page.until(({ requests }) => requests.length > 3);
+    expect(seen.requests.at(-1)?.method).toBe("tools/list");
     expect(JSON.stringify(seen)).not.toContain("not shown");
   });
 
@@ -157,16 +154,6 @@ describe.concurrent("the events of the page", () => {
     const first = await page.next();
     expect([first?.requests.length, first?.logLines.length]).toEqual([200, 200]);
     expect(first?.seconds.length).toBeLessThanOrEqual(120);
-  });
-
-  it("shows the exit of a server that is killed, with its last lines, and its successor", async () => {
-    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
-    using page = await PageClient.open(sidecar);
-    await page.until(({ state }) => state.state === "ready");
-    await (await sidecar.client()).request("tools/call", { name: "stderr_and_exit", arguments: { count: 2, code: 3 } });
-    const { generations } = await page.until((seen) => seen.generations.some(({ number, readyAt }) => number === 2 && readyAt !== null));
-    expect(generations[0]?.exit).toMatchObject({ kind: "crash", exitCode: 3, reason: "exited with code 3" });
-    expect(generations[0]?.exit?.stderrTail.at(-1)).toBe("last words 2");
   });
 
   it("counts the requests of each second, and those that failed", async () => {
@@ -267,24 +254,11 @@ describe.concurrent("the events of the page", () => {
 });
 
 describe.concurrent("calls of the page", () => {
-  const initialize = JSON.stringify({
-    jsonrpc: "2.0",
-    id: 1,
-    method: "initialize",
-    params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
-  });
-
   async function statusOf(sidecar: RunningSidecar, host: string, origin: string, token?: string): Promise<number> {
     const { status } = await send(`${sidecar.origin.replace("[::]", "127.0.0.1")}/mcp`, {
       method: "POST",
-      headers: {
-        Host: host,
-        Origin: origin,
-        "Content-Type": "application/json",
-        Accept: "application/json, text/event-stream",
-        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
-      },
-      body: initialize,
+      headers: { ...JSON_HEADERS, Host: host, Origin: origin, ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }) },
+      body: JSON.stringify(initializeRequest()),
     });
     return status;
   }

@@ -1,16 +1,15 @@
-import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashServerOf } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import type { ListedTool } from "../support/listed-tools.ts";
+import { calledNames, listedNames, type ListedTool } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
+import { offer } from "../support/offers.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const SEARCH: ListedTool = {
   name: "search",
@@ -26,23 +25,12 @@ const LIST_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed
 
 /** Returns the names of all tools that a client sees, from all pages. */
 async function listNames(client: McpClient): Promise<string[]> {
-  const names: string[] = [];
-  for (let cursor: unknown, page = 0; page === 0 || cursor !== undefined; page++) {
-    const { result } = await client.request("tools/list", cursor === undefined ? {} : { cursor });
-    if (result === undefined) throw new Error("no list");
-    names.push(...(result["tools"] as ListedTool[]).map(({ name }) => name));
-    cursor = result["nextCursor"];
-  }
-  return names.filter((name) => !OWN_NAMES.has(name));
+  return (await listedNames(client)).flat().filter((name) => !OWN_NAMES.has(name));
 }
 
 /** Returns the tools whose calls the running server has received. */
 async function calledTools(client: McpClient): Promise<string[]> {
-  const lines = JSON.parse(await client.toolText("lines")) as string[];
-  const calls = lines.map((line) => JSON.parse(line) as { method: string; params?: { name: string } });
-  return calls
-    .flatMap(({ method, params }) => (method === "tools/call" ? [params?.name ?? ""] : []))
-    .filter((name) => !OWN_NAMES.has(name));
+  return (await calledNames(client)).map(String).filter((name) => !OWN_NAMES.has(name));
 }
 
 /** Returns the response to a call of this tool, with the tool's name replaced. */
@@ -66,16 +54,6 @@ async function restart(sidecar: RunningSidecar, client: McpClient): Promise<stri
 }
 
 describe("an enforced descriptor", () => {
-  it("tools as reviewed are served, with a descriptor stored by a pod's discovery client", async () => {
-    await using pinned = await PinnedTools.review(SEARCH, MAIL, SEND);
-    await using sidecar = await pinned.start();
-    const client = await sidecar.client();
-    expect(await listNames(client)).toEqual(["search", "mail", "send"]);
-    for (const name of ["search", "mail", "send"]) expect(await client.toolText(name, { limit: 1 })).toBe('{"limit":1}');
-    await sidecar.waitForLog("all tools match the descriptor");
-    expect(toolLog(sidecar)).toEqual(["info | all tools match the descriptor"]);
-  });
-
   it("a restarted server's changed tools are hidden until they are as reviewed again", async () => {
     await using pinned = await PinnedTools.review(SEARCH, MAIL, SEND);
     await using sidecar = await pinned.start();
@@ -169,16 +147,6 @@ describe("an enforced descriptor", () => {
     expect(await calledTools(client)).toEqual(["search"]);
   });
 
-  it("a tool that is listed twice is hidden if one of the two differs", async () => {
-    await using pinned = await PinnedTools.review(SEARCH, SEND);
-    await pinned.list(SEARCH, SEND, POISONED);
-    await using sidecar = await pinned.start();
-    const client = await sidecar.client();
-    expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
-    expect(await client.toolText("send")).toBe("{}");
-    await sidecar.waitForLog("tool differs from the descriptor", ({ tool, reason }) => tool === "search" && reason === "duplicate");
-  });
-
   it("enforcement includes private servers, and the same drift is logged once for all of them", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start();
@@ -207,13 +175,8 @@ describe("an enforced descriptor", () => {
 
   it("all reviewed tools count as missing if a server does not declare tools", async () => {
     await using pinned = await PinnedTools.review(SEARCH);
-    const FIXTURE_INITIALIZE_RESULT = JSON.stringify({
-      protocolVersion: "2025-11-25",
-      capabilities: {},
-      serverInfo: { name: "f", version: "1" },
-    });
     await pinned.list();
-    await using sidecar = await pinned.start({ env: { FIXTURE_INITIALIZE_RESULT } });
+    await using sidecar = await pinned.start({ env: { FIXTURE_INITIALIZE_RESULT: offer({}) } });
     const client = await sidecar.client();
     expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
     await sidecar.waitForLog("tool differs from the descriptor", ({ tool, reason }) => tool === "search" && reason === "missing");
@@ -230,25 +193,23 @@ describe("a descriptor in warn mode", () => {
     expect(await restart(sidecar, client)).toEqual(["search", "added"]);
     expect(await client.toolText("search")).toBe("{}");
     expect(await client.toolText("added")).toBe("{}");
-    await restart(sidecar, client);
     const drift = [
       { name: "added", kinds: ["new"] },
       { name: "search", kinds: ["description"] },
       { name: "send", kinds: ["missing"] },
     ];
     expect((await readStatus(sidecar)).policy?.descriptor).toMatchObject({ mode: "warn", driftedTools: 3, drift });
-    await pinned.list({ ...POISONED, description: "Another." }, SEND);
+    await pinned.list(POISONED, SEND);
     await restart(sidecar, client);
     await pinned.list(SEARCH, SEND);
     await restart(sidecar, client);
     expect((await readStatus(sidecar)).policy?.descriptor).toMatchObject({ driftedTools: 0, drift: [] });
-    await sidecar.waitForLog("all tools match the descriptor", (line) => line["generation"] === 5);
+    await sidecar.waitForLog("all tools match the descriptor", (line) => line["generation"] === 4);
     expect(toolLog(sidecar)).toEqual([
       "info | all tools match the descriptor",
       "warn | tool differs from the descriptor | added | new",
       "warn | tool differs from the descriptor | search | description",
       "warn | tool differs from the descriptor | send | missing",
-      "warn | tool differs from the descriptor | search | description",
       "info | tool matches the descriptor again | added",
       "info | tool matches the descriptor again | send",
       "info | all tools match the descriptor",
@@ -258,38 +219,22 @@ describe("a descriptor in warn mode", () => {
 
 describe("an unreadable descriptor", () => {
   it.each(["serve", "--check-config"])("an unreadable descriptor is an invalid configuration for %s", async (command) => {
-    await using directory = await TempDir.create();
-    const path = directory.file("a.json");
-    const args = [...(command === "serve" ? [] : [command]), "--addr", "127.0.0.1:0"];
-    const run = async (flags: readonly string[], env: Readonly<Record<string, string>>): Promise<string> => {
-      const { code, stdout, stderr } = await runMain([...args, ...flags, "--", "true"], env);
-      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-      return stderr;
-    };
-    expect(await run(["--descriptor", path], {})).toBe(
-      `claw-mcp-stdio: invalid configuration:\n  - --descriptor: ${path}: does not exist\n`,
+    const args = [
+      ...(command === "serve" ? [] : [command]),
+      "--addr",
+      "127.0.0.1:0",
+      "--descriptor",
+      "/no/such/file",
+      "--path",
+      "x",
+      "--",
+      "true",
+    ];
+    const { code, stdout, stderr } = await runMain(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(
+      /^claw-mcp-stdio: invalid configuration:\n {2}- --path .*\n {2}- --descriptor: \/no\/such\/file: does not exist\n$/,
     );
-    const all = await run(["--descriptor", path, "--path", "x"], {});
-    expect(all.split("\n").map((line) => line.split(/ is "|: /)[0])).toEqual(["claw-mcp-stdio", "  - --path", "  - --descriptor", ""]);
-    await writeFile(path, '{"version":1}');
-    expect(await run([], { CLAW_MCP_STDIO_DESCRIPTOR: path })).toBe(
-      `claw-mcp-stdio: invalid configuration:\n  - CLAW_MCP_STDIO_DESCRIPTOR: ${path}: \`version\` is 1; only version 2 is known\n`,
-    );
-  });
-
-  it("a descriptor that two readers could take for different ones is an invalid configuration", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("a.json");
-    const reviewed = '{"name":"search","inputSchema":{"type":"object"}}';
-    await writeFile(path, `\n{"version":2,"tools":[${reviewed}],"tools":[]}`);
-    const args = ["--addr", "127.0.0.1:0", "--descriptor", path, "--", "true"];
-    const problem = "claw-mcp-stdio: invalid configuration:\n  - --descriptor:";
-    expect(await runMain(args)).toMatchObject({ code: 2, stderr: `${problem} ${path}: has the member "tools" twice in one object\n` });
-    await writeFile(path, `{"version":2,"tools":[${reviewed.replace("{", '{"inputSchema":{"not":{}},')}]}`);
-    expect(await runMain(args)).toMatchObject({
-      code: 2,
-      stderr: `${problem} ${path}: has the member "inputSchema" twice in one object\n`,
-    });
   });
 
   it("a health check ignores an unreadable descriptor", async () => {

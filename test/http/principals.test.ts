@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { ASKABLE, McpClient } from "../support/mcp-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
+import { offer } from "../support/offers.ts";
 import { elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -15,13 +16,7 @@ import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.t
 
 /** Nothing of one principal reaches another by a guess. A principal is a token here. */
 
-const LOGGING = {
-  FIXTURE_INITIALIZE_RESULT: JSON.stringify({
-    protocolVersion: "2025-11-25",
-    capabilities: { tools: {}, logging: {}, resources: { subscribe: true } },
-    serverInfo: { name: "fixture", version: "1.0.0" },
-  }),
-};
+const LOGGING = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {}, resources: { subscribe: true } }) };
 const DEBUG = { meta: { [META.logLevel]: "debug" } };
 
 async function start(directory: TempDir, options: StartOptions = {}): Promise<RunningSidecar> {
@@ -73,13 +68,7 @@ describe("a question of a server with sessions", () => {
     expect(await first.toolText("answers")).toContain("belongs to no call in flight");
   });
 
-  it("a process that may ask serves one token, without tokens one address", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory);
-    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
-    const pids = [first, second, first, second].map((client) => client.toolText("where"));
-    const [one, other, again, otherAgain] = await Promise.all(pids);
-    expect([one === again, other === otherAgain, one === other]).toEqual([true, true, false]);
+  it("a process that may ask serves one address if there are no tokens", async () => {
     await using open = await HttpBench.start();
     const clients = [1, 2].map(() => open.modernClient({ capabilities: FORM_ELICITATION }));
     const [mine, same] = await Promise.all(clients.map((client) => client.toolText("where")));
@@ -100,14 +89,6 @@ describe("a log message of a shared server", () => {
     expect([await logged(second, "of the second"), await logged(first, "later")]).toEqual([[], []]);
     const { counters } = await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` });
     expect([before.dropped, counters.dropped]).toMatchObject([{ notifications: 0 }, { notifications: 2 }]);
-  });
-
-  it("a message about earlier work of one token does not reach the session of another", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
-    const [first, second] = await sessions(sidecar);
-    await first.callTool("echo", { text: "x" });
-    expect([await loggedInSession(second, "of the first"), await loggedInSession(first, "of the second")]).toEqual([[], []]);
   });
 
   it("a message reaches the session of a token after a cancelled call of its other one", async () => {
@@ -142,57 +123,46 @@ describe("a log message of a shared server", () => {
     await waitForGeneration(sidecar, 3);
     expect(await loggedInSession(first, "dropped again")).toEqual([]);
   });
-
-  it("a private server delivers messages whatever other tokens do", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
-    const [first, second] = await sessions(sidecar, ASKABLE);
-    await first.callTool("echo", { text: "x" });
-    expect([await loggedInSession(second, "a"), await loggedInSession(first, "b")]).toEqual([["a"], ["b"]]);
-  });
 });
 
 describe("a task of a shared server", () => {
-  it.each(["tasks/get", "tasks/result", "tasks/cancel", "tasks/update"])(
-    "%s of the task of another token does not reach the server",
-    async (method) => {
-      await using directory = await TempDir.create();
-      await using sidecar = await start(directory);
-      const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
-      if (first === undefined || second === undefined) throw new Error("no token");
-      for (const session of [first, second]) await session.initialize();
-      const task = `{"taskId":"task-1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
-      const line = `{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`;
-      const created = await first.request("tools/call", { name: "raw_line", arguments: { line }, task: { ttl: 60_000 } });
-      expect(created.result).toMatchObject({ task: { taskId: "task-1" } });
-      const refused = await second.request(method, { taskId: "task-1" });
-      expect(refused.error).toEqual({ code: -32602, message: "This task does not exist. The request was not sent." });
-      const ambiguous = await second.request(method, { taskId: "own", TASKID: "task-1" });
-      expect(ambiguous.error).toEqual({ code: -32602, message: '"taskId" is ambiguous in the params. The request was not sent.' });
-      const odd = await second.request(method, { taskId: ["task-1"] });
-      expect(odd.error).toEqual({ code: -32602, message: '"taskId" must be a string. The request was not sent.' });
-      await first.request(method, { taskId: "task-1" });
-      expect(await first.received(method)).toEqual([{ taskId: "task-1" }]);
-    },
-  );
+  async function clients(sidecar: RunningSidecar): Promise<[LaneClient, LaneClient]> {
+    const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
+    if (first === undefined || second === undefined) throw new Error("no token");
+    for (const session of [first, second]) await session.initialize();
+    return [first, second];
+  }
+
+  function create(client: LaneClient, taskId: string): Promise<unknown> {
+    const line = `{"jsonrpc":"2.0","id":$ID,"result":{"task":{"taskId":"${taskId}","status":"working"}}}`;
+    return client.request("tools/call", { name: "raw_line", arguments: { line }, task: {} });
+  }
+
+  it("a request with the task of another token, or without a clear id, does not reach the server", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const [first, second] = await clients(sidecar);
+    await create(first, "task-1");
+    for (const [params, message] of [
+      [{ taskId: "task-1" }, "This task does not exist. The request was not sent."],
+      [{ taskId: "own", TASKID: "task-1" }, '"taskId" is ambiguous in the params. The request was not sent.'],
+      [{ taskId: ["task-1"] }, '"taskId" must be a string. The request was not sent.'],
+    ] as const) {
+      expect((await second.request("tasks/update", params)).error).toEqual({ code: -32602, message });
+    }
+    await first.request("tasks/update", { taskId: "task-1" });
+    expect(await first.received("tasks/update")).toEqual([{ taskId: "task-1" }]);
+  });
 
   it("the last 1000 tasks of a token are remembered", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory);
-    const [first, second] = TOKENS.map((token) => new LaneClient(sidecar.url, { accept: "application/json", capabilities: {}, token }));
-    if (first === undefined || second === undefined) throw new Error("no token");
-    for (const session of [first, second]) await session.initialize();
-    const create = (taskId: string): Promise<unknown> =>
-      first.request("tools/call", {
-        name: "raw_line",
-        arguments: { line: `{"jsonrpc":"2.0","id":$ID,"result":{"task":{"taskId":"${taskId}","status":"working"}}}` },
-        task: {},
-      });
+    const [first, second] = await clients(sidecar);
     const get = async (taskId: string): Promise<unknown> => (await second.request("tasks/get", { taskId })).error;
-    for (const taskId of ["first", "second"]) await create(taskId);
+    for (const taskId of ["first", "second"]) await create(first, taskId);
     for (let tens = 0; tens < 100; tens++) {
       const ids = Array.from({ length: 10 }, (_, ones) => String(10 * tens + ones)).filter((id) => id !== "0");
-      await Promise.all(ids.map(create));
+      await Promise.all(ids.map((id) => create(first, id)));
     }
     // Those are 1001 tasks.
     expect(await get("first")).toBeUndefined();

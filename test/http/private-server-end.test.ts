@@ -1,18 +1,14 @@
-import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
-import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { exitAndLogEnd, stopAndReadLog } from "../support/log-end.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd, processEnd } from "../support/process-end.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { isAlive, isGroupAlive } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
@@ -102,33 +98,6 @@ describe.concurrent("a private server", () => {
     expect(await stopAndReadLog(sidecar)).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });
-  });
-
-  it("a draining sidecar finishes calls in flight and starts no other server", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("go");
-    await using sidecar = await HttpBench.start();
-    const client = await LaneClient.connect(sidecar);
-    using connection = await RawConnection.open(sidecar.origin);
-    const call = (id: number, name: string): string =>
-      postBytes({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { path } } }, client.sessionId);
-    await connection.write(call(5, "wait_for_file"));
-    await sidecar.waitForLog(`waiting for ${path}`);
-    sidecar.kill("SIGTERM");
-    await sidecar.waitForLog("stopping");
-    // Pipelined after the call, on a connection that is still served.
-    await connection.write(postBytes(initializeRequest(ASKABLE)) + call(6, "echo"));
-    // What was sent before this request has been read at its response.
-    await readStatus(sidecar);
-    await writeFile(path, "");
-    const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
-    expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as JsonRpcMessage).error?.data?.["code"]])).toEqual([
-      [200, undefined],
-      [503, "SHUTTING_DOWN"],
-      [503, "SHUTTING_DOWN"],
-    ]);
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
   });
 
   it("a second signal kills the server with its processes", async () => {

@@ -23,18 +23,6 @@ function progress(token: unknown, value: number): string {
 describe("a task", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
 
-  it("a task that sends server requests runs from its creation to its result", async () => {
-    const client = await LaneClient.connect(sidecar);
-    await createTask(client, "0");
-    const related = { "io.modelcontextprotocol/related-task": { taskId: "t-1" } };
-    using result = await client.begin("ask", { method: "elicitation/create", params: { message: "go on?", _meta: related } }, "result");
-    const asked = await result.next();
-    expect(asked.params).toEqual({ message: "go on?", _meta: related });
-    await client.answer(asked, { action: "accept", _meta: related });
-    expect(JSON.parse((await result.toolText()) ?? "")).toMatchObject({ result: { action: "accept", _meta: related } });
-    await client.end();
-  });
-
   it.each([
     ["a private", `"mine"`],
     ["a private", "0"],

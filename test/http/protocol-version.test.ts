@@ -12,13 +12,6 @@ const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_change
 describe("MCP-Protocol-Version", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
 
-  it.each([undefined, ...SUPPORTED])("a GET may have the version %s", async (version) => {
-    const client = await sidecar.client();
-    using stream = await client.openStream(version === undefined ? {} : { headers: { "MCP-Protocol-Version": version } });
-    await say(client, JSON.stringify(TOOLS_CHANGED));
-    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
-  });
-
   it.each(["2025-11-26", "2024-10-06", "1.0", "latest", "2025-11-25, 2025-06-18"])(
     "a GET, resuming or not, is rejected with the version %s",
     async (version) => {

@@ -3,7 +3,6 @@ import { crashProcess } from "../support/crash.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { ListedTools, listedTool, WITNESSES } from "../support/listed-tools.ts";
-import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
@@ -49,16 +48,6 @@ describe.each(LANE_CLIENTS)("a tool of a $lane server in read-only mode", ({ con
     expect((await readSeen(client)).filter((method) => method === "tools/call").length).toBeLessThanOrEqual(names.length + 2);
   });
 
-  it("a tool is hidden if another one of its name is not read-only", async () => {
-    const [reads, writes] = [listedTool("twice", READS), listedTool("twice")];
-    await using listed = await ListedTools.create([...WITNESSES, reads], [writes, listedTool("once", READS)]);
-    await using sidecar = await start(listed);
-    const client = await connect(sidecar);
-    expect([await listedNames(client), await listedNames(client, { cursor: "1" })]).toEqual([WITNESSES.map(({ name }) => name), ["once"]]);
-    expect(await client.callTool("twice")).toMatchObject(NOT_FOUND);
-    expect(await client.toolText("once")).toBe("{}");
-  });
-
   it("a tool that is no longer read-only becomes hidden, after list_changed or a restart", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("first", READS), listedTool("second", READS)]);
     await using sidecar = await start(listed);
@@ -83,28 +72,11 @@ describe.each(LANE_CLIENTS)("a tool of a $lane server in read-only mode", ({ con
 });
 
 describe("read-only mode", () => {
-  it("a tool that its server wrongly marks as read-only is hidden only if denied", async () => {
-    await using listed = await ListedTools.create([...WITNESSES, listedTool("get_env", READS), listedTool("write")]);
-    await using sidecar = await start(listed, [...FLAGS, "--deny-tools", "get_env", "--allow-tools", "*"]);
-    const client = await sidecar.client();
-    expect(await listedNames(client)).toEqual(WITNESSES.map(({ name }) => name));
-    expect(await client.callTool("get_env")).toMatchObject(NOT_FOUND);
-  });
-
   it("read-only mode is off by default, and servers are then not asked for tools", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("write")]);
     await using sidecar = await start(listed, []);
     const client = await sidecar.client();
     expect(await client.toolText("write")).toBe("{}");
     expect(await readSeen(client)).not.toContain("tools/list");
-  });
-
-  it.each(SDKS)("the official client %s keeps the tools that only read", async (sdk) => {
-    await using listed = await ListedTools.create([...WITNESSES, listedTool("read", READS), listedTool("write")]);
-    await using sidecar = await start(listed);
-    await using client = await InteropClient.connect(sdk, sidecar.url);
-    expect((await client.listTools()).map(({ name }) => name)).toEqual([...WITNESSES.map(({ name }) => name), "read"]);
-    expect(await client.callTool("read", { a: 1 })).toMatchObject({ content: [{ text: '{"a":1}' }] });
-    await expect(client.callTool("write", {})).rejects.toMatchObject({ code: -32602 });
   });
 });

@@ -4,7 +4,6 @@ import { Gate } from "../support/gate.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import { readMessages } from "../support/json-rpc.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -21,12 +20,6 @@ const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "
 describe("the response to a POST", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const client = await sidecar.client();
-
-  it("the form is JSON if the response comes first, even with a progress token", async () => {
-    const params = { name: "echo", arguments: { text: "a" }, _meta: { progressToken: "mine" } };
-    const reply = await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
-    expect([reply.status, reply.headers["content-type"], JSON.parse(reply.body)]).toEqual([200, "application/json", answerOf("a")]);
-  });
 
   it("the form is a stream from the first progress on, with an id to resume", async () => {
     const call = await HeldCall.start(client, client);
@@ -48,24 +41,6 @@ describe("the response to a POST", async () => {
     const ids = replies.flatMap(({ body }) => [...body.matchAll(/^id: (.*)$/gm)].map(([, id]) => id));
     expect(ids).toHaveLength(20 * 4);
     expect(new Set(ids).size).toBe(ids.length);
-  });
-
-  it("a stream ends with an error just as with a result", async () => {
-    const call = await HeldCall.start(client, client);
-    await call.progress(1);
-    using stream = await call.stream;
-    const error = { code: -32602, message: "no" };
-    await client.toolText("noise", { line: JSON.stringify({ jsonrpc: "2.0", id: call.wireId, error }) });
-    expect(await stream.rest()).toEqual([progressOf(1), { jsonrpc: "2.0", id: 7, error }]);
-  });
-
-  it("a stream ends without a response if the client cancels the request", async () => {
-    const call = await HeldCall.start(client, client);
-    await call.progress(1);
-    using stream = await call.stream;
-    await client.notify("notifications/cancelled", { requestId: 7 });
-    expect(await stream.rest()).toEqual([progressOf(1)]);
-    expect(JSON.parse(await client.toolText("seen"))).toContain(`notifications/cancelled ${call.wireId}`);
   });
 
   it("ten thousand messages keep their order", async () => {
@@ -202,30 +177,5 @@ describe("a long silence", () => {
     const reply = await connection.reply();
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
     expect(reply.headers["mcp-session-id"]).toMatch(/./);
-  });
-
-  it("a timeout or an exit of the server is reported on the stream", async () => {
-    await using sidecar = await HttpBench.start({
-      flags: ["--stream-after-ms", "1", "--request-timeout-ms", "500", "--restart-backoff-ms", "1", "--restart-max-ms", "1"],
-    });
-    const client = await sidecar.client();
-    const late = await HeldCall.start(client, client, { id: "late", token: null });
-    using lateStream = await late.stream;
-    expect(await lateStream.rest()).toMatchObject([{ id: "late", error: { code: -32001, data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
-    const lost = await HeldCall.start(client, client, { id: "lost", token: null });
-    using lostStream = await lost.stream;
-    await client.callTool("exit", { code: 1 });
-    expect(await lostStream.rest()).toMatchObject([{ id: "lost", error: { code: -32603, data: { code: "UPSTREAM_EXITED" } } }]);
-  });
-
-  it("the form depends on each request alone: a fast response is JSON", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--stream-after-ms", "1000"] });
-    const client = await sidecar.client();
-    const slow = await HeldCall.start(client, client, { token: null });
-    using stream = await slow.stream;
-    const fast = await client.post({ jsonrpc: "2.0", id: 8, method: "ping" }, { headers: { Accept: JSON_HEADERS.Accept } });
-    expect([fast.headers["content-type"], fast.body]).toEqual(["application/json", '{"jsonrpc":"2.0","id":8,"result":{}}']);
-    await slow.answer();
-    expect(await stream.rest()).toEqual([answerOf()]);
   });
 });

@@ -15,26 +15,6 @@ const SLOW_RESTART = ["--restart-backoff-ms", "500", "--restart-max-ms", "600"];
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000", "--drain-timeout-ms", "600000"];
 
 describe("the restart limit", () => {
-  it.each([1, 3])("the sidecar exits with code 1 and the reason after %i restarts", async (limit) => {
-    await using sidecar = await HttpBench.start({
-      mode: "exit-at-initialize",
-      flags: [...QUICK_RESTART, "--restart-limit", String(limit), "--log-level", "debug"],
-      untilReady: false,
-    });
-    expect(await exitAndLogEnd(sidecar)).toBe(1);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(limit + 1);
-    expect(sidecar.logLines.filter(({ level }) => level === "error")).toEqual([
-      expect.objectContaining({
-        msg: GIVEN_UP,
-        restarts: limit,
-        exitCode: 3,
-        reason: "exited with code 3 before it answered initialize",
-        stderrTail: ["cannot open the database"],
-      }),
-    ]);
-    expect(sidecar.logLines).toContainEqual(expect.objectContaining({ msg: "stopping", reason: "RESTART_LIMIT is reached" }));
-  });
-
   it("the limit counts only restarts since the last stable run", async () => {
     const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--restart-limit", "1", "--crash-loop-exits", "1000"];
     await using sidecar = await HttpBench.start({ flags });

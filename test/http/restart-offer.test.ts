@@ -77,17 +77,27 @@ describe("a session with a shared server", () => {
 });
 
 describe("a session with a private server", () => {
-  it.each([
-    ["fewer capabilities", offer({})],
-    ["another revision", offer(ALL, { protocolVersion: "2025-06-18" })],
-  ])("a session ends when the next server declares %s", async (_, after) => {
+  it("a session ends when the next server declares another revision", async () => {
     await using gate = await Gate.create();
-    await using sidecar = await start(gate, offer(ALL), after);
+    await using sidecar = await start(gate, offer(ALL), offer(ALL, { protocolVersion: "2025-06-18" }));
     const client = await LaneClient.connect(sidecar);
     await gate.open();
     await crashServerOf(sidecar, client);
     const { childPid } = await sidecar.waitForLog("mcp server ended", (line) => line["lane"] === "private-1");
     expect(isAlive(Number(childPid))).toBe(false);
     expect((await client.request("tools/list")).status).toBe(404);
+  });
+
+  it("the next server gets nothing that the former one rejected, and nothing of other clients", async () => {
+    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    await other.request("logging/setLevel", { level: "debug" });
+    await client.toolText("refuse", { method: "resources/subscribe" });
+    await client.toolText("refuse", { method: "logging/setLevel" });
+    expect((await client.request("resources/subscribe", { uri: "x://1" })).error?.code).toBe(-32602);
+    expect((await client.request("logging/setLevel", { level: "info" })).error?.code).toBe(-32602);
+    await crashServerOf(sidecar, client);
+    const told = (await client.lines()).map((line) => (JSON.parse(line) as { method: string }).method);
+    expect(told.filter((method) => method !== "tools/call")).toEqual(["initialize", "notifications/initialized"]);
   });
 });

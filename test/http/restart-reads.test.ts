@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashProcess } from "../support/crash.ts";
-import { errorData } from "../support/error-reply.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
@@ -13,8 +13,6 @@ import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** Flags for a backoff that outlasts every test. */
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const READS = [
   "tools/list",
   "resources/list",
@@ -47,100 +45,54 @@ describe.each(LANE_CLIENTS)("a request in flight at a $lane server that is kille
     // The next server has received each once, in order of arrival, before later requests.
     expect((await readSeen(client)).filter((method) => READS.includes(method))).toEqual(READS);
   });
-
-  it("a read-only request fails with 200 if no server follows in time", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
-    const client = await connect(sidecar);
-    const { pid } = await readWhere(client);
-    await mute(client, "resources/list");
-    const reply = client.request("resources/list");
-    await waitForSeen(client, "resources/list");
-    await crashProcess(sidecar, pid);
-    const { status, error } = await reply;
-    const { retryAfterSeconds, ...data } = error?.data ?? {};
-    expect([status, data]).toEqual([200, errorData("UPSTREAM_NOT_READY", { sent: true, retrySafe: true })]);
-    expect(retryAfterSeconds).toBeGreaterThan(1);
-    expect(error?.message).toBe(
-      "The MCP server is not ready: backing-off (last exit: ended by SIGKILL). The request was sent, but only reads; it is safe to retry.",
-    );
-  });
 });
 
 describe("a request that waits to be retried", () => {
-  /** Sends a read-only request to a server that is then killed. The gate keeps the next server from getting ready. */
-  async function interruptedRead(
-    sidecar: RunningSidecar,
-    gate: Gate,
-    client: McpClient,
-    leaving?: AbortController,
-  ): Promise<{ reply: Promise<HttpReply> }> {
-    await mute(client, "resources/list");
-    const request = { jsonrpc: "2.0", id: 7, method: "resources/list" };
-    const reply = client.post(request, leaving === undefined ? {} : { signal: leaving.signal });
-    await waitForSeen(client, "resources/list");
-    await gate.close();
-    await crash(sidecar);
-    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    return { reply };
-  }
-
-  /** Returns the requests that the next server has received, once it runs. */
-  async function heard(sidecar: RunningSidecar, gate: Gate): Promise<string[]> {
-    await gate.open();
-    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
-    return readSeen(await sidecar.client());
-  }
-
-  const NOTHING = ["initialize", "notifications/initialized", "tools/call"];
-
   async function startGated(gate: Gate): Promise<RunningSidecar> {
     await gate.open();
     return HttpBench.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
   }
 
-  it("a retry does not happen if the client disconnects", async () => {
+  /** Kills the server, which has got a read-only request of each client. The gate keeps the next one from getting ready. */
+  async function interruptReads(sidecar: RunningSidecar, gate: Gate, clients: readonly McpClient[], leaving = new AbortController()) {
+    const [control] = clients;
+    if (control === undefined) throw new Error("no client");
+    await mute(control, "resources/list");
+    const read = { jsonrpc: "2.0", id: 7, method: "resources/list" };
+    const reads = clients.map((client) => client.post(read, client === control ? { signal: leaving.signal } : {}));
+    while ((await readSeen(control)).filter((method) => method === "resources/list").length < clients.length);
+    await gate.close();
+    await crash(sidecar);
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    return reads;
+  }
+
+  it("a retry does not happen if the client disconnects, cancels the request or ends its session", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
+    const [disconnecting, cancelling, ending] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
     const leaving = new AbortController();
-    const { reply } = await interruptedRead(sidecar, gate, await sidecar.client(), leaving);
-    const left = reply.catch((error: unknown) => String(error));
+    const [left, cancelled, ended] = await interruptReads(sidecar, gate, [disconnecting, cancelling, ending], leaving);
     leaving.abort();
-    expect(await left).toContain("aborted");
+    await expect(left).rejects.toThrow("abort");
     await sidecar.waitForLog("request given up", (line) => line["reason"] === "client disconnected");
-    expect(await heard(sidecar, gate)).toEqual(NOTHING);
-  });
-
-  it("a retry does not happen if the client cancels the request", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate);
-    const client = await sidecar.client();
-    const { reply } = await interruptedRead(sidecar, gate, client);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
-    expect([(await reply).status, (await reply).body]).toEqual([202, ""]);
-    expect(await heard(sidecar, gate)).toEqual(NOTHING);
-  });
-
-  it("the request ends with its session", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate);
-    const client = await sidecar.client();
-    const { reply } = await interruptedRead(sidecar, gate, client);
-    await client.end();
-    expect((await reply).status).toBe(200);
-    expect(JSON.parse((await reply).body)).toMatchObject({
-      id: 7,
-      error: { data: errorData("REQUEST_CANCELLED", { sent: true, retrySafe: true }) },
-    });
-    expect(await heard(sidecar, gate)).toEqual(NOTHING);
+    await cancelling.notify("notifications/cancelled", { requestId: 7 });
+    expect([(await cancelled)?.status, (await cancelled)?.body]).toEqual([202, ""]);
+    await ending.end();
+    const data = { sent: true, retrySafe: true };
+    expect(readError((await ended) as HttpReply)).toStrictEqual(errorReply(200, -32000, "REQUEST_CANCELLED", { id: 7, data }));
+    await gate.open();
+    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    expect(await readSeen(await sidecar.client())).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });
 
   it("a draining sidecar waits for the retry", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
-    const { reply } = await interruptedRead(sidecar, gate, await sidecar.client());
+    const [reply] = await interruptReads(sidecar, gate, [await sidecar.client()]);
     sidecar.kill("SIGTERM");
     await gate.open();
-    expect(JSON.parse((await reply).body)).toEqual({ jsonrpc: "2.0", id: 7, result: { method: "resources/list" } });
+    expect(JSON.parse((await reply)?.body ?? "")).toEqual({ jsonrpc: "2.0", id: 7, result: { method: "resources/list" } });
     expect(await sidecar.ended).toBe(0);
   });
 });
@@ -197,17 +149,4 @@ describe("a call of a read-only tool in flight when the server is killed", () =>
     await crash(sidecar);
     expect((await stream.answer()).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", retrySafe: true });
   });
-
-  it.each([{ flags: [] }, { flags: ["--retry", "off"] }])(
-    "the call fails with $flags, and servers are not asked for tools",
-    async ({ flags }) => {
-      await using sidecar = await start(flags);
-      const client = await sidecar.client();
-      const reply = client.callTool(TOOL, { path: "/never" });
-      await arrival(sidecar, "/never", 1);
-      await crash(sidecar);
-      expect((await reply).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
-      expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
-    },
-  );
 });

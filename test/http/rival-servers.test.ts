@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 /** A server has finished its start when the one that it has ended is restarted. */
@@ -14,15 +14,6 @@ function startSole(directory: TempDir, flags: readonly string[] = []): Promise<R
   return HttpBench.start({ mode: "sole-instance", env, flags: [...RESTARTS, ...flags] });
 }
 
-/** Opens the session of a client that declares roots. */
-async function openWithRoots(sidecar: RunningSidecar): Promise<McpClient> {
-  return new McpClient(sidecar.url, { capabilities: { roots: {} } }).open();
-}
-
-function exits(sidecar: RunningSidecar): LogLine[] {
-  return sidecar.logLines.filter(({ msg }) => msg === "mcp server exited");
-}
-
 describe("a command that can run only once", () => {
   it.each([
     { isolation: "auto", capabilities: ASKABLE },
@@ -33,15 +24,5 @@ describe("a command that can run only once", () => {
     expect((await new McpClient(sidecar.url).post(initializeRequest(capabilities))).status).toBe(200);
     const warning = await sidecar.waitForLog(WARNING);
     expect(warning).toMatchObject({ level: "warn", count: 6, reason: expect.stringContaining("set ISOLATION=shared") as string });
-  });
-
-  it("one server serves clients with and without roots if ISOLATION is shared", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await startSole(directory, ["--isolation", "shared"]);
-    const clients = [await openWithRoots(sidecar), await sidecar.client(), await openWithRoots(sidecar), await sidecar.client()];
-    const texts = await Promise.all(clients.map((client, index) => client.toolText("echo", { text: String(index) })));
-    expect(texts).toEqual(["0", "1", "2", "3"]);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
-    expect(exits(sidecar)).toEqual([]);
   });
 });

@@ -1,5 +1,4 @@
 import { writeFile } from "node:fs/promises";
-import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
@@ -16,11 +15,6 @@ import { TempDir } from "../support/temp-dir.ts";
 
 const REFUSAL = { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 5 } };
 
-/** The options of a client with this address. */
-function from(localAddress: string): ClientOptions {
-  return { agent: new Agent({ localAddress }) };
-}
-
 function initialize(sidecar: RunningSidecar, options: ClientOptions = {}, capabilities = {}): Promise<HttpReply> {
   return new McpClient(sidecar.url, options).post(initializeRequest(capabilities));
 }
@@ -36,16 +30,6 @@ async function openStreams(sidecar: RunningSidecar, options: ClientOptions): Pro
 }
 
 describe("a flood of sessions", () => {
-  it("idle sessions of one address end only others of that address", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "16", "--session-max-age-ms", "1"] });
-    const clients = [await sidecar.client(from("127.0.0.2")), await sidecar.client(from("127.0.0.3"))];
-    const first = await sidecar.client(from("127.0.0.9"));
-    for (let count = 0; count < 30; count++) await sidecar.client(from("127.0.0.9"));
-    for (const client of clients) expect(await client.toolText("echo", { text: "here" })).toBe("here");
-    expect((await first.callTool("echo")).status).toBe(404);
-    expect(await readStatus(sidecar)).toMatchObject({ sessions: 12 });
-  });
-
   it("sessions in use of one token leave a quarter of all to others", async () => {
     await using directory = await TempDir.create();
     await writeFile(directory.file("tokens"), "token-of-the-flood\ntoken-of-somebody-else\n");

@@ -1,13 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 function log(level: string, data: string = level): string {
   return JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level, data } });
@@ -30,54 +27,6 @@ async function endAndRead(client: LaneClient, stream: EventStream): Promise<unkn
 }
 
 describe("the log level of a shared server", () => {
-  it("the server gets only the most verbose level that any session has set", async () => {
-    await using sidecar = await HttpBench.start();
-    const [first, second, third] = [
-      await LaneClient.connectShared(sidecar),
-      await LaneClient.connectShared(sidecar),
-      await LaneClient.connectShared(sidecar),
-    ];
-    const carried = (level: string): object => ({ method: "logging/setLevel", params: { level } });
-    expect(await setLevel(first, "warning")).toEqual(carried("warning"));
-    expect(await setLevel(second, "info")).toEqual(carried("info"));
-    // The sidecar answers a level that is not more verbose.
-    expect([await setLevel(third, "error"), await setLevel(third, "info"), await setLevel(first, "notice")]).toEqual([{}, {}, {}]);
-    expect(await setLevel(first, "debug")).toEqual(carried("debug"));
-    // The most verbose session sets a lower level or ends, and the next one counts.
-    expect(await setLevel(first, "emergency")).toEqual({});
-    await second.end();
-    expect(await setLevel(third, "alert")).toEqual(carried("alert"));
-    await third.end();
-    await first.end();
-    const last = await LaneClient.connectShared(sidecar);
-    expect(await last.received("logging/setLevel")).toEqual(
-      ["warning", "info", "debug", "info", "alert", "emergency"].map((level) => ({ level })),
-    );
-  });
-
-  it("the next generation gets the level", async () => {
-    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
-    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
-    await setLevel(first, "error");
-    await setLevel(second, "notice");
-    await crash(sidecar);
-    await waitForGeneration(sidecar, 2);
-    expect(await first.received("logging/setLevel")).toEqual([{ level: "notice" }]);
-  });
-
-  it("a session that ends during a restart no longer counts", async () => {
-    await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
-    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
-    await setLevel(first, "error");
-    await setLevel(second, "debug");
-    await crash(sidecar);
-    await second.end();
-    await waitForGeneration(sidecar, 2);
-    const told = await first.received("logging/setLevel");
-    // The restart may have finished before the session ended.
-    expect(told.at(-1)).toEqual({ level: "error" });
-  });
-
   it.each(["loud", "DEBUG", 3, null])("the server judges the invalid level %j, which changes nothing", async (level) => {
     await using sidecar = await HttpBench.start();
     const client = await LaneClient.connectShared(sidecar);
@@ -87,27 +36,6 @@ describe("the log level of a shared server", () => {
     expect(await logDuringCall(client, ...LEVELS.map((each) => log(each)))).toEqual([]);
     expect(await client.received("logging/setLevel")).toEqual([{ level }]);
     expect(await endAndRead(client, stream)).toEqual([]);
-  });
-
-  it("a level that the server rejects is rejected to the client, whose level stays", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = await LaneClient.connectShared(sidecar);
-    using stream = await client.openStream();
-    await setLevel(client, "error");
-    await client.toolText("refuse", { method: "logging/setLevel" });
-    expect((await client.request("logging/setLevel", { level: "debug" })).error).toEqual({ code: -32602, message: "refused" });
-    await client.toolText("accept", { method: "logging/setLevel" });
-    expect(await logDuringCall(client, log("debug"), log("error"))).toEqual(["error"]);
-    expect(await endAndRead(client, stream)).toEqual([]);
-  });
-
-  it("any client may set a level again that the server has rejected", async () => {
-    await using sidecar = await HttpBench.start();
-    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
-    await first.toolText("refuse", { method: "logging/setLevel" });
-    expect((await first.request("logging/setLevel", { level: "info" })).error?.code).toBe(-32602);
-    await first.toolText("accept", { method: "logging/setLevel" });
-    expect(await setLevel(second, "info")).toEqual({ method: "logging/setLevel", params: { level: "info" } });
   });
 });
 
@@ -132,17 +60,6 @@ describe("a log message of a shared server", () => {
     await client.write(log("emergency", "whose?"));
     await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
     expect(await endAndRead(client, stream)).toEqual([]);
-  });
-
-  it("a message is sent on the stream of the only call in flight", async () => {
-    await using sidecar = await HttpBench.start();
-    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
-    for (const each of [client, other]) await setLevel(each, "debug");
-    using stream = await client.openStream();
-    using otherStream = await other.openStream();
-    using call = await client.begin("raw_line", { line: `${log("info", "mine")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
-    expect(await call.rest()).toEqual([JSON.parse(log("info", "mine")), { jsonrpc: "2.0", id: 2, result: {} }]);
-    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
 
   it("a message is sent on the GET stream of the only session with calls", async () => {

@@ -1,13 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
 import type { EventStream } from "../support/event-stream.ts";
-import { Gate } from "../support/gate.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const SUBSCRIBE = "resources/subscribe";
 const UNSUBSCRIBE = "resources/unsubscribe";
 
@@ -33,43 +29,6 @@ async function endAndRead(client: LaneClient, stream: EventStream): Promise<unkn
 }
 
 describe("a subscription to a shared server's resource", () => {
-  it("the server gets the first session's subscription and the last one's end, and no other", async () => {
-    await using sidecar = await HttpBench.start();
-    const [first, second, third] = await connect(sidecar, 3);
-    if (first === undefined || second === undefined || third === undefined) throw new Error("three clients");
-    expect(await request(first, SUBSCRIBE, "x://1")).toBe("carried");
-    expect(await request(second, SUBSCRIBE, "x://1")).toBe("answered");
-    expect(await request(first, SUBSCRIBE, "x://1")).toBe("answered");
-    // An unsubscription without a subscription ends none.
-    expect(await request(third, UNSUBSCRIBE, "x://1")).toBe("answered");
-    expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
-    expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
-    expect(await request(second, UNSUBSCRIBE, "x://1")).toBe("carried");
-    expect(await request(third, SUBSCRIBE, "x://1")).toBe("carried");
-    expect([await third.received(SUBSCRIBE), await third.received(UNSUBSCRIBE)]).toEqual([
-      [{ uri: "x://1" }, { uri: "x://1" }],
-      [{ uri: "x://1" }],
-    ]);
-  });
-
-  it("an update of a resource, or below it, reaches its subscribers only, once each", async () => {
-    await using sidecar = await HttpBench.start();
-    const clients = await connect(sidecar, 4);
-    const streams = await Promise.all(clients.map((client) => client.openStream()));
-    const subscribed = [["x://a", "x://a/b"], ["x://a/"], ["x://a/b/c"], []];
-    for (const [index, client] of clients.entries()) for (const uri of subscribed[index] ?? []) await request(client, SUBSCRIBE, uri);
-    const uris = ["x://a", "x://a/b", "x://a/b/c", "x://ab", "x://b", "x://a/b/c"];
-    await clients[0]?.write(uris.map(updated).join("\n"));
-    await clients[0]?.toolText("echo", { text: "all are read" });
-    const told = await Promise.all(clients.map(async (client, index) => endAndRead(client, streams[index] as EventStream)));
-    expect(told).toEqual([
-      ["x://a", "x://a/b", "x://a/b/c", "x://a/b/c"],
-      ["x://a/b", "x://a/b/c", "x://a/b/c"],
-      ["x://a/b/c", "x://a/b/c"],
-      [],
-    ]);
-  });
-
   it("an update is delivered unchanged, and kept once for the GET stream", async () => {
     await using sidecar = await HttpBench.start();
     const client = await LaneClient.connectShared(sidecar);
@@ -96,38 +55,6 @@ describe("a subscription to a shared server's resource", () => {
     expect(await endAndRead(staying, stream)).toEqual([]);
   });
 
-  it("each subscription is renewed once after a restart, and counts as made", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, "--max-held-requests", "1"] });
-    const [first, second, late] = await connect(sidecar, 3);
-    if (first === undefined || second === undefined || late === undefined) throw new Error("three clients");
-    const uris = Array.from({ length: 10 }, (_, index) => `x://${index}`);
-    for (const uri of uris) for (const client of [first, second]) await request(client, SUBSCRIBE, uri);
-    await crash(sidecar);
-    await waitForGeneration(sidecar, 2);
-    expect(await first.received(SUBSCRIBE)).toEqual(uris.map((uri) => ({ uri })));
-    expect(await request(late, SUBSCRIBE, "x://7")).toBe("answered");
-    using stream = await first.openStream();
-    await first.write(updated("x://3"));
-    expect(await stream.nextText()).toBe(updated("x://3"));
-  });
-
-  it("a subscription that ended during a restart is not renewed", async () => {
-    await using gate = await Gate.create();
-    await gate.open();
-    await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
-    const [ending, staying] = await connect(sidecar, 2);
-    if (ending === undefined || staying === undefined) throw new Error("two clients");
-    await request(ending, SUBSCRIBE, "x://1");
-    await request(staying, SUBSCRIBE, "x://2");
-    await gate.close();
-    await crash(sidecar);
-    await ending.end();
-    await gate.open();
-    await waitForGeneration(sidecar, 2);
-    expect(await staying.received(SUBSCRIBE)).toEqual([{ uri: "x://2" }]);
-    expect(await staying.received(UNSUBSCRIBE)).toEqual([]);
-  });
-
   it("a rejected subscription is reported, delivers nothing, and may be tried again", async () => {
     await using sidecar = await HttpBench.start();
     const client = await LaneClient.connectShared(sidecar);
@@ -142,18 +69,6 @@ describe("a subscription to a shared server's resource", () => {
     await client.write(updated("x://1"));
     expect(await stream.nextText()).toBe(updated("x://1"));
     expect(await endAndRead(client, stream)).toEqual([]);
-  });
-
-  it("a subscription rejected for one session leaves those of others intact", async () => {
-    await using sidecar = await HttpBench.start();
-    const [first, second] = await connect(sidecar, 2);
-    if (first === undefined || second === undefined) throw new Error("two clients");
-    await request(first, SUBSCRIBE, "x://1");
-    await first.toolText("refuse", { method: SUBSCRIBE });
-    expect((await second.request(SUBSCRIBE, { uri: "x://2" })).error?.code).toBe(-32602);
-    expect(await request(second, SUBSCRIBE, "x://1")).toBe("answered");
-    await first.end();
-    expect(await second.received(UNSUBSCRIBE)).toEqual([]);
   });
 
   it.each([{ uri: 1 }, {}, undefined])("the server judges a subscription with the params %j", async (params) => {

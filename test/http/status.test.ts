@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
@@ -12,7 +11,6 @@ import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
-const TOKEN = "status-token-0123456789";
 
 /** The path of every leaf, such as `lanes.shared.waiting`. A table whose keys are events counts as a leaf. */
 function fieldPaths(value: unknown, path = ""): string[] {
@@ -132,49 +130,9 @@ describe("/status", () => {
     await sidecar.waitForLog("mcp server will be restarted");
     const { httpStatus: away, ...whenAway } = await readReadiness(sidecar);
     expect([ready, away, whenAway.lastExit?.exitCode]).toEqual([200, 503, 3]);
-    expect(await readStatus(sidecar)).toMatchObject(whenAway);
-  });
-
-  it("/status requires the token, an allowed origin and an allowed host", async () => {
-    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    const url = `${sidecar.origin}/status`;
-    const Authorization = `Bearer ${TOKEN}`;
-    expect((await readStatus(sidecar, { Authorization })).state).toBe("ready");
-    const get = async (headers: Readonly<Record<string, string>>): Promise<number> => (await send(url, { method: "GET", headers })).status;
-    expect(await get({})).toBe(401);
-    expect(await get({ Authorization: "Bearer wrong" })).toBe(401);
-    expect(await get({ Authorization, Origin: "https://elsewhere.example" })).toBe(403);
-    expect(await get({ Authorization, Host: "rebound.example" })).toBe(403);
-    expect((await send(`${sidecar.origin}/readyz`, { method: "GET" })).status).toBe(200);
-  });
-
-  it("/status accepts GET and HEAD only, and its JSON must not be cached", async () => {
-    await using sidecar = await HttpBench.start();
-    const url = `${sidecar.origin}/status`;
-    const { headers } = await send(`${url}?pretty`, { method: "GET" });
+    const { headers } = await send(`${sidecar.origin}/status?pretty`, { method: "GET" });
     expect(headers).toMatchObject({ "content-type": "application/json", "cache-control": "no-store" });
-    const head = await send(url, { method: "HEAD" });
-    expect([head.status, head.body, head.headers["cache-control"]]).toEqual([200, "", "no-store"]);
-    for (const method of ["POST", "PUT", "DELETE"]) {
-      const refused = await send(url, { method });
-      expect(readError(refused)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
-      expect(refused.headers.allow).toBe("GET, HEAD, OPTIONS");
-    }
-  });
-
-  it("/status shows neither commands, arguments, variables nor tokens", async () => {
-    const secret = "s3cret-0123456789";
-    await using sidecar = await HttpBench.start({
-      fixtureArgs: ["--password", secret],
-      env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, FIXTURE_API_KEY: "k-0123456789" },
-    });
-    const client = await sidecar.client({ token: TOKEN });
-    await client.toolText("stderr", { text: "login with k-0123456789 failed" });
-    await client.callTool("exit", { code: 1 });
-    await waitForGeneration(sidecar, 2);
-    const text = JSON.stringify(await readStatus(sidecar, { Authorization: `Bearer ${TOKEN}` }));
-    expect(text).toContain("login with *** failed");
-    for (const hidden of [secret, TOKEN, "k-0123456789", "stdio-server", client.sessionId]) expect(text).not.toContain(hidden);
+    expect(await readStatus(sidecar)).toMatchObject(whenAway);
   });
 
   it("/status has exactly the fields that docs/operations/status.md explains", async () => {

@@ -1,6 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
 import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
@@ -10,7 +8,6 @@ import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
 const ONE_AT_A_TIME = ["--tool-concurrency", "wait_for_*=1"];
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 /** All calls that were accepted, and all outcomes. */
 async function readCounts(sidecar: RunningSidecar): Promise<{ accepted: number; endings: number; held: number }> {
@@ -45,22 +42,6 @@ describe.each(LANE_CLIENTS)("calls above TOOL_CONCURRENCY of a $lane server", ({
 });
 
 describe("calls above TOOL_CONCURRENCY", () => {
-  it("calls keep the order of their session, and sessions take turns", async () => {
-    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
-    await using gated = await GatedCalls.create(sidecar);
-    const [flooding, other] = [await sidecar.client(), await sidecar.client()];
-    const replies = [gated.post(flooding, "running")];
-    await gated.waitForReached(1);
-    for (const [index, name] of ["a1", "a2", "a3", "b1"].entries()) {
-      replies.push(gated.post(name === "b1" ? other : flooding, name));
-      await gated.waitForWaiting(index + 1);
-    }
-    await gated.letThrough("running", "a1", "a2", "a3", "b1");
-    await Promise.all(replies);
-    expect(await gated.waitForReached(5)).toEqual(["running", "a1", "b1", "a2", "a3"]);
-    expect(await readCounts(sidecar)).toMatchObject({ held: 4 });
-  });
-
   it("a call is never sent after its cancellation, its client's disconnect or its session's end", async () => {
     await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
@@ -101,44 +82,6 @@ describe("calls above TOOL_CONCURRENCY", () => {
     const last = gated.post(client, "last");
     await gated.letThrough("last");
     expect(readResponse(await last).result).toEqual(LET_THROUGH);
-  });
-
-  it("retried calls are sent to the next server one at a time", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, ...QUICK_RESTART] });
-    await using gated = await GatedCalls.create(sidecar);
-    const client = await sidecar.client();
-    const running = gated.post(client, "running");
-    await gated.waitForReached(1);
-    const waiting: Promise<unknown>[] = [];
-    for (const [index, name] of ["1", "2"].entries()) {
-      waiting.push(gated.post(client, name).then((reply) => readResponse(reply).result));
-      await gated.waitForWaiting(index + 1);
-    }
-    await crash(sidecar);
-    expect(readResponse(await running).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
-    expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
-    expect(await client.toolText("echo", { text: "meanwhile" })).toBe("meanwhile");
-    await gated.waitForWaiting(1);
-    expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
-    await gated.letThrough("1", "2");
-    expect(await Promise.all(waiting)).toEqual([LET_THROUGH, LET_THROUGH]);
-    const { accepted, endings } = await readCounts(sidecar);
-    expect(accepted).toBe(endings);
-  });
-
-  it("calls are rejected after HOLD_TIMEOUT_MS, with the tool's limit", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, "--hold-timeout-ms", "100"] });
-    await using gated = await GatedCalls.create(sidecar);
-    const client = await sidecar.client();
-    const running = gated.post(client, "running");
-    await gated.waitForReached(1);
-    const refused = await gated.post(client, "refused");
-    const data = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
-    expect(readError(refused)).toStrictEqual(errorReply(503, -32000, "OVERLOADED", { id: "refused", data }));
-    expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("tool wait_for_file has 1 in flight, 0 queued. The request was not sent");
-    await gated.letThrough("running");
-    expect(readResponse(await running).result).toEqual(LET_THROUGH);
   });
 
   it("calls of one batch wait for each other", async () => {

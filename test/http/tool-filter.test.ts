@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashProcess } from "../support/crash.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
@@ -8,14 +7,12 @@ import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import type { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { listedTool, type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { calledNames, listedNames, listedTool, type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { SdkClient } from "../support/sdk-client.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const DENY = ["--deny-tools", "secret_*"];
@@ -46,26 +43,6 @@ async function expectHidden(client: McpClient): Promise<string> {
   expect(hidden.body).toContain(HIDDEN);
   expect(shapeOf(hidden, HIDDEN)).toEqual(shapeOf(never, NEVER_WAS));
   return hidden.body;
-}
-
-/** The tool names in the calls that this client's server has received. */
-async function calledNames(client: McpClient): Promise<unknown[]> {
-  const lines = JSON.parse(await client.toolText("lines")) as string[];
-  const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
-  return messages.filter(({ method }) => method === "tools/call").map(({ params }) => params?.name);
-}
-
-/** The names on each page, as this client reads them. */
-async function listedNames(client: McpClient): Promise<string[][]> {
-  const pages: string[][] = [];
-  let cursor: unknown;
-  do {
-    const { result } = await client.request("tools/list", cursor === undefined ? {} : { cursor });
-    const { tools, nextCursor } = result as { readonly tools: readonly { readonly name: string }[]; readonly nextCursor?: unknown };
-    pages.push(tools.map(({ name }) => name));
-    cursor = nextCursor;
-  } while (cursor !== undefined);
-  return pages;
 }
 
 /** Makes the server announce other tools. Returns when the sidecar has read them. */
@@ -177,13 +154,10 @@ describe("a hidden tool", () => {
     expect(await calledNames(client)).toEqual(["search", "lines"]);
   });
 
-  it.each([
-    { lane: "shared", capabilities: {} },
-    { lane: "private", capabilities: { sampling: {} } },
-  ])("an HTTP+SSE client gets an unknown tool's response in a $lane lane", async ({ capabilities }) => {
+  it("an HTTP+SSE client gets an unknown tool's response", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, [...DENY, "--legacy-sse", "on"]);
-    using client = await LegacySseClient.connect(sidecar.origin, capabilities);
+    using client = await LegacySseClient.connect(sidecar.origin);
     const [hidden, never] = [await client.callTool(HIDDEN), await client.callTool(NEVER_WAS)];
     expect(hidden.error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
     expect(JSON.stringify(hidden).replaceAll(HIDDEN, "NAME")).toBe(JSON.stringify(never).replaceAll(NEVER_WAS, "NAME"));
@@ -204,20 +178,6 @@ describe("a hidden tool", () => {
     expect(client.errors).toEqual([]);
   });
 
-  it("a hidden tool is on no page that the official client requests", async () => {
-    await using listed = await ListedTools.create(...PAGES);
-    await using sidecar = await start(listed, DENY);
-    await using client = await SdkClient.connect(sidecar.url);
-    const names: string[] = [];
-    let cursor: string | undefined;
-    do {
-      const page = await client.listTools(cursor === undefined ? {} : { cursor });
-      names.push(...page.tools.map(({ name }) => name));
-      cursor = page.nextCursor;
-    } while (cursor !== undefined);
-    expect(names).toEqual([...WITNESSES.map(({ name }) => name), "search", "read_file"]);
-  });
-
   it("a hidden tool is on no page that the next server returns after a restart", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("mute"), listedTool(HIDDEN)]);
     await using sidecar = await start(listed, [...DENY, "--stream-after-ms", "1"]);
@@ -233,14 +193,6 @@ describe("a hidden tool", () => {
     const { result } = readResponse(reply);
     expect(result).toEqual({ tools: [...WITNESSES, listedTool("mute")] });
     expect(reply.body).not.toContain(HIDDEN);
-  });
-
-  it("a denied tool is hidden even if it is also allowed", async () => {
-    await using listed = await ListedTools.create(...PAGES);
-    await using sidecar = await start(listed, ["--allow-tools", `lines,search,${HIDDEN}`, "--deny-tools", HIDDEN]);
-    const client = await sidecar.client();
-    expect((await listedNames(client)).flat()).toEqual(["lines", "search"]);
-    await expectHidden(client);
   });
 
   it("limits for a hidden tool do not reveal it", async () => {
@@ -284,65 +236,5 @@ describe("messages outside the tool filter", () => {
     expect(received.replace(/"id":\d+/, '"id":0')).toBe(line);
     await client.callTool("refuse", { method: "tools/list" });
     expect(await client.request("tools/list")).toMatchObject({ error: { code: -32602, message: "refused" } });
-  });
-});
-
-describe.each([
-  { how: "rejects", isRestarted: true, spoil: (listed: ListedTools) => listed.refuse() },
-  { how: "does not answer", isRestarted: false, spoil: (listed: ListedTools) => listed.fallSilent() },
-])("a server that $how tools/list", ({ isRestarted, spoil }) => {
-  const FLAGS = [...DENY, "--request-timeout-ms", "2000", "--crash-loop-exits", "1000"];
-  const PAGE = [...WITNESSES, listedTool("wait_for_file"), listedTool(HIDDEN)];
-
-  /** Repeats a call until a server answers it. @returns the errors before that. */
-  async function callUntilAnswered(client: McpClient, path: string): Promise<unknown[]> {
-    const refusals: unknown[] = [];
-    for (;;) {
-      const { result, error } = await client.callTool("wait_for_file", { path });
-      if (result !== undefined) return refusals;
-      refusals.push(error?.data);
-    }
-  }
-
-  /** Makes calls until a generation lists its tools, which the given one (running, or the next) does not at first. */
-  async function callOnceListed(sidecar: RunningSidecar, client: McpClient, listed: ListedTools, spoiledGeneration: number) {
-    await using dir = await TempDir.create();
-    const path = dir.file("go");
-    await writeFile(path, "");
-    const [called, hidden] = [callUntilAnswered(client, path), client.callTool(HIDDEN)];
-    // Only an answer without tools ends the server.
-    if (isRestarted) await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === spoiledGeneration);
-    else await sidecar.waitForLog("internal request failed", ({ method }) => method === "tools/list");
-    await listed.list(PAGE);
-    const refusals = [...(await called), (await hidden).error?.data];
-    const { msg } = await sidecar.waitForLog(`waiting for ${path}`);
-    const arrivals = sidecar.logLines.filter((line) => line.msg === msg);
-    return { refusals, arrivedAt: arrivals.map((line) => Number(line["generation"])) };
-  }
-
-  it("calls are held at the first start until the server lists its tools", async () => {
-    await using listed = await ListedTools.create(PAGE);
-    await spoil(listed);
-    await using sidecar = await start(listed, FLAGS);
-    const client = await sidecar.client();
-    const { refusals, arrivedAt } = await callOnceListed(sidecar, client, listed, 1);
-    expect(arrivedAt).toEqual([expect.toSatisfy((generation: number) => (isRestarted ? generation > 1 : generation === 1))]);
-    for (const data of refusals) expect(data).toMatchObject({ sent: false, retrySafe: true });
-    await expectHidden(client);
-    expect(await calledNames(client)).not.toContain(HIDDEN);
-  });
-
-  it.each(LANE_CLIENTS)("calls are held at a restart until the server lists its tools, $lane", async ({ connect }) => {
-    await using listed = await ListedTools.create(PAGE);
-    await using sidecar = await start(listed, FLAGS);
-    const client = await connect(sidecar);
-    const { pid } = await readWhere(client);
-    await spoil(listed);
-    await crashProcess(sidecar, pid);
-    const { refusals, arrivedAt } = await callOnceListed(sidecar, client, listed, 2);
-    expect(arrivedAt).toEqual([expect.toSatisfy((generation: number) => (isRestarted ? generation > 2 : generation === 2))]);
-    for (const data of refusals) expect(data).toMatchObject({ sent: false, retrySafe: true });
-    await expectHidden(client);
-    expect(await calledNames(client)).not.toContain(HIDDEN);
   });
 });

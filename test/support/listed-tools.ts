@@ -1,4 +1,5 @@
 import { rename, writeFile } from "node:fs/promises";
+import type { McpClient } from "./mcp-client.ts";
 import { TempDir } from "./temp-dir.ts";
 
 export interface ListedTool {
@@ -62,4 +63,24 @@ export class ListedTools implements AsyncDisposable {
     await writeFile(next, JSON.stringify(content));
     await rename(next, this.#path);
   }
+}
+
+/** The tool names in the calls that this client's server has received. */
+export async function calledNames(client: McpClient): Promise<unknown[]> {
+  const lines = JSON.parse(await client.toolText("lines")) as string[];
+  const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
+  return messages.filter(({ method }) => method === "tools/call").map(({ params }) => params?.name);
+}
+
+/** The names on each page, as this client reads them. */
+export async function listedNames(client: McpClient): Promise<string[][]> {
+  const pages: string[][] = [];
+  let cursor: unknown;
+  do {
+    const { result } = await client.request("tools/list", cursor === undefined ? {} : { cursor });
+    const { tools, nextCursor } = result as { readonly tools: readonly { readonly name: string }[]; readonly nextCursor?: unknown };
+    pages.push(tools.map(({ name }) => name));
+    cursor = nextCursor;
+  } while (cursor !== undefined);
+  return pages;
 }
