@@ -8,6 +8,7 @@ import { noticeOf, waitUntilFree } from "../support/listens.ts";
 import { ASKABLE, initializeRequest } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { offer } from "../support/offers.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -16,12 +17,7 @@ const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** Silence lasts for READY_TIMEOUT_MS, and once more in a second process. */
 const FLAGS = { normal: [], "exits-on-discover": [], "ignores-discover": ["--ready-timeout-ms", "8000", "--isolation", "shared"] };
 const FILTER = { toolsListChanged: true };
-const INITIALIZE_RESULT = JSON.stringify({
-  protocolVersion: "2025-11-25",
-  capabilities: { tools: { listChanged: true } },
-  serverInfo: { name: "fixture", version: "1" },
-  instructions: "1.0",
-});
+const INITIALIZE_RESULT = offer({ tools: { listChanged: true } }, { instructions: "1.0" });
 
 /** Starts a server that is started in the other mode from now on, whenever the gate is open. */
 function start(mode: string, nextMode: string, gate: Gate, flags: readonly string[] = []): Promise<RunningSidecar> {
@@ -197,16 +193,5 @@ describe("a server that has another era after a restart", () => {
     expect(await client.toolText("echo", { text: "in a session" })).toBe("in a session");
     // Its initialize counts once: it, and two calls.
     expect(await countAccepted(sidecar)).toBe(accepted + 3);
-  });
-
-  it("a server without sessions is restarted as such", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await start("modern-only", "modern-only", gate);
-    const client = sidecar.modernClient();
-    for (let crashes = 0; crashes < 3; crashes++) {
-      await change(sidecar, client, gate);
-      expect(JSON.parse(await client.toolText("seen"))).not.toContain("initialize");
-    }
-    expect((await readStatus(sidecar)).counters.exits).toEqual({ signal: 3 });
   });
 });

@@ -1,7 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { stopAndReadLog } from "../support/log-end.ts";
-import { ASKABLE } from "../support/mcp-client.ts";
-import { readReadiness } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -103,21 +101,17 @@ describe("requests without a session", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toMatchObject([{ mode: era }]);
   });
 
-  it.each(["normal", "dual", "pinned-by-discover", "ignores-discover"])(
-    "a server in mode %s has a single process with ISOLATION=shared",
-    async (mode) => {
-      await using sidecar = await start(mode, "auto", { flags: ["--isolation", "shared"] });
-      await expectServed(sidecar, "legacy");
-      await (await sidecar.client({ capabilities: { sampling: {} } })).toolText("where");
-      await expectServed(sidecar, "legacy");
-      await stopAndReadLog(sidecar);
-      expect(startedServers(sidecar)).toBe(1);
-    },
-  );
-
-  it("a server without sessions has a single process with ISOLATION=shared", async () => {
-    await using sidecar = await start("modern-only", "auto", { flags: ["--isolation", "shared"] });
-    await expectServed(sidecar, "modern");
+  it.each([
+    ["normal", "legacy"],
+    ["dual", "legacy"],
+    ["pinned-by-discover", "legacy"],
+    ["ignores-discover", "legacy"],
+    ["modern-only", "modern"],
+  ] as const)("a server in mode %s has a single process, of the era %s, with ISOLATION=shared", async (mode, era) => {
+    await using sidecar = await start(mode, "auto", { flags: ["--isolation", "shared"] });
+    await expectServed(sidecar, era);
+    await (await sidecar.client({ capabilities: { sampling: {} } })).toolText("where");
+    await expectServed(sidecar, era);
     await stopAndReadLog(sidecar);
     expect(startedServers(sidecar)).toBe(1);
   });
@@ -138,26 +132,6 @@ describe("requests without a session", () => {
     expect(ofSession).toEqual(["initialize", "notifications/initialized", "tools/call"]);
     const ofRequests = JSON.parse(await sidecar.modernClient().toolText("seen")) as string[];
     expect(ofRequests.filter((method) => method !== "tools/call")).toEqual(["server/discover", "subscriptions/listen", "tools/list"]);
-  });
-});
-
-describe("a server without sessions", () => {
-  it("the server is ready, and each client shares its only process", async () => {
-    await using sidecar = await start("modern-only", "auto");
-    expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 200, state: "ready" });
-    for (const capabilities of [{}, ASKABLE]) {
-      const client = await sidecar.client({ capabilities });
-      expect(await client.toolText("echo", { text: "in a session" })).toBe("in a session");
-    }
-    await stopAndReadLog(sidecar);
-    expect(startedServers(sidecar)).toBe(1);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server exited")).toEqual([]);
-  });
-
-  it("the capability of questions does not change the discovery", async () => {
-    await using sidecar = await start("modern-only", "auto");
-    const { status, result } = await sidecar.modernClient({ capabilities: { elicitation: {} } }).request("server/discover");
-    expect({ status, result }).toMatchObject({ status: 200, result: { instructions: "modern 1.0" } });
   });
 });
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { type JsonRpcMessage, resultText } from "../support/json-rpc.ts";
-import { ASKABLE, McpClient } from "../support/mcp-client.ts";
+import { ASKABLE } from "../support/mcp-client.ts";
 import { ACCEPTED, SAMPLED } from "../support/questions.ts";
 import { META } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -33,9 +34,10 @@ function errorOf({ error }: JsonRpcMessage): unknown {
   return [error?.code, error?.data?.["code"], error?.data?.["sent"]];
 }
 
-describe("questions of a server without sessions for clients of sessions", () => {
+describe("questions of a server without sessions for clients of sessions", async () => {
+  const sidecar = disposeAfterAll(await start());
+
   it("a question is an ordinary request on the stream of its call, and the answer reaches the server", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const other = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ name: FORM }), "call");
@@ -52,7 +54,6 @@ describe("questions of a server without sessions for clients of sessions", () =>
   });
 
   it("questions of one result are asked together, and rounds follow each other with the state of the server", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const questions = { form: FORM, 'quoted " \u2028 key': SAMPLE, roots: ROOTS };
     const stream = await client.begin("ask_input", asking(questions, { rounds: 8 }));
@@ -66,7 +67,6 @@ describe("questions of a server without sessions for clients of sessions", () =>
   });
 
   it("the server is told what the client can answer, without its roots and tasks", async () => {
-    await using sidecar = await start();
     const capabilities = { ...ASKABLE, tasks: { list: {} }, experimental: { x: {} } };
     const client = await sidecar.client({ capabilities });
     const meta = JSON.parse(await client.toolText("meta")) as Record<string, unknown>;
@@ -74,7 +74,6 @@ describe("questions of a server without sessions for clients of sessions", () =>
   });
 
   it("an elicitation by URL has an id", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ link: URL }));
     const question = await stream.next();
@@ -85,36 +84,28 @@ describe("questions of a server without sessions for clients of sessions", () =>
   });
 
   it("a result without questions repeats the request", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client();
     const { result } = await client.callTool("ask_input", asking({}, { inputRequests: null, rounds: 3 }));
     expect(JSON.stringify(result)).toContain("requestState");
   });
 
-  it.each([
-    ["prompts/get", { name: "ask_input" }],
-    ["resources/read", { uri: "fixture://ask_input" }],
-  ])("a %s can ask too", async (method, params) => {
-    await using sidecar = await start();
+  it("a call, a prompt or a resource gets the answers, with or without _meta", async () => {
     const client = await sidecar.client({ capabilities: ASKABLE });
-    const stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method, params });
-    await client.answer(await stream.next(), ACCEPTED);
-    expect(JSON.stringify((await stream.next()).result)).toContain("Ann");
-  });
-
-  it("a request with or without _meta gets the answers too", async () => {
-    await using sidecar = await start();
-    const client = await sidecar.client({ capabilities: ASKABLE });
-    for (const meta of [undefined, {}, { progressToken: "p" }]) {
-      const params = { name: "ask_input", arguments: asking({ name: FORM }), _meta: meta };
-      const stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+    for (const [method, params] of [
+      ["prompts/get", { name: "ask_input" }],
+      ["resources/read", { uri: "fixture://ask_input" }],
+      ...[undefined, {}, { progressToken: "p" }].map((meta) => [
+        "tools/call",
+        { name: "ask_input", arguments: asking({ name: FORM }), _meta: meta },
+      ]),
+    ]) {
+      const stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method, params });
       await client.answer(await stream.next(), ACCEPTED);
-      expect(await received(stream)).toEqual({ name: ACCEPTED });
+      expect(JSON.stringify((await stream.next()).result)).toContain("Ann");
     }
   });
 
   it.each(["inputResponses", "requestState", "InputResponses", "RequestState"])("a client cannot send %s", async (member) => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const params = { name: "ask_input", arguments: asking({ name: FORM }), [member]: member.endsWith("State") ? "s" : { name: ACCEPTED } };
     expect(await client.request("tools/call", params)).toMatchObject({ error: { code: -32_602 } });
@@ -126,27 +117,16 @@ describe("questions of a server without sessions for clients of sessions", () =>
     ["a sampling", SAMPLE, {}, { sampling: {} }],
     ["a question for roots", ROOTS, { sampling: {} }, { roots: {} }],
   ])("%s that the client has not declared fails the call within HTTP 200", async (_name, question, capabilities, requiredCapabilities) => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities });
     const reply = await client.callTool("ask_input", asking({ name: question }));
     expect([reply.status, ...(errorOf(reply) as unknown[])]).toEqual([200, -32_021, "MISSING_CAPABILITY", true]);
     expect(reply.error?.data).toMatchObject({ requiredCapabilities });
   });
 
-  it("an error of the client cancels an elicitation", async () => {
-    await using sidecar = await start();
-    const client = await sidecar.client({ capabilities: ASKABLE });
-    const stream = await client.begin("ask_input", asking({ name: FORM }));
-    const { id } = await stream.next();
-    await client.post({ jsonrpc: "2.0", id, error: { code: -1, message: "no" } });
-    expect(await received(stream)).toEqual({ name: { action: "cancel" } });
-  });
-
   it.each([
     ["sampling/createMessage", SAMPLE],
     ["roots/list", ROOTS],
   ])("an error of the client for %s fails the call, and cancels its other questions", async (method, question) => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ failing: question, open: FORM }));
     const [failing, open] = [await stream.next(), await stream.next()];
@@ -165,7 +145,6 @@ describe("questions of a server without sessions for clients of sessions", () =>
     ["a question that is not an object", { name: 1 }, 1],
     ["too many questions", Object.fromEntries(Array.from({ length: 65 }, (_, index) => [index, FORM])), 1],
   ])("a call fails after %s", async (_name, inputRequests, rounds) => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking(inputRequests, { rounds }));
     for (let round = 1; round < rounds; round++) await client.answer(await stream.next(), ACCEPTED);
@@ -173,23 +152,9 @@ describe("questions of a server without sessions for clients of sessions", () =>
     expect((await readStatus(sidecar)).lanes.shared).toMatchObject({ suspended: 0 });
   });
 
-  it("a question that is not answered in time is cancelled", async () => {
-    // The server has longer than the client, whose time is that of other requests.
-    await using sidecar = await start({ flags: ["--request-timeout-ms", "100", "--tool-timeouts-ms", "ask_input=600000"] });
-    const client = await sidecar.client({ capabilities: ASKABLE });
-    const stream = await client.begin("ask_input", asking({ name: FORM }));
-    const { id } = await stream.next();
-    expect(await stream.next()).toMatchObject({ method: "notifications/cancelled", params: { requestId: id } });
-    expect(await received(stream)).toEqual({ name: { action: "cancel" } });
-    const sampling = await client.begin("ask_input", asking({ name: SAMPLE }));
-    await sampling.next();
-    expect(await sampling.next()).toMatchObject({ method: "notifications/cancelled" });
-    expect(errorOf(await sampling.next())).toEqual([-32_603, "QUESTION_FAILED", true]);
-  });
-
   it("a server that does not answer the next request times out", async () => {
-    await using sidecar = await start({ flags: ["--request-timeout-ms", "500"] });
-    const client = await sidecar.client({ capabilities: ASKABLE });
+    await using own = await start({ flags: ["--request-timeout-ms", "500"] });
+    const client = await own.client({ capabilities: ASKABLE });
     const { pid } = await readWhere(client);
     const stream = await client.begin("ask_input", asking({ name: FORM }));
     const question = await stream.next();
@@ -200,63 +165,50 @@ describe("questions of a server without sessions for clients of sessions", () =>
     expect(response.error?.data).toMatchObject({ timeoutMs: 500 });
   });
 
-  it("the client's cancellation ends the call and its questions", async () => {
-    await using sidecar = await start();
-    const client = await sidecar.client({ capabilities: ASKABLE });
-    const stream = await client.begin("ask_input", asking({ name: FORM }), "call");
-    const question = await stream.next();
-    await client.notify("notifications/cancelled", { requestId: "call" });
-    expect(await stream.next()).toMatchObject({ method: "notifications/cancelled", params: { requestId: question.id } });
-    expect(await stream.rest()).toEqual([]);
-    expect(await client.answer(question, ACCEPTED)).toMatchObject({ status: 202 });
-    expect(await client.toolText("echo", { text: "next" })).toBe("next");
-  });
-
   it("a call waits for its answer on another connection, and across a restart of the server", async () => {
-    await using sidecar = await start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
-    const client = await sidecar.client({ capabilities: ASKABLE });
+    await using own = await start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
+    const client = await own.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ name: FORM }, { hasState: false }), "call");
     const question = await stream.next();
     const { lastEventId } = stream;
     stream.close();
     const { pid } = await readWhere(client);
-    await crashProcess(sidecar, pid);
+    await crashProcess(own, pid);
     await client.answer(question, ACCEPTED);
     const resumed = await client.openStream({ lastEventId });
     expect(await received(resumed)).toEqual({ name: ACCEPTED });
   });
 
   it("a call that waits for its client takes no slot, and counts as one request", async () => {
-    await using sidecar = await start({ flags: ["--max-in-flight", "1"] });
-    const client = await sidecar.client({ capabilities: ASKABLE });
-    const before = (await readStatus(sidecar)).counters;
+    await using own = await start({ flags: ["--max-in-flight", "1"] });
+    const client = await own.client({ capabilities: ASKABLE });
+    const before = (await readStatus(own)).counters;
     const stream = await client.begin("ask_input", asking({ name: FORM }));
     const question = await stream.next();
     expect(await client.toolText("echo", { text: "free" })).toBe("free");
     await client.answer(question, ACCEPTED);
     await received(stream);
-    const { answers } = (await readStatus(sidecar)).counters;
+    const { answers } = (await readStatus(own)).counters;
     expect(answers.results - before.answers.results).toBe(2);
   });
 
   it("the end of a session ends its questions, and a stop waits for their answers", async () => {
-    await using sidecar = await start();
-    const [ending, staying] = [await sidecar.client({ capabilities: ASKABLE }), await sidecar.client({ capabilities: ASKABLE })];
+    await using own = await start();
+    const [ending, staying] = [await own.client({ capabilities: ASKABLE }), await own.client({ capabilities: ASKABLE })];
     const ended = await ending.begin("ask_input", asking({ name: FORM }));
     await ended.next();
     await ending.end();
     expect(errorOf(await ended.answer())).toEqual([-32_000, "REQUEST_CANCELLED", true]);
     const stream = await staying.begin("ask_input", asking({ name: FORM }));
     const question = await stream.next();
-    const stopped = sidecar.stop();
-    await sidecar.waitForLog("stopping");
+    const stopped = own.stop();
+    await own.waitForLog("stopping");
     await staying.answer(question, ACCEPTED);
     expect(await received(stream)).toEqual({ name: ACCEPTED });
     expect(await stopped).toBe(0);
   });
 
   it("all memory of a question is free after its end", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking({ name: FORM, other: SAMPLE }));
     const [form] = [await stream.next(), await stream.next()];
@@ -265,15 +217,5 @@ describe("questions of a server without sessions for clients of sessions", () =>
     await client.notify("notifications/cancelled", { requestId: 2 });
     expect(await stream.rest()).toMatchObject([{ method: "notifications/cancelled" }]);
     while ((await readStatus(sidecar)).memory["requests"] !== 0);
-  });
-
-  it("a call of a batch is asked on the stream of the batch", async () => {
-    await using sidecar = await start();
-    const client = new McpClient(sidecar.url, { capabilities: ASKABLE, protocolVersion: "2025-03-26" });
-    await client.open();
-    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask_input", arguments: asking({ name: FORM }) } };
-    const stream = await client.postForStream([call]);
-    await client.answer(await stream.next(), ACCEPTED);
-    expect(await received(stream)).toEqual({ name: ACCEPTED });
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashProcess, crashServerOf } from "../support/crash.ts";
+import { crash, crashServerOf } from "../support/crash.ts";
 import { listTools } from "../support/discover.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { Gate } from "../support/gate.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
 import { EVERYTHING, readAllListens, waitForOwnFilter } from "../support/listens.ts";
@@ -37,9 +38,10 @@ function discoverResult(members: object): string {
   return JSON.stringify({ resultType: "complete", supportedVersions: ["2026-07-28"], ttlMs: 0, cacheScope: "private", ...members });
 }
 
-describe("sessions of a server without sessions", () => {
+describe("sessions of a server without sessions", async () => {
+  const sidecar = disposeAfterAll(await start());
+
   it.each(["2025-11-25", "2024-11-05"])("initialize with %s is answered from the discovery", async (protocolVersion) => {
-    await using sidecar = await start();
     const client = new McpClient(sidecar.url, { protocolVersion });
     const { result } = await client.initialize();
     expect(result).toStrictEqual({
@@ -53,8 +55,8 @@ describe("sessions of a server without sessions", () => {
   it("the tasks of the new revision are not a capability of a session", async () => {
     const tasks = "io.modelcontextprotocol/tasks";
     const result = discoverResult({ capabilities: { tools: {}, tasks: {}, extensions: { [tasks]: {}, "example.com/x": {} } } });
-    await using sidecar = await start({ env: { FIXTURE_DISCOVER_RESULT: result } });
-    const { result: initialized } = await new McpClient(sidecar.url).initialize();
+    await using own = await start({ env: { FIXTURE_DISCOVER_RESULT: result } });
+    const { result: initialized } = await new McpClient(own.url).initialize();
     expect(initialized).toMatchObject({
       capabilities: { tools: {}, extensions: { "example.com/x": {} } },
       serverInfo: { name: "unknown" },
@@ -63,7 +65,6 @@ describe("sessions of a server without sessions", () => {
   });
 
   it("all clients share the process, also those that the server could ask", async () => {
-    await using sidecar = await start();
     const [one, other] = [await sidecar.client(), await sidecar.client({ capabilities: ASKABLE })];
     expect((await readWhere(one)).pid).toBe((await readWhere(other)).pid);
     expect((await readStatus(sidecar)).lanes).toMatchObject({ private: { servers: 0 } });
@@ -71,17 +72,16 @@ describe("sessions of a server without sessions", () => {
 
   it("a client that may be asked is served before the era of the server is known", async () => {
     await using gate = await Gate.create();
-    await using sidecar = await start({ env: { ...gate.env, FIXTURE_GATED_DISCOVERY: "1" }, untilReady: false });
-    const opening = new McpClient(sidecar.url, { capabilities: ASKABLE }).open();
-    await sidecar.waitForLog("mcp server started", ({ lane }) => lane === "private-1");
-    while ((await readStatus(sidecar)).lanes.private.servers !== 0);
+    await using own = await start({ env: { ...gate.env, FIXTURE_GATED_DISCOVERY: "1" }, untilReady: false });
+    const opening = new McpClient(own.url, { capabilities: ASKABLE }).open();
+    await own.waitForLog("mcp server started", ({ lane }) => lane === "private-1");
+    while ((await readStatus(own)).lanes.private.servers !== 0);
     await gate.open();
     expect(await (await opening).toolText("echo", { text: "served" })).toBe("served");
-    expect((await readStatus(sidecar)).lanes).toMatchObject({ private: { servers: 0 } });
+    expect((await readStatus(own)).lanes).toMatchObject({ private: { servers: 0 } });
   });
 
   it("the envelope of the session overwrites the reserved keys of each request", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client();
     const [version, info, capabilities, level] = [META.protocolVersion, META.clientInfo, META.clientCapabilities, META.logLevel];
     const own = {
@@ -110,25 +110,10 @@ describe("sessions of a server without sessions", () => {
     expect(JSON.stringify(result)).toContain(String.raw`\"${level}\":\"error\"`);
   });
 
-  it.each([{ params: { name: "echo", requestState: "guessed" } }, { params: { name: "echo", inputResponses: {} } }])(
-    "$params is refused: a session answers by responses",
-    async ({ params }) => {
-      await using sidecar = await start();
-      expect(await (await sidecar.client()).request("tools/call", params)).toMatchObject({ error: { code: -32602 } });
-    },
-  );
-
   it("a reserved key that is repeated is refused", async () => {
-    await using sidecar = await start();
     const key = JSON.stringify(META.clientCapabilities);
     const text = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{${key}:{"sampling":{}},${key}:{}}}}`;
     expect((await (await sidecar.client()).post(text)).body).toContain("-32602");
-  });
-
-  it.each(["prompts/list", "resources/list", "tools/list"])("%s has no member of the new revision", async (method) => {
-    await using sidecar = await start();
-    const { result } = await (await sidecar.client()).request(method);
-    expect(Object.keys(result ?? {})).toEqual([method.replace("/list", "")]);
   });
 
   it("structured content becomes an object, and its schema is left out", async () => {
@@ -139,8 +124,8 @@ describe("sessions of a server without sessions", () => {
       { name: "object", inputSchema: { type: "object" }, outputSchema: object },
     ];
     await using directory = await TempDir.create();
-    await using sidecar = await start({ env: await listTools(directory, tools) });
-    const client = await sidecar.client();
+    await using own = await start({ env: await listTools(directory, tools) });
+    const client = await own.client();
     const { result: listed } = await client.request("tools/list");
     expect(listed).toStrictEqual({ tools: [{ name: "list", inputSchema: { type: "object" } }, tools[1]] });
     for (const [structuredContent, expected] of [
@@ -154,13 +139,11 @@ describe("sessions of a server without sessions", () => {
   });
 
   it.each(["task", "other"])("a result of the type %s is an error that says that the call was sent", async (resultType) => {
-    await using sidecar = await start();
     const { status, error } = await (await sidecar.client()).callTool("result_type", { resultType });
     expect([status, error?.data]).toMatchObject([200, { code: "UNKNOWN_RESULT_TYPE", sent: true }]);
   });
 
   it("ping, log levels and notifications are handled here", async () => {
-    await using sidecar = await start();
     const client = await sidecar.client();
     expect(await client.request("ping")).toMatchObject({ result: {} });
     expect(await client.request("logging/setLevel", { level: "info" })).toMatchObject({ result: {} });
@@ -169,22 +152,6 @@ describe("sessions of a server without sessions", () => {
     for (const method of ["tasks/list", "tasks/get", "server/discover", "subscriptions/listen"]) {
       expect(await client.request(method)).toMatchObject({ error: { code: -32601 } });
     }
-  });
-
-  it("a log message reaches the stream of the only call that wants it", async () => {
-    await using sidecar = await start();
-    const client = await sidecar.client();
-    await client.request("logging/setLevel", { level: "warning" });
-    expect((await client.callTool("log", { level: "info", data: "too quiet" })).result).toBeDefined();
-    const stream = await client.begin("log", { level: "error", data: "mine" });
-    expect(await stream.next()).toMatchObject({ method: "notifications/message", params: { data: "mine" } });
-    expect(await stream.next()).toMatchObject({ id: 2, result: {} });
-  });
-
-  it("progress has the token of the client", async () => {
-    await using sidecar = await start();
-    const stream = await (await sidecar.client()).begin("progress", { steps: 1 }, 7, { progressToken: "mine" });
-    expect(await stream.next()).toMatchObject({ method: "notifications/progress", params: { progressToken: "mine" } });
   });
 });
 
@@ -271,21 +238,6 @@ describe("subscriptions of sessions at a server without sessions", () => {
     expect(await other.request("resources/subscribe", { uri: "fixture://a" })).toMatchObject({ result: {} });
   });
 
-  it("a session and its subscriptions outlive a restart of the server", async () => {
-    await using sidecar = await start({ flags: QUICK_RESTART });
-    const client = await sidecar.client();
-    await client.request("resources/subscribe", { uri: "fixture://a" });
-    const stream = await client.openStream();
-    const { pid } = await readWhere(client);
-    await crashProcess(sidecar, pid);
-    for (const list of ["tools", "prompts", "resources"]) {
-      expect(await stream.next()).toMatchObject({ method: `notifications/${list}/list_changed` });
-    }
-    await waitForOwnFilter(client, EVERYTHING);
-    await client.callTool("touch", { uri: "fixture://a" });
-    expect(await stream.next()).toMatchObject({ params: { uri: "fixture://a" } });
-  });
-
   it.each(["refused://a", "declined://a"])("a resource %s is an error for its client only", async (uri) => {
     await using sidecar = await start();
     const [one, other] = [await sidecar.client(), await sidecar.client()];
@@ -312,18 +264,6 @@ describe("subscriptions of sessions at a server without sessions", () => {
       expect(await stream.next()).toMatchObject({ method: `notifications/${list}/list_changed` });
     }
     await waitForOwnFilter(client, EVERYTHING);
-  });
-
-  it("a subscription that the server ends is opened again with the next resource", async () => {
-    await using sidecar = await start();
-    const client = await sidecar.client();
-    await client.request("resources/subscribe", { uri: "fixture://a" });
-    for (const [index, end] of ["end_listens", "cancel_listens"].entries()) {
-      expect(await client.toolText(end)).toBe("1");
-      expect(await client.request("resources/subscribe", { uri: `fixture://${index}` })).toMatchObject({ result: {} });
-      expect(await readAllListens(client)).toHaveLength(1);
-    }
-    await waitForOwnFilter(client, { ...EVERYTHING, resourceSubscriptions: ["fixture://a", "fixture://0", "fixture://1"] });
   });
 
   it("a server that offers no subscriptions refuses them, and gets none", async () => {

@@ -12,14 +12,6 @@ const NAME = { questions: [elicitation("name")] };
 const AMBIGUOUS = { error: { code: -32000, message: expect.stringContaining("several are in flight") as unknown } };
 
 describe("the calls of clients that can answer questions", () => {
-  it("share a process until it asks", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-    const counts = await Promise.all(Array.from({ length: 6 }, () => client.toolText("count")));
-    expect(counts.toSorted((a, b) => Number(a) - Number(b))).toEqual(["1", "2", "3", "4", "5", "6"]);
-    expect((await readStatus(sidecar)).stateless?.asks?.servers).toBe(1);
-  });
-
   it("a question during slow calls of the same client finds its call when those have ended", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start();
@@ -57,19 +49,6 @@ describe("the calls of clients that can answer questions", () => {
     const index = only === first ? 0 : 1;
     expect(only && answersOf(await client.callTool("ask_all", args[index], answering(only)))).toEqual({ [`name-${index + 1}`]: ACCEPTED });
     expect((await readStatus(sidecar)).stateless?.asks?.unattributed).toBe(1);
-  });
-
-  it("a call of another client is asked during a call of the first, in a process of its own", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
-    const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
-    const path = directory.file("go");
-    const slow = first.callTool("wait_for_file", { path });
-    await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${path}`) ? true : undefined), "the call");
-    const reply = await second.callTool("ask_all", NAME);
-    expect(answersOf(await second.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
-    await writeFile(path, "");
-    expect((await slow).status).toBe(200);
   });
 
   it("a client whose call was cancelled does not get the question of a later call of another client", async () => {

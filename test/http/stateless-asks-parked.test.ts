@@ -1,9 +1,8 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { failureOf } from "../support/failure.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
-import { processEnd } from "../support/process-end.ts";
 import {
   ACCEPTED,
   ALL_QUESTIONS,
@@ -16,23 +15,19 @@ import {
   UNKNOWN_STATE,
 } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { signalServer } from "../support/in-process-server.ts";
-import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
-import { FIXTURE } from "../support/sidecar.ts";
+import { offer } from "../support/offers.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus, type Status } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const NAME = { questions: [elicitation("name")] };
-const [FIRST, SECOND] = ["first-token-0123456789", "second-token-0123456789"];
+const [FIRST, SECOND] = TOKENS;
 
 /** Waits until `/status` shows this. */
 async function waitForStatus(sidecar: RunningSidecar, accepts: (status: Status) => boolean, token?: string): Promise<void> {
   const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   while (!accepts(await readStatus(sidecar, headers)));
-}
-
-function start(options: StartOptions = {}): Promise<RunningSidecar> {
-  return HttpBench.start(options);
 }
 
 function clientOf(sidecar: RunningSidecar, token?: string): ModernClient {
@@ -46,7 +41,7 @@ async function startProcess(client: ModernClient): Promise<void> {
 
 describe("a call whose client was asked", () => {
   it("takes no slot and no request time, and is shown in /status", async () => {
-    await using sidecar = await start({ flags: ["--request-timeout-ms", "1000"] });
+    await using sidecar = await HttpBench.start({ flags: ["--request-timeout-ms", "1000"] });
     const client = clientOf(sidecar);
     await startProcess(client);
     const reply = await client.callTool("ask_all", NAME);
@@ -62,7 +57,7 @@ describe("a call whose client was asked", () => {
   });
 
   it("other calls use another process meanwhile, and the first one again afterwards", async () => {
-    await using sidecar = await start();
+    await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
     const { pid } = await readWhere(client);
     const reply = await client.callTool("ask_all", NAME);
@@ -74,7 +69,7 @@ describe("a call whose client was asked", () => {
   });
 
   it("other calls wait if there is no other process, and are sent afterwards", async () => {
-    await using sidecar = await start({ flags: ["--max-private-servers", "1"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
     const client = clientOf(sidecar);
     const reply = await client.callTool("ask_all", NAME);
     const waiting = client.callTool("echo", { text: "later" });
@@ -84,7 +79,7 @@ describe("a call whose client was asked", () => {
   });
 
   it("a discovery does not wait, and MAX_IN_FLIGHT holds for the calls that have waited", async () => {
-    await using sidecar = await start({ flags: ["--max-private-servers", "1", "--max-in-flight", "1"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1", "--max-in-flight", "1"] });
     const client = clientOf(sidecar);
     const reply = await client.callTool("ask_all", NAME);
     const calls = [1, 2, 3, 4].map((id) => client.callTool("hang", {}, { id: `held-${id}` }));
@@ -99,12 +94,8 @@ describe("a call whose client was asked", () => {
   });
 
   it("the log level of the request that answers reaches the server", async () => {
-    const resultText = JSON.stringify({
-      protocolVersion: "2025-11-25",
-      capabilities: { tools: {}, logging: {} },
-      serverInfo: { name: "f", version: "1" },
-    });
-    await using sidecar = await start({ mode: "keeps-state", env: { FIXTURE_INITIALIZE_RESULT: resultText } });
+    const env = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {} }) };
+    await using sidecar = await HttpBench.start({ mode: "keeps-state", env });
     const client = clientOf(sidecar);
     const reply = await client.callTool("ask_all", NAME);
     const last = await client.callTool("ask_all", NAME, { ...answering(reply), meta: { [META.logLevel]: "debug" } });
@@ -113,7 +104,7 @@ describe("a call whose client was asked", () => {
   });
 
   it("a call that waits for another process too long is refused unsent", async () => {
-    await using sidecar = await start({ flags: ["--max-private-servers", "1", "--hold-timeout-ms", "300"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1", "--hold-timeout-ms", "300"] });
     const client = clientOf(sidecar);
     await startProcess(client);
     await client.callTool("ask_all", NAME);
@@ -124,7 +115,7 @@ describe("a call whose client was asked", () => {
 
   it("its result is kept if the server answers before the client", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await start({ flags: ["--max-private-servers", "1"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
     const client = clientOf(sidecar);
     const args = { ...NAME, early: directory.file("early") };
     const reply = await client.callTool("ask_all", args);
@@ -138,7 +129,7 @@ describe("a call whose client was asked", () => {
 
   it("its result is kept if the server withdraws the question", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await start({ flags: ["--max-private-servers", "1"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
     const client = clientOf(sidecar);
     const args = { questions: [elicitation("name", {}, { withdrawAt: directory.file("withdraw") })] };
     const reply = await client.callTool("ask_all", args);
@@ -149,7 +140,7 @@ describe("a call whose client was asked", () => {
 
   it("an answer is not sent to a later question with the same key", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await start();
+    await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
     const [withdrawAt, askAt] = [directory.file("withdraw"), directory.file("ask")];
     const questions = [
@@ -167,7 +158,7 @@ describe("a call whose client was asked", () => {
 
   it("a question that comes later is asked with the next request", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await start();
+    await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
     const args = { questions: [elicitation("a"), sampling("late", {}, { askAt: directory.file("ask") })] };
     const first = await client.callTool("ask_all", args);
@@ -177,22 +168,8 @@ describe("a call whose client was asked", () => {
     expect(answersOf(await client.callTool("ask_all", args, answering(await second, SAMPLED)))).toEqual({ a: ACCEPTED, late: SAMPLED });
   });
 
-  it("ends when its time is up: the server gets answers in place of the client, and a cancellation", async () => {
-    await using sidecar = await start({ flags: ["--park-timeout-ms", "200", "--max-private-servers", "1"] });
-    const client = clientOf(sidecar);
-    const args = { questions: [elicitation("a"), sampling("s")] };
-    const reply = await client.callTool("ask_all", args);
-    await waitForStatus(sidecar, ({ stateless }) => stateless?.asks?.parked.expired === 1);
-    expect(failureOf(await client.callTool("ask_all", args, answering(reply)))).toEqual(UNKNOWN_STATE);
-    const lines = JSON.parse(await client.toolText("lines")) as string[];
-    expect(lines).toContain('{"jsonrpc":"2.0","id":"a","result":{"action":"cancel"}}');
-    expect(lines.filter((line) => line.startsWith('{"jsonrpc":"2.0","id":"s"'))).toEqual([expect.stringContaining('"error"')]);
-    expect(lines.filter((line) => line.includes("notifications/cancelled"))).toHaveLength(1);
-    expect((await readStatus(sidecar)).stateless?.asks?.parked.now).toBe(0);
-  });
-
   it("above MAX_PARKED_CALLS the server's question is refused, and no other call ends for it", async () => {
-    await using sidecar = await start({ flags: ["--max-parked-calls", "2"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-parked-calls", "2"] });
     const client = clientOf(sidecar);
     const first = await client.callTool("ask_all", NAME);
     const refused = await client.callTool("ask_all", NAME);
@@ -202,7 +179,7 @@ describe("a call whose client was asked", () => {
   });
 
   it("is cancelled if the connection of the next request closes", async () => {
-    await using sidecar = await start();
+    await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
     const args = { questions: [elicitation("a"), elicitation("never", {}, { askAt: "/nonexistent/never" })] };
     const first = await client.callTool("ask_all", args);
@@ -215,42 +192,13 @@ describe("a call whose client was asked", () => {
     while (!(await client.toolText("seen")).includes("notifications/cancelled"));
   });
 
-  it("ends with its process, and says so at once", async () => {
-    await using sidecar = await start();
-    const client = clientOf(sidecar);
-    const { pid } = await readWhere(client);
-    const reply = await client.callTool("ask_all", NAME);
-    signalServer(pid, "SIGKILL");
-    await processEnd(pid);
-    await waitForStatus(sidecar, ({ stateless }) => stateless?.asks?.parked.now === 0);
-    expect(failureOf(await client.callTool("ask_all", NAME, answering(reply)))).toEqual(UNKNOWN_STATE);
-    const again = await client.callTool("ask_all", NAME);
-    expect(answersOf(await client.callTool("ask_all", NAME, answering(again)))).toEqual({ name: ACCEPTED });
-  });
-
-  it("is cancelled at the server before the sidecar ends", async () => {
-    await using directory = await TempDir.create();
-    const record = directory.file("stdin");
-    await using sidecar = await start({ command: ["sh", "-c", `tee -a ${record} | ${process.execPath} ${FIXTURE} normal`] });
-    await clientOf(sidecar).callTool("ask_all", NAME);
-    expect(await sidecar.stop()).toBe(0);
-    const lines = (await readFile(record, "utf8"))
-      .split("\n")
-      .filter((line) => !line.includes('"method":"ping"'))
-      .slice(-3);
-    expect(lines[0]).toBe('{"jsonrpc":"2.0","id":"name","result":{"action":"cancel"}}');
-    expect(JSON.parse(lines[1] ?? "")).toMatchObject({ method: "notifications/cancelled", params: { reason: "shutdown" } });
-  });
-
   it("is bound to its client, and ends when the token of that one is removed", async () => {
     await using directory = await TempDir.create();
-    const file = directory.file("tokens");
-    await writeFile(file, `${FIRST}\n${SECOND}\n`);
-    await using sidecar = await start({ flags: ["--auth-token-file", file] });
+    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
     const reply = await clientOf(sidecar, FIRST).callTool("ask_all", NAME);
     const other = clientOf(sidecar, SECOND);
     expect(failureOf(await other.callTool("ask_all", NAME, answering(reply)))).toEqual(UNKNOWN_STATE);
-    await writeFile(file, `${SECOND}\n`);
+    await writeFile(directory.file("tokens"), SECOND);
     await waitForStatus(sidecar, ({ stateless }) => stateless?.asks?.parked.now === 0, SECOND);
     await sidecar.waitForLog("request given up", ({ reason }) => reason === "its token was removed");
   });

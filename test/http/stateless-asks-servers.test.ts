@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readWhere } from "../support/in-flight.ts";
-import { META, type ModernClient } from "../support/modern-client.ts";
+import { type ModernClient } from "../support/modern-client.ts";
 import { processEnd } from "../support/process-end.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -30,21 +30,6 @@ describe("the processes for questions", () => {
     ]);
   });
 
-  it("a server learns exactly the capabilities of its clients", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = sidecar.modernClient({ capabilities: { elicitation: {}, sampling: { context: {} }, roots: {} } });
-    const [initialize] = JSON.parse(await client.toolText("lines")) as string[];
-    expect(JSON.parse(initialize ?? "")).toMatchObject({ params: { capabilities: { elicitation: { form: {} }, sampling: {} } } });
-    expect(initialize).not.toContain("roots");
-  });
-
-  it("clients that declare none share the process of sessions, and no other one starts", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--child-era", "legacy"] });
-    const session = await sidecar.client();
-    expect(await readWhere(sidecar.modernClient())).toEqual(await readWhere(session));
-    expect((await readStatus(sidecar)).stateless?.asks?.servers).toBe(0);
-  });
-
   it("one that is not used for SESSION_IDLE_TIMEOUT_MS ends, and its set starts another one", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--session-idle-timeout-ms", "300"] });
     const client = sidecar.modernClient({ capabilities: ALL_QUESTIONS });
@@ -52,24 +37,6 @@ describe("the processes for questions", () => {
     await processEnd(pid);
     expect(await sidecar.waitForLog("lane ended")).toMatchObject({ lane: "asking-1", reason: "idle" });
     expect((await readWhere(client)).pid).not.toBe(pid);
-  });
-
-  it("the log level of a client reaches each process that it uses", async () => {
-    const env = {
-      FIXTURE_INITIALIZE_RESULT: JSON.stringify({
-        protocolVersion: "2025-11-25",
-        capabilities: { tools: {}, logging: {} },
-        serverInfo: { name: "f", version: "1" },
-      }),
-    };
-    await using sidecar = await HttpBench.start({ mode: "keeps-state", env });
-    const call = { meta: { [META.logLevel]: "info" } };
-    for (const capabilities of [{}, FORM_ELICITATION]) {
-      const client = sidecar.modernClient({ capabilities });
-      await client.callTool("echo", {}, call);
-      const { notifications } = await client.callTool("log", { level: "warning", data: "x" }, call);
-      expect(notifications).toMatchObject([{ method: "notifications/message", params: { data: "x" } }]);
-    }
   });
 
   it("a client without a place gets TOO_MANY_SERVERS until an idle process of another one makes room", async () => {

@@ -211,19 +211,6 @@ describe("a question that the client has not declared", async () => {
     expect(reply.error?.message).toContain("the client of this call has not declared it");
   });
 
-  it("a call that can do without the answer has its result", async () => {
-    const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-    expect(answersOf(await client.callTool("ask_all", { questions: [sampling("s")] }))).toMatchObject({ s: REFUSED });
-  });
-
-  it("a client that has declared nothing learns what the call needs, in the process of sessions too", async () => {
-    const reply = await sidecar.modernClient().callTool("ask_all", { ...NAME, needsAll: true });
-    expect([failureOf(reply), reply.error?.data?.["requiredCapabilities"]]).toEqual([
-      [400, -32021, "MISSING_CAPABILITY"],
-      { elicitation: { form: {} } },
-    ]);
-  });
-
   it("is refused to the server if the client can answer another one", async () => {
     const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
     const args = { questions: [elicitation("a"), sampling("s")] };
@@ -242,12 +229,6 @@ describe("a question that the client has not declared", async () => {
     expect(Object.keys(inputRequired(second).inputRequests)).toEqual(["a"]);
     const last = await client.callTool("ask_all", args, answering(second));
     expect([failureOf(last), last.error?.data?.["requiredCapabilities"]]).toEqual([[400, -32021, "MISSING_CAPABILITY"], { sampling: {} }]);
-  });
-
-  it("roots are refused at once, and the call goes on", async () => {
-    const client = sidecar.modernClient({ capabilities: ALL_QUESTIONS });
-    const args = { questions: [{ id: "r", method: "roots/list", params: {} }] };
-    expect(answersOf(await client.callTool("ask_all", args))).toMatchObject({ r: { error: { code: -32601 } } });
   });
 
   it("roots of a client that declares them are asked, although no server is offered them", async () => {

@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
 import { failureOf } from "../support/failure.ts";
@@ -7,18 +6,11 @@ import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
 import type { ModernListen } from "../support/modern-listen.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus } from "../support/status.ts";
+import { offer } from "../support/offers.ts";
 import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
+import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 
-const [FIRST, SECOND] = ["first-token-0123456789", "second-token-0123456789"];
-
-/** Writes a file of two tokens. @returns the flags for it. */
-async function tokenFlags(directory: TempDir): Promise<string[]> {
-  await writeFile(directory.file("tokens"), `${FIRST}\n${SECOND}\n`);
-  return ["--auth-token-file", directory.file("tokens")];
-}
+const [FIRST, SECOND] = TOKENS;
 
 /** Makes this number of calls. @returns their statuses. */
 async function statuses(client: ModernClient, count: number): Promise<number[]> {
@@ -37,7 +29,7 @@ describe("SESSION_CALLS_PER_MINUTE for clients without a session", () => {
 
   it("each token has a rate of its own, whatever its connections and names", async () => {
     await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: [...FLAGS, ...(await tokenFlags(directory))] });
+    await using sidecar = await HttpBench.start({ flags: [...FLAGS, ...(await flagsForTokens(directory))] });
     using agent = closing(new Agent({ keepAlive: true, localAddress: "127.0.0.2" }));
     const first = sidecar.modernClient({ token: FIRST });
     const startedAtMs = performance.now();
@@ -91,7 +83,7 @@ describe("TOOL_CALLS_PER_MINUTE for clients without a session", () => {
 describe("MAX_SESSION_REQUESTS for clients without a session", () => {
   it("each token has a limit of its own, and a discovery has none", async () => {
     await using directory = await TempDir.create();
-    const flags = ["--max-session-requests", "2", ...(await tokenFlags(directory))];
+    const flags = ["--max-session-requests", "2", ...(await flagsForTokens(directory))];
     await using sidecar = await HttpBench.start({ flags });
     const control = await new LaneClient(sidecar.url, { token: SECOND, accept: "application/json" }).open();
     const client = sidecar.modernClient({ token: FIRST });
@@ -106,60 +98,17 @@ describe("MAX_SESSION_REQUESTS for clients without a session", () => {
   });
 });
 
-describe("the slots of a server", () => {
-  it("clients without a session take turns, by token", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: ["--max-in-flight", "1", ...(await tokenFlags(directory))] });
-    const [busyClient, other] = [sidecar.modernClient({ token: FIRST }), sidecar.modernClient({ token: SECOND })];
-    await statuses(other, 1);
-    const order: string[] = [];
-    const call = async (client: ModernClient, name: string): Promise<void> => {
-      await client.callTool("echo", { text: name });
-      order.push(name);
-    };
-    const gate = directory.file("gate");
-    const first = busyClient.callTool("wait_for_file", { path: gate });
-    await sidecar.waitForLog(`waiting for ${gate}`);
-    const flood = Array.from({ length: 6 }, (_, index) => call(busyClient, `flood ${index}`));
-    await waitForWaiting(sidecar, 6);
-    const single = call(other, "single");
-    await waitForWaiting(sidecar, 7);
-    await writeFile(gate, "");
-    await Promise.all([first, single, ...flood]);
-    expect(order.indexOf("single")).toBeLessThanOrEqual(1);
-  });
-});
-
-describe("the removal of a token", () => {
-  it("the calls of its client without a session end, and others go on", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await tokenFlags(directory) });
-    const control = await new LaneClient(sidecar.url, { token: SECOND, accept: "application/json" }).open();
-    const client = sidecar.modernClient({ token: FIRST });
-    const held = [client.callTool("hang"), sidecar.modernClient({ token: SECOND }).callTool("hang")] as const;
-    await waitForHanging(control, 2);
-    await writeFile(directory.file("tokens"), `${SECOND}\n`);
-    expect(failureOf(await held[0])).toEqual([200, -32603, "REQUEST_CANCELLED"]);
-    expect((await client.callTool("echo")).status).toBe(401);
-    await control.toolText("release");
-    expect((await held[1]).status).toBe(200);
-  });
-});
-
 function closing(agent: Agent): { readonly value: Agent } & Disposable {
   return { value: agent, [Symbol.dispose]: () => agent.destroy() };
 }
 
-async function waitForWaiting(sidecar: RunningSidecar, count: number): Promise<void> {
-  while ((await readStatus(sidecar, { Authorization: `Bearer ${SECOND}` })).lanes.shared.waiting !== count);
-}
-
 describe("the resources of subscriptions", () => {
-  const capabilities = { tools: {}, resources: { subscribe: true } };
-  const result = JSON.stringify({ protocolVersion: "2025-11-25", capabilities, serverInfo: { name: "fixture", version: "1" } });
-
   it.each([
-    { what: "with sessions", mode: "keeps-state", env: { FIXTURE_INITIALIZE_RESULT: result } },
+    {
+      what: "with sessions",
+      mode: "keeps-state",
+      env: { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, resources: { subscribe: true } }) },
+    },
     { what: "without sessions", mode: "modern-only", env: {} },
   ])("a client watches at most 10,000 in all its subscriptions, server $what", async ({ mode, env }) => {
     await using directory = await TempDir.create();

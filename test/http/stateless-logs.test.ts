@@ -1,20 +1,14 @@
-import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { offer } from "../support/offers.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 
-const TOKENS = ["first-token-0123456789", "second-token-0123456789"] as const;
-const LOGGING = {
-  FIXTURE_INITIALIZE_RESULT: JSON.stringify({
-    protocolVersion: "2025-11-25",
-    capabilities: { tools: {}, logging: {} },
-    serverInfo: { name: "fixture", version: "1.0.0" },
-  }),
-};
+const LOGGING = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {} }) };
 
 /** Makes a call that logs at `level`. @returns the log messages that its client gets. */
 async function logged(client: ModernClient, level: string, wanted: string | undefined): Promise<unknown[]> {
@@ -76,10 +70,8 @@ describe("the level of a server of sessions", () => {
 
   it("the most verbose level of all clients holds", async () => {
     await using directory = await TempDir.create();
-    await writeFile(directory.file("tokens"), TOKENS.join("\n"));
-    const flags = ["--auth-token-file", directory.file("tokens")];
-    await using sidecar = await HttpBench.start({ mode: "keeps-state", env: LOGGING, flags });
-    const [one, other] = TOKENS.map((token) => sidecar.modernClient({ token })) as [ModernClient, ModernClient];
+    await using sidecar = await HttpBench.start({ mode: "keeps-state", env: LOGGING, flags: await flagsForTokens(directory) });
+    const [one, other] = tokenClients(sidecar, {});
     expect(await logged(one, "debug", "debug")).toHaveLength(1);
     await other.callTool("echo", { text: "x" }, { meta: { [META.logLevel]: "error" } });
     const lines = JSON.parse(await one.toolText("lines")) as string[];

@@ -1,19 +1,18 @@
-import { writeFile } from "node:fs/promises";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { failureOf, INVALID_PARAMS } from "../support/failure.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { type ModernClient, type ModernReply } from "../support/modern-client.ts";
-import { FORM_ELICITATION } from "../support/questions.ts";
+import type { ModernClient, ModernReply } from "../support/modern-client.ts";
+import { FORM_ELICITATION, UNKNOWN_STATE } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 
-const FIRST = "first-token-0123456789";
-const SECOND = "second-token-0123456789";
 const ANSWERS = { name: { action: "accept", content: { name: "Ann" } } };
 /** The end of each state of the fixture: characters that an inexact copy would change. */
 const STATE = /^[0-9a-f-]{36} \\"é\/\+=\u2028$/;
@@ -28,38 +27,33 @@ function roundOf({ result }: ModernReply): Round {
   return result as unknown as Round;
 }
 
-/** Starts a sidecar with two tokens. */
-async function startWithTokens(
-  directory: TempDir,
-): Promise<{ readonly sidecar: RunningSidecar; readonly clients: readonly ModernClient[] }> {
-  const file = directory.file("tokens");
-  await writeFile(file, `${FIRST}\n${SECOND}\n`);
-  const sidecar = await HttpBench.start({ mode: "modern-only", flags: ["--auth-token-file", file] });
-  return { sidecar, clients: [FIRST, SECOND].map((token) => sidecar.modernClient({ token, capabilities: FORM_ELICITATION })) };
-}
-
 const REQUESTS = [
   { method: "tools/call", params: { name: "ask_input", arguments: {} } },
   { method: "prompts/get", params: { name: "ask_input" } },
   { method: "resources/read", params: { uri: "fixture://ask_input" } },
 ] as const;
 
+let single: RunningSidecar;
+let client: ModernClient;
+let other: ModernClient;
+beforeAll(async () => {
+  single = disposeAfterAll(await HttpBench.start({ mode: "modern-only" }));
+  const directory = disposeAfterAll(await TempDir.create());
+  const sealing = disposeAfterAll(await HttpBench.start({ mode: "modern-only", flags: await flagsForTokens(directory) }));
+  [client, other] = tokenClients(sealing, FORM_ELICITATION);
+});
+
 describe("the state of a request in rounds", () => {
   it.each(REQUESTS)("questions, answers and state of $method pass unchanged for a single principal", async ({ method, params }) => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only" });
-    const client = sidecar.modernClient({ capabilities: { elicitation: {} } });
-    const { requestState, inputRequests } = roundOf(await client.request(method, params));
+    const alone = single.modernClient({ capabilities: { elicitation: {} } });
+    const { requestState, inputRequests } = roundOf(await alone.request(method, params));
     expect(requestState).toMatch(STATE);
     expect(inputRequests).toMatchObject({ name: { method: "elicitation/create", params: { mode: "form", message: "Your name?" } } });
-    const { result } = await client.request(method, params, { inputResponses: ANSWERS, requestState });
+    const { result } = await alone.request(method, params, { inputResponses: ANSWERS, requestState });
     expect(JSON.stringify(result)).toContain(JSON.stringify(JSON.stringify({ inputResponses: ANSWERS, requestState })).slice(1, -1));
   });
 
   it.each(REQUESTS)("the state of $method is sealed with several principals, and opened for the server", async ({ method, params }) => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client] = clients as [ModernClient];
     const { requestState } = roundOf(await client.request(method, params));
     expect(requestState).toMatch(/^[\w-]{50,}$/);
     const { result } = await client.request(method, params, { inputResponses: ANSWERS, requestState });
@@ -69,10 +63,6 @@ describe("the state of a request in rounds", () => {
   });
 
   it("a sealed state has another text in each round, and each round gets the server's own state", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client] = clients as [ModernClient];
     const args = { rounds: 3 };
     let reply = await client.callTool("ask_input", args);
     const states = new Set<string>();
@@ -89,10 +79,6 @@ describe("the state of a request in rounds", () => {
   it.each(["\ud800", "\udc00\ud800x", "\ufffd", "\u0000"])(
     "a state that ends with %j comes back as the server has sent it",
     async (stateEnd) => {
-      await using directory = await TempDir.create();
-      const { sidecar, clients } = await startWithTokens(directory);
-      await using _ = sidecar;
-      const [client] = clients as [ModernClient];
       const { requestState } = roundOf(await client.callTool("ask_input", { stateEnd }));
       const reply = await client.callTool("ask_input", { stateEnd }, { inputResponses: ANSWERS, requestState });
       const received = JSON.parse(resultText(reply)) as { readonly requestState: string };
@@ -101,10 +87,6 @@ describe("the state of a request in rounds", () => {
   );
 
   it("a state is valid only for its token, its tool and its text", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client, other] = clients as [ModernClient, ModernClient];
     const { requestState } = roundOf(await client.callTool("ask_input"));
     const retry = { inputResponses: ANSWERS, requestState };
     const attempts = [
@@ -119,20 +101,12 @@ describe("the state of a request in rounds", () => {
       await client.callTool("ask_input", {}, { ...retry, requestState: "" }),
       await client.callTool("ask_input", {}, { ...retry, requestState: { is: "no text" } }),
     ];
-    for (const { status, error } of attempts) {
-      expect({ status, error }).toMatchObject({
-        status: 200,
-        error: { code: -32602, data: { code: "REQUEST_STATE_INVALID", sent: false } },
-      });
-    }
+    expect(attempts.map(failureOf)).toEqual(attempts.map(() => UNKNOWN_STATE));
+    expect(attempts.map(({ error }) => error?.data?.["sent"])).toEqual(attempts.map(() => false));
     expect(resultText(await client.callTool("ask_input", {}, retry))).toContain("Ann");
   });
 
   it("a call without a state passes beside sealed ones", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [client] = clients as [ModernClient];
     const args = { hasState: false };
     const { requestState } = roundOf(await client.callTool("ask_input", args));
     expect(requestState).toBeUndefined();
@@ -151,40 +125,34 @@ describe("a question of a server without sessions for a client without one", () 
     ["a sampling with tools", { method: "sampling/createMessage", params: { tools: [] } }, { sampling: {} }, { sampling: { tools: {} } }],
     ["a question for roots", { method: "roots/list" }, {}, { roots: {} }],
   ])("%s fails the call of a client that has not declared it", async (_name, question, capabilities, requiredCapabilities) => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only" });
     const args = { inputRequests: { declared: FORM, other: question } };
-    const reply = await sidecar.modernClient({ capabilities: { ...capabilities } }).callTool("ask_input", args);
+    const reply = await single.modernClient({ capabilities: { ...capabilities } }).callTool("ask_input", args);
     expect(failureOf(reply)).toEqual([400, -32021, "MISSING_CAPABILITY"]);
     expect(reply.error?.data).toMatchObject({ sent: true, requiredCapabilities });
     expect(reply.texts.join("")).not.toContain("example.com");
-    const able = sidecar.modernClient({ capabilities: { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} } });
+    const able = single.modernClient({ capabilities: { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} } });
     expect(roundOf(await able.callTool("ask_input", args)).inputRequests).toEqual(args.inputRequests);
   });
 
   it("a question that two parsers read differently fails the call", async () => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only" });
     const questions = '"q":{"method":"roots/list","method":"elicitation/create"}';
     const line = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":{${questions}}}}`;
-    const reply = await sidecar.modernClient({ capabilities: { roots: {} } }).callTool("raw_line", { line });
+    const reply = await single.modernClient({ capabilities: { roots: {} } }).callTool("raw_line", { line });
     expect(failureOf(reply)).toEqual([200, -32603, "QUESTION_FAILED"]);
   });
 });
 
 describe("a task of a server without sessions", () => {
-  async function createTask(client: ModernClient, result: object): Promise<void> {
-    const reply = await client.callTool("result_type", { resultType: "task", result });
+  async function createTask(owner: ModernClient, result: object): Promise<void> {
+    const reply = await owner.callTool("result_type", { resultType: "task", result });
     expect(reply.result).toMatchObject({ resultType: "task", ...result });
   }
 
   it.each([{ taskId: "task-1" }, { task: { taskId: "task-1" } }])("another principal cannot use a task: %j", async (created) => {
-    await using directory = await TempDir.create();
-    const { sidecar, clients } = await startWithTokens(directory);
-    await using _ = sidecar;
-    const [owner, other] = clients as [ModernClient, ModernClient];
-    await createTask(owner, created);
+    await createTask(client, created);
     for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
       const params = { taskId: "task-1" };
-      expect((await owner.request(method, params)).error).toBeUndefined();
+      expect((await client.request(method, params)).error).toBeUndefined();
       expect((await other.request(method, params)).error).toMatchObject({ code: -32602, data: { code: "INVALID_PARAMS", sent: false } });
       expect((await other.request(method, { taskId: "unknown to the sidecar" })).error).toBeUndefined();
     }
@@ -193,22 +161,18 @@ describe("a task of a server without sessions", () => {
   });
 
   it("a task is not bound without several principals", async () => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only" });
-    await createTask(sidecar.modernClient(), { taskId: "task-1" });
-    expect((await sidecar.modernClient().request("tasks/get", { taskId: "task-1" })).error).toBeUndefined();
+    await createTask(single.modernClient(), { taskId: "task-1" });
+    expect((await single.modernClient().request("tasks/get", { taskId: "task-1" })).error).toBeUndefined();
   });
-});
 
-describe("a task of a server without sessions", () => {
   it.each([
     ["tasks/get", '"taskId":"own","taskId":"foreign"'],
     ["tasks/cancel", '"TASKID":"foreign","taskId":"own"'],
     ["subscriptions/listen", '"notifications":{"taskIds":["own"],"TaskIds":["foreign"]}'],
     ["subscriptions/listen", '"notifications":{"taskIds":["own"]},"notifications":{"taskIds":["foreign"]}'],
   ])("%s with an ambiguous task is rejected: %s", async (method, members) => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only" });
-    const { headers, body } = sidecar.modernClient().compose(method, { taskId: "own" });
-    const reply = await send(sidecar.url, { headers, body: body.replace('"taskId":"own"', members) });
+    const { headers, body } = single.modernClient().compose(method, { taskId: "own" });
+    const reply = await send(single.url, { headers, body: body.replace('"taskId":"own"', members) });
     expect([failureOf(reply), reply.body]).toEqual([INVALID_PARAMS, expect.stringContaining("ambiguous")]);
   });
 
@@ -223,11 +187,11 @@ describe("a task of a server without sessions", () => {
       FIXTURE_NEXT_DISCOVER_RESULT: result({ tools }),
     };
     await using sidecar = await HttpBench.start({ mode: "modern-only", env, flags: ["--restart-backoff-ms", "1"] });
-    const client = sidecar.modernClient();
-    await using listen = await client.listen({ toolsListChanged: true, taskIds: ["t"] }, { id: 1 });
+    const listening = sidecar.modernClient();
+    await using listen = await listening.listen({ toolsListChanged: true, taskIds: ["t"] }, { id: 1 });
     expect(listen.accepted).toEqual({ toolsListChanged: true, taskIds: ["t"] });
     await gate.open();
-    await crashProcess(sidecar, (await readWhere(client)).pid);
+    await crashProcess(sidecar, (await readWhere(listening)).pid);
     expect(await listen.rest()).toMatchObject([{ id: 1, result: { resultType: "complete" } }]);
   });
 });

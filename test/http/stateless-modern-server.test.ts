@@ -5,7 +5,6 @@ import { type JsonRpcMessage, progressTokenOf, readResponse, resultText } from "
 import { META, type ModernCall, type ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus } from "../support/status.ts";
 
 let sidecar: RunningSidecar;
 let client: ModernClient;
@@ -13,11 +12,6 @@ beforeAll(async () => {
   sidecar = disposeAfterAll(await HttpBench.start({ mode: "modern-only" }));
   client = sidecar.modernClient();
 });
-
-/** Makes the server answer a call with this error. */
-function failCall(error: object, call?: ModernCall): ReturnType<ModernClient["callTool"]> {
-  return client.callTool("raw_line", { line: `{"jsonrpc":"2.0","id":$ID,"error":${JSON.stringify(error)}}` }, call);
-}
 
 /** Makes the server log, though its call may not want that. */
 function log(level: string, call?: ModernCall): ReturnType<ModernClient["callTool"]> {
@@ -68,17 +62,6 @@ describe("a request to a server without sessions", () => {
     expect(result).toMatchObject({ resultType: "complete", content: [{ text: "done" }] });
   });
 
-  it("two requests with the same id and token get their own responses", async () => {
-    const other = sidecar.modernClient();
-    const replies = await Promise.all(
-      [client, other].map((each) => each.callTool("progress", { steps: 2 }, { id: 1, meta: { progressToken: 1 } })),
-    );
-    for (const { id, notifications } of replies) {
-      expect(id).toBe(1);
-      expect(notifications.map(({ params }) => params?.["progress"])).toEqual([1, 2]);
-    }
-  });
-
   it("results keep the hints, the type and the name of the server", async () => {
     const [listed, read] = [await client.request("tools/list"), await client.request("resources/read", { uri: "fixture://text" })];
     const serverInfo = { [META.serverInfo]: { name: "fixture", version: "1.0.0" } };
@@ -99,26 +82,6 @@ describe("a request to a server without sessions", () => {
 });
 
 describe("an error of a server without sessions", () => {
-  it.each([
-    [-32601, 404],
-    [-32020, 400],
-    [-32021, 400],
-    [-32022, 400],
-    [-32602, 200],
-    [-32603, 200],
-    [-32000, 200],
-    [1, 200],
-  ])("the error %i has HTTP status %i and is unchanged", async (code, status) => {
-    const error = { code, message: "no", data: { requiredCapabilities: { sampling: {} } } };
-    const reply = await failCall(error);
-    expect({ status: reply.status, error: reply.error }).toEqual({ status, error });
-  });
-
-  it("an unknown method gets 404", async () => {
-    const reply = await client.request("resources/unknown");
-    expect({ status: reply.status, error: reply.error }).toMatchObject({ status: 404, error: { code: -32601 } });
-  });
-
   it("an error after the first message comes in the stream, with status 200", async () => {
     const message = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}';
     const line = `${message}\n{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"no"}}`;
@@ -189,31 +152,5 @@ describe("log messages of a server without sessions", () => {
     await waitForSeen(client, `notifications/cancelled ${wireId}`);
     expect(levels((await log("error", DEBUG)).notifications)).toEqual([["notifications/message", "error"]]);
     await client.callTool("release");
-  });
-});
-
-describe("a client that leaves", () => {
-  it("the server gets a cancellation of its call, and the late answer is dropped", async () => {
-    const leaving = new AbortController();
-    const held = client.callTool("hang", {}, { signal: leaving.signal, meta: { progressToken: 1 } });
-    const [wireId] = await waitForHanging(client, 1);
-    const before = (await readStatus(sidecar)).counters.dropped as { lateAnswers: number };
-    leaving.abort();
-    await expect(held).rejects.toThrow("aborted");
-    await waitForSeen(client, `notifications/cancelled ${wireId}`);
-    await client.callTool("release");
-    const after = (await readStatus(sidecar)).counters.dropped as { lateAnswers: number };
-    expect(after.lateAnswers).toBe(before.lateAnswers + 1);
-  });
-
-  it("a notification of a cancellation has no effect", async () => {
-    const held = client.callTool("hang", {}, { id: "mine" });
-    const [wireId] = await waitForHanging(client, 1);
-    for (const requestId of ["mine", wireId]) {
-      expect((await client.notify("notifications/cancelled", { requestId })).status).toBe(202);
-    }
-    await client.callTool("release");
-    expect(resultText(await held)).toBe(`released ${wireId}`);
-    expect(await readSeen(client)).not.toContain(`notifications/cancelled ${wireId}`);
   });
 });

@@ -30,8 +30,6 @@ describe("headers that repeat arguments", async () => {
 
   it.each<[what: string, args: object, headers: Headers]>([
     ["a text", { region: "eu west" }, { "Mcp-Param-Region": "eu west" }],
-    ["another case of the header", { region: "eu" }, { "MCP-PARAM-REGION": "eu" }],
-    ["blanks around the value", { region: "eu" }, { "Mcp-Param-Region": " \teu " }],
     ["a text in base64 form", { region: "größe" }, { "Mcp-Param-Region": headerValue("größe") }],
     ["an empty text", { region: "" }, { "Mcp-Param-Region": "" }],
     ["an integer", { count: 5 }, { "Mcp-Param-Count": "5" }],
@@ -62,8 +60,6 @@ describe("headers that repeat arguments", async () => {
     ["a hexadecimal integer", { count: 5 }, { "Mcp-Param-Count": "0x5" }],
     ["an empty integer", { count: 0 }, { "Mcp-Param-Count": "" }],
     ["a boolean in another case", { urgent: true }, { "Mcp-Param-Urgent": "True" }],
-    ["base64 that is not canonical", { region: "a" }, { "Mcp-Param-Region": "=?base64?YR==?=" }],
-    ["a byte over 127", { region: "é" }, { "Mcp-Param-Region": "\u00E9" }],
   ])("%s is rejected", async (_what, args, headers) => {
     expect(await call(client, "with_headers", args, headers)).toEqual(HEADER_MISMATCH);
   });

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { failureOf } from "../support/failure.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, waitForSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/in-flight.ts";
 import { readResponse, resultText } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, listedTool, ListedTools } from "../support/listed-tools.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
-import { PinnedTools } from "../support/pinned-tools.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const TOOL_NOT_FOUND = [200, -32602, "TOOL_NOT_FOUND"];
@@ -32,39 +31,6 @@ describe("hidden tools for clients without a session", () => {
     await using sidecar = await HttpBench.start({ flags: ["--deny-tools", "with_headers"] });
     const reply = await sidecar.modernClient().callTool("with_headers", { region: "eu" });
     expect(failureOf(reply)).toEqual(TOOL_NOT_FOUND);
-  });
-
-  it("the list keeps its hints without the hidden tools", async () => {
-    await using tools = await ListedTools.create([listedTool("first"), listedTool("second")]);
-    await using sidecar = await HttpBench.start({ env: tools.env, flags: ["--deny-tools", "first"] });
-    const { result } = await sidecar.modernClient().request("tools/list");
-    expect(result).toEqual({
-      tools: [listedTool("second")],
-      resultType: "complete",
-      ttlMs: 0,
-      cacheScope: "private",
-      _meta: { [META.serverInfo]: { name: "fixture", version: "1.0.0" } },
-    });
-  });
-
-  it("a tool that differs from its descriptor is hidden", async () => {
-    await using pinned = await PinnedTools.review(listedTool("first"), listedTool("second"));
-    await using sidecar = await pinned.start();
-    const client = sidecar.modernClient();
-    expect((await client.callTool("first", { a: 1 })).status).toBe(200);
-    const control = await LaneClient.connectShared(sidecar);
-    await pinned.list({ ...listedTool("first"), description: "Does something else." }, listedTool("second"));
-    await control.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
-    await sidecar.waitForLog("tool differs from the descriptor");
-    expect(failureOf(await client.callTool("first", { a: 1 }))).toEqual(TOOL_NOT_FOUND);
-    expect((await client.callTool("second", { a: 1 })).status).toBe(200);
-  });
-
-  it("READ_ONLY hides tools that write", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--read-only"], env: { FIXTURE_READ_ONLY: "echo" } });
-    const client = sidecar.modernClient();
-    expect(await listedNames(client)).toEqual(["echo"]);
-    expect(failureOf(await client.callTool("exit"))).toEqual(TOOL_NOT_FOUND);
   });
 });
 
@@ -93,49 +59,9 @@ describe("MAX_RESULT_BYTES for clients without a session", () => {
     expect(resultText(response)).toMatch(/^x{10000,}\n\[truncated: /);
     expect(response.result).toMatchObject({ resultType: "complete", _meta: { [META.serverInfo]: { name: "fixture" } } });
   });
-
-  it("a long name of the server takes no room from results", async () => {
-    const serverInfo = { name: "own", version: "9", icons: [{ src: `data:image/png;base64,${"A".repeat(20_000)}` }] };
-    const result = JSON.stringify({ protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo });
-    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "16384"], env: { FIXTURE_INITIALIZE_RESULT: result } });
-    const client = sidecar.modernClient();
-    const reply = await client.callTool("big", { length: 50_000 });
-    expect(reply.result?.["_meta"]).toMatchObject({ [META.serverInfo]: { name: "own", version: "9" } });
-    expect(resultText(reply).length).toBeGreaterThan(10_000);
-    expect((await client.request("server/discover")).result?.["_meta"]).toEqual({ [META.serverInfo]: serverInfo });
-  });
-
-  it("log messages of a server without sessions count", async () => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only", flags: ["--max-result-bytes", "16384"] });
-    const client = sidecar.modernClient();
-    const log = async (length: number): Promise<number> => {
-      const { notifications } = await client.callTool(
-        "log",
-        { level: "error", data: "x".repeat(length) },
-        { meta: { [META.logLevel]: "debug" } },
-      );
-      return notifications.length;
-    };
-    expect([await log(1000), await log(12_000)]).toEqual([1, 0]);
-  });
-
-  it("a result within the limit is complete", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "16384"] });
-    expect(await sidecar.modernClient().toolText("big", { length: 15_000 })).toBe("x".repeat(15_000));
-  });
 });
 
 describe("the limits of tools for clients without a session", () => {
-  it("a tool's own time limit holds, and the server is told", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--child-era", "legacy", "--tool-timeouts-ms", "hang=300"] });
-    const client = sidecar.modernClient();
-    const reply = await client.callTool("hang");
-    expect([...failureOf(reply), reply.error?.data?.["timeoutMs"]]).toEqual([200, -32603, "REQUEST_TIMEOUT", 300]);
-    const control = await LaneClient.connectShared(sidecar);
-    const [wireId] = JSON.parse(await control.toolText("hanging")) as number[];
-    await waitForSeen(control, `notifications/cancelled ${wireId}`);
-  });
-
   it("a tool's concurrency covers sessions and clients without one", async () => {
     await using sidecar = await HttpBench.start({
       flags: ["--child-era", "legacy", "--tool-concurrency", "hang=1", "--hold-timeout-ms", "200"],

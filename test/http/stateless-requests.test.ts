@@ -69,19 +69,6 @@ describe("a request to a server of sessions", async () => {
     expect((await client.callTool("echo", { text: "x" }, { id })).id).toBe(id);
   });
 
-  it("requests with one id and one token at the same time get their own answers", async () => {
-    const calls = ["a", "b", "c"].map((text) => client.toolText("echo", { text }, { id: 1, meta: { progressToken: 1 } }));
-    expect(await Promise.all(calls)).toEqual(["a", "b", "c"]);
-  });
-
-  it("a request of the server is answered without its client", async () => {
-    const refused = await client.callTool("ask", { method: "sampling/createMessage", params: {} });
-    expect(refused.texts).toHaveLength(1);
-    expect(JSON.parse(resultText(refused))).toMatchObject({ id: "ask", error: { code: -32601 } });
-    const pong = await client.callTool("ask", { method: "ping" });
-    expect([pong.texts.length, JSON.parse(resultText(pong))]).toEqual([1, { jsonrpc: "2.0", id: "ask", result: {} }]);
-  });
-
   it("the notifications of the server that belong to no request are dropped", async () => {
     const control = await LaneClient.connectShared(sidecar);
     const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { readWhere } from "../support/in-flight.ts";
 import { EVERYTHING, noticeOf, waitForListens, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { offer } from "../support/offers.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
@@ -27,22 +28,6 @@ function discoverResult(capabilities: object): string {
 
 // A server without sessions is the shared process; a server of both eras has a second one.
 describe.each(["modern-only", "dual"])("a restarted server in mode %s", (mode) => {
-  it("calls in flight fail as sent, and others are served by the next process", async () => {
-    await using sidecar = await start(mode);
-    const client = sidecar.modernClient();
-    const held = client.callTool("hang");
-    const listing = client.request("tools/list");
-    await waitForHanging(client, 1);
-    expect((await listing).status).toBe(200);
-    await crashServerOf(sidecar, client);
-    const { status, error } = await held;
-    expect({ status, error }).toMatchObject({
-      status: 200,
-      error: { code: -32603, data: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" } },
-    });
-    expect(await client.toolText("echo", { text: "again" })).toBe("again");
-  });
-
   it("subscriptions are opened again, with one notice of each accepted list", async () => {
     await using sidecar = await start(mode);
     const client = sidecar.modernClient();
@@ -109,30 +94,12 @@ describe.each(["modern-only", "dual"])("a restarted server in mode %s", (mode) =
 describe("a restarted server with sessions", () => {
   const CAPABILITIES = { tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } };
 
-  function initializeResult(capabilities: object): string {
-    return JSON.stringify({ protocolVersion: "2025-11-25", capabilities, serverInfo: { name: "fixture", version: "1" } });
-  }
-
-  it("URIs are subscribed again, with one notice of each accepted list", async () => {
-    await using sidecar = await start("keeps-state", { env: { FIXTURE_INITIALIZE_RESULT: initializeResult(CAPABILITIES) } });
-    const client = sidecar.modernClient();
-    await using listen = await client.listen(EVERYTHING, { id: "mine" });
-    for (let crashes = 0; crashes < 2; crashes++) {
-      await crashServerOf(sidecar, client);
-      const notices = [await listen.next(), await listen.next()].map(noticeOf);
-      const lists = ["notifications/resources/list_changed", "notifications/tools/list_changed"];
-      expect(notices).toEqual(expect.arrayContaining(lists.map((method) => [method, "mine"])));
-      await client.callTool("touch", { uri: "fixture://a" });
-      expect(noticeOf(await listen.next())).toEqual([UPDATED, "mine", "fixture://a"]);
-    }
-  });
-
   it("a subscription ends with a result if the restarted server offers less of it", async () => {
     await using gate = await Gate.create();
     const env = {
       ...gate.env,
-      FIXTURE_INITIALIZE_RESULT: initializeResult(CAPABILITIES),
-      FIXTURE_NEXT_INITIALIZE_RESULT: initializeResult({ tools: { listChanged: true }, resources: { listChanged: true } }),
+      FIXTURE_INITIALIZE_RESULT: offer(CAPABILITIES),
+      FIXTURE_NEXT_INITIALIZE_RESULT: offer({ tools: { listChanged: true }, resources: { listChanged: true } }),
     };
     await using sidecar = await start("keeps-state", { env });
     const client = sidecar.modernClient();

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import { LaneClient } from "../support/lane-client.ts";
 import { listedTool, type ListedTool, ListedTools } from "../support/listed-tools.ts";
 import { META } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -24,11 +23,6 @@ describe("the results of a server of sessions", async () => {
     const { texts } = await client.callTool("raw_result", { result }, { id: "r" });
     return texts.at(-1) ?? "";
   }
-
-  it("a tool's result gets its type and the server's name, and no cache hints", async () => {
-    const { result } = await client.callTool("echo", { text: "hi" });
-    expect(result).toEqual({ content: [{ type: "text", text: "hi" }], resultType: "complete", _meta: IDENTITY });
-  });
 
   it.each(["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"])(
     "the result of %s gets cache hints",
@@ -83,17 +77,6 @@ describe("the errors of a server of sessions", async () => {
     expect(await errorOf(original)).toEqual({ status: 200, error: { code: -32603, message: "own", data: { original } } });
   });
 
-  it("-32002 of resources/read becomes -32602 with the URI", async () => {
-    const control = await LaneClient.connectShared(sidecar);
-    await control.toolText("mute", { method: "resources/read" });
-    const uri = "file:///no%20such/é";
-    const reading = client.request("resources/read", { uri }, { id: "read" });
-    const wireId = await waitForWireId(control, "resources/read");
-    await control.write({ jsonrpc: "2.0", id: wireId, error: { code: -32002, message: "not found", data: { own: 1 } } });
-    const reply = await reading;
-    expect([reply.status, reply.id, reply.error]).toEqual([200, "read", { code: -32602, message: "not found", data: { uri } }]);
-  });
-
   describe("-32042, which asks for a visit to a URL", () => {
     const elicitation = { mode: "url", elicitationId: "e1", url: "https://example.com/a?b=c", message: "Log in" };
     const line = errorLine({
@@ -141,14 +124,6 @@ describe("the errors of a server of sessions", async () => {
   });
 });
 
-/** Returns the id of the first request for this method that the server has received. */
-async function waitForWireId(control: LaneClient, method: string): Promise<string | number | undefined> {
-  for (;;) {
-    const found = (await control.lines()).map((line) => JSON.parse(line) as JsonRpcMessage).find((each) => each.method === method);
-    if (found !== undefined) return found.id;
-  }
-}
-
 describe("server/discover in front of a server of sessions", () => {
   const CAPABILITIES = {
     tools: { listChanged: true },
@@ -183,13 +158,6 @@ describe("server/discover in front of a server of sessions", () => {
     await using sidecar = await HttpBench.start({ env: initializeResult({ capabilities: {}, serverInfo: SERVER }) });
     const { result } = await sidecar.modernClient().request("server/discover");
     expect(result).toEqual({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: {}, ...HINTS, _meta: IDENTITY });
-  });
-
-  it("the discovery is not sent to the server that serves the client", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = sidecar.modernClient();
-    await client.request("server/discover");
-    expect(await client.toolText("seen")).toBe('["initialize","notifications/initialized","tools/list","tools/call"]');
   });
 });
 

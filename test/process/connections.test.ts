@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { cpuMsOfProcess } from "../support/cpu-time.ts";
@@ -6,14 +5,11 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
-import { McpClient } from "../support/mcp-client.ts";
 import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "token-of-the-connections-test";
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
@@ -21,7 +17,6 @@ const WITH_TOKEN = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 /** Requests of a connection that may be unanswered. */
 const LIMIT = 16;
 const TOO_MANY = errorReply(429, -32000, "SESSION_OVERLOADED", { data: { retryAfterSeconds: 1 } });
-const FULL = errorReply(503, -32000, "OVERLOADED", { data: { retryAfterSeconds: 1 } });
 /** As in src/http/reject.ts. */
 const LINGER_MS = 2000;
 const BURST_BYTES = 64 * 1024;
@@ -69,21 +64,6 @@ async function expectResponses(origin: string, adminOrigin: string, request: str
     // The requests that read the counts are counted themselves.
     expect(sum(after) - sum(before) - polls).toBeLessThanOrEqual(LIMIT + 1);
     if (after[last] !== before[last]) break;
-  }
-}
-
-/** Opens a connection and makes a request, so that the sidecar has accepted it. @returns undefined if the sidecar closes it instead. */
-async function openUsed(sidecar: Sidecar, path = "/livez", headers = {}): Promise<RawConnection | undefined> {
-  const connection = await RawConnection.open(sidecar.origin);
-  return (await isServed(connection, path, headers)) ? connection : undefined;
-}
-
-async function isServed(connection: RawConnection, path = "/livez", headers = {}): Promise<boolean> {
-  try {
-    await connection.write(getBytes(path, headers));
-    return (await connection.reply()).status === 200;
-  } catch {
-    return false;
   }
 }
 
@@ -222,97 +202,5 @@ describe("300 bursts of which no response is read", () => {
     await expectExit(sidecar);
     over.abort();
     await Promise.all(sending);
-  });
-});
-
-describe("the limits of connections", () => {
-  it("MAX_CONNECTIONS_WITHOUT_TOKEN: one that is idle makes room, never one that has sent a token", async () => {
-    await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections-without-token", "3"] });
-    using known = await openUsed(sidecar, "/status", AUTHORIZED);
-    using probe = await openUsed(sidecar);
-    using wrong = await openUsed(sidecar, "/livez", { Authorization: "Bearer wrong" });
-    using third = await openUsed(sidecar);
-    // A probe sends requests on its connection.
-    expect(probe !== undefined && (await isServed(probe))).toBe(true);
-    using newest = await openUsed(sidecar);
-    expect(await wrong?.rest()).toEqual({ text: "", end: "closed" });
-    expect(probe !== undefined && (await isServed(probe))).toBe(true);
-    using last = await openUsed(sidecar);
-    expect(await third?.rest()).toEqual({ text: "", end: "closed" });
-    for (const connection of [known, probe, newest, last]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
-    await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS_WITHOUT_TOKEN is reached");
-    // This request needs a connection too, on which it shows the token.
-    expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);
-  });
-
-  it("MAX_CONNECTIONS with a token: known connections stay, and a further one gets OVERLOADED", async () => {
-    await using sidecar = await Sidecar.start({ env: WITH_TOKEN, flags: ["--max-connections", "3"] });
-    using first = await openUsed(sidecar, "/status", AUTHORIZED);
-    using unknown = await openUsed(sidecar);
-    using second = await openUsed(sidecar, "/status", AUTHORIZED);
-    using third = await openUsed(sidecar, "/status", AUTHORIZED);
-    expect(readError(await get(sidecar.origin, "/status", AUTHORIZED))).toEqual(FULL);
-    for (const connection of [first, unknown, second, third]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
-    await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS is reached");
-  });
-
-  it("MAX_CONNECTIONS with a token: a connection whose token was removed makes room", async () => {
-    await using directory = await TempDir.create();
-    const flags = ["--max-connections", "1", ...(await flagsForTokens(directory))];
-    await using sidecar = await Sidecar.start({ flags });
-    const [removed, kept] = TOKENS.map((token) => ({ Authorization: `Bearer ${token}` }));
-    using connection = await openUsed(sidecar, "/status", removed);
-    expect((await get(sidecar.origin, "/status", kept)).status).toBe(503);
-    await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
-    await sidecar.waitForLog("auth tokens reloaded");
-    expect(connection !== undefined && (await isServed(connection))).toBe(true);
-    using other = await openUsed(sidecar, "/status", kept);
-    expect(other).toBeDefined();
-    await connection?.write(getBytes("/status", removed));
-    expect((await connection?.reply())?.status).toBe(401);
-  });
-
-  it("MAX_CONNECTIONS without a configured token: the one idle for longest makes room", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "3", "--max-connections-without-token", "5"] });
-    const { sessionId } = await sidecar.client({ agent: false });
-    using streaming = await openUsed(sidecar, "/mcp", { Accept: "text/event-stream", "Mcp-Session-Id": sessionId });
-    using first = await openUsed(sidecar, "/status");
-    using second = await openUsed(sidecar, "/status");
-    expect(first !== undefined && (await isServed(first))).toBe(true);
-    using third = await openUsed(sidecar, "/status");
-    expect(await second?.rest()).toEqual({ text: "", end: "closed" });
-    for (const connection of [third, first]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
-    // Many clients that send nothing lock nobody out.
-    const silent = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(sidecar.origin)));
-    using probe = await openUsed(sidecar);
-    using client = await openUsed(sidecar, "/status");
-    expect([streaming, probe, client]).not.toContain(undefined);
-    expect((await readStatus(sidecar)).openStreams).toBe(1);
-    for (const connection of silent) connection[Symbol.dispose]();
-  });
-
-  it("MAX_CONNECTIONS: if all have open responses, new ones serve only probes", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-connections", "2"] });
-    const openStream = async (): Promise<RawConnection | undefined> => {
-      const { sessionId } = await sidecar.client({ agent: false });
-      return openUsed(sidecar, "/mcp", { Accept: "text/event-stream", "Mcp-Session-Id": sessionId });
-    };
-    using first = await openStream();
-    using second = await openStream();
-    expect([first, second]).not.toContain(undefined);
-    for (const path of ["/livez", "/readyz", "/healthz"]) expect((await get(sidecar.origin, path)).status).toBe(200);
-    for (const path of ["/status", "/livez/", "/mcp"]) expect(readError(await get(sidecar.origin, path))).toEqual(FULL);
-    second?.[Symbol.dispose]();
-    await expect.poll(async () => (await get(sidecar.origin, "/status")).status).toBe(200);
-    expect((await readStatus(sidecar)).counters.http.connectionsDropped).toBeGreaterThanOrEqual(3);
-  });
-
-  it("CONNECTION_IDLE_TIMEOUT_MS: a client is told the time, and its idle connection is closed", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--connection-idle-timeout-ms", "1000"] });
-    using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(getBytes("/livez"));
-    expect((await connection.reply()).headers["keep-alive"]).toBe("timeout=1");
-    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
-    expect((await new McpClient(sidecar.url).open()).sessionId).not.toBe("");
   });
 });

@@ -75,25 +75,6 @@ describe("discover --check", () => {
     expect(stderr).toBe("3 of the tools differ from DIR/snapshot.json\n");
   });
 
-  it("a difference on a later page is found", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    await runDiscover(["--out", path, ...SERVER], { env: await listTools(directory, [SEARCH], [FETCH]) });
-    const env = await listTools(directory, [SEARCH], [{ ...FETCH, description: "Fetches more." }]);
-    expect(await runDiscover(["--check", path, ...SERVER], { env })).toMatchObject({
-      code: 3,
-      stdout: '~ fetch: description: "Fetches." -> "Fetches more."\n',
-    });
-  });
-
-  it("terminal control characters are removed from the output", async () => {
-    const { code, stdout } = await check([SEARCH], [SEARCH, { name: "a\u001B[2Jb", description: "\u202Ereversed\u0007" }]);
-    expect(code).toBe(3);
-    // oxlint-disable-next-line no-control-regex -- these characters must not be in the output
-    expect(stdout).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F\u202E]/);
-    expect(stdout).toContain("reversed");
-  });
-
   it("a changed command, argument list or image is a note on stderr, not drift", async () => {
     const same = await check([SEARCH], [SEARCH], ["--image", "claw:v1"]);
     expect(same).toMatchObject({ code: 0, stderr: "1 tool, as in DIR/snapshot.json\n" });
@@ -109,29 +90,6 @@ describe("discover --check", () => {
       "note: the list of arguments differs from the one in the descriptor",
       "note: the wrapper image differs from the one in the descriptor",
     ]);
-  });
-
-  it("a descriptor written by hand is accepted", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("by-hand.json");
-    writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
-    const result = await runDiscover(["--check", path, ...SERVER], { env: await listTools(directory, [SEARCH]) });
-    expect(result).toEqual({ code: 0, stdout: "", stderr: `1 tool, as in ${path}\n` });
-  });
-
-  it.each([
-    ["does not exist", undefined, "does not exist"],
-    ["is not JSON", "{", "is not JSON"],
-    ["has another version", '{"version":1,"tools":[]}', "only version 2 is known"],
-  ])("the exit code is 1, without a server start, if the descriptor %s", async (_what, text, reason) => {
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    if (text !== undefined) writeFileSync(path, text);
-    const { code, stdout, stderr } = await runDiscover(["--check", path, "sh", "-c", `touch '${directory.file("started")}'`]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(`discover failed: ${path}: `);
-    expect(stderr).toContain(reason);
-    expect(readdirSync(directory.path)).not.toContain("started");
   });
 
   it("the exit code is 1, not 3, if the server fails", async () => {
@@ -175,9 +133,5 @@ describe("discover --check", () => {
     running.process.kill("SIGINT");
     expect(await running.exited).toEqual({ code: 130, signal: null });
     expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
-  });
-
-  it("--check and --out together give exit code 2", async () => {
-    expect((await runDiscover(["--check", "a", "--out", "b", ...SERVER])).code).toBe(2);
   });
 });

@@ -1,14 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { MODERN_CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { discoverSnapshot, listTools, runDiscover } from "../support/discover.ts";
 import { META, MODERN_VERSION } from "../support/modern-client.ts";
 import { OtherServer } from "../support/other-server.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const REJECTS_SESSIONS = [...MODERN_CONFORMANCE_SERVER, "--reject-legacy"];
 const PAGES = [[{ name: "a", annotations: { readOnly: true } }], [{ name: "b" }]];
 const NAMES = ["a", "b"];
 
@@ -20,17 +17,6 @@ function rejectAll(response: ServerResponse, id: number | undefined, error: obje
 function fixture(mode: string): readonly string[] {
   return [process.execPath, FIXTURE, mode];
 }
-
-/** Refuses `initialize`, and exits at the next request. */
-const REFUSES_AND_EXITS = `let rest = "";
-process.stdin.on("data", (chunk) => {
-  rest += chunk;
-  if (!rest.includes("\\n")) return;
-  const { id, method } = JSON.parse(rest);
-  rest = "";
-  if (method !== "initialize") process.exit(4);
-  console.log(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32603, message: "no license" } }));
-});`;
 
 describe("discover", () => {
   it("a server without sessions is listed, with its revision", async () => {
@@ -49,37 +35,6 @@ describe("discover", () => {
       expect(snapshot["x-claw-discovery"]["mcp_protocol_version"]).toBe("2025-11-25");
     },
   );
-
-  it("a server of the second SDK that rejects sessions is listed and checked", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    expect(await runDiscover(["--out", path, "--", ...REJECTS_SESSIONS])).toMatchObject({
-      code: 0,
-      stderr: expect.stringMatching(/^\d+ tools, written to /) as string,
-    });
-    expect(await runDiscover(["--check", path, "--", ...REJECTS_SESSIONS])).toMatchObject({ code: 0, stdout: "" });
-    // The same tools, listed in a session.
-    expect(await runDiscover(["--check", path, "--", ...MODERN_CONFORMANCE_SERVER])).toMatchObject({ code: 0, stdout: "" });
-  });
-
-  it("--check reports the drift of a server without sessions", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    await runDiscover(["--out", path, "--", ...fixture("modern-only")], { env: await listTools(directory, ...PAGES) });
-    const env = await listTools(directory, [{ name: "a", annotations: { readOnly: true } }]);
-    expect(await runDiscover(["--check", path, "--", ...fixture("modern-only")], { env })).toMatchObject({
-      code: 3,
-      stdout: "- b: missing: the server does not list it\n",
-    });
-  });
-
-  it("an error of initialize is reported although the server exits at the discovery", async () => {
-    const { code, stderr } = await runDiscover([process.execPath, "-e", REFUSES_AND_EXITS]);
-    expect(code).toBe(1);
-    expect(stderr).toBe(
-      `discover failed: ${process.execPath} exited with code 4 before it answered server/discover, after it answered initialize with an error: {"code":-32603,"message":"no license"}\n`,
-    );
-  });
 });
 
 describe("discover --url", () => {
@@ -91,13 +46,6 @@ describe("discover --url", () => {
     expect(ofUrl.tools).toEqual((await discoverSnapshot(fixture("modern-only"), env)).tools);
     expect(ofUrl.tools.map(({ name }) => name)).toEqual(NAMES);
     expect(ofUrl["x-claw-discovery"]).toMatchObject({ mcp_protocol_version: "2025-11-25", tool_count: 2 });
-  });
-
-  it("a sidecar in front of a server of both eras is listed in a session", async () => {
-    await using sidecar = await Sidecar.start({ mode: "dual" });
-    const snapshot = await discoverSnapshot(["--url", sidecar.url]);
-    expect(snapshot["x-claw-discovery"]["mcp_protocol_version"]).toBe("2025-11-25");
-    expect(await readStatus(sidecar)).toMatchObject({ sessions: 0, stateless: { requests: 0 } });
   });
 
   it("a server that rejects initialize with its revisions gets requests without a session", async () => {
@@ -117,18 +65,6 @@ describe("discover --url", () => {
     for (const { message } of requests) {
       expect(message.params?.["_meta"]).toMatchObject({ [META.protocolVersion]: MODERN_VERSION, [META.clientCapabilities]: {} });
     }
-  });
-
-  it("a server without a common revision is reported", async () => {
-    const data = { supported: ["2031-01-01"] };
-    await using server = await OtherServer.start(({ message: { id } }, response) =>
-      rejectAll(response, id, { code: -32022, message: "Unsupported revision", data }),
-    );
-    const { code, stderr } = await runDiscover(["--url", server.url]);
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: `discover failed: ${server.url}: server/discover: HTTP 400 Bad Request: Unsupported revision\n`,
-    });
   });
 
   it("another error of initialize is reported without further requests", async () => {

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { mkdir, utimes, writeFile } from "node:fs/promises";
+import { utimes, writeFile } from "node:fs/promises";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
@@ -51,12 +51,6 @@ describe("discover", () => {
     expect(tools.map(({ name }) => name)).toEqual(["b", "a", "c"]);
     expect(discovery["tool_count"]).toBe(3);
     expect(tools[0]).toEqual({ name: "b", description: "MCP tool b.", inputSchema: { type: "object", properties: {} } });
-  });
-
-  it("annotations outside the protocol are kept, such as a pod's readOnly", async () => {
-    await using directory = await TempDir.create();
-    const env = await listTools(directory, [{ name: "a", annotations: { readOnly: true } }]);
-    expect((await discoverSnapshot(SERVER, env)).tools[0]?.annotations).toEqual({ readOnly: true });
   });
 
   it("the server's pings are answered, its other requests rejected, and its notifications ignored", async () => {
@@ -117,48 +111,6 @@ describe("discover", () => {
       });
       expect(readdirSync(directory.path)).toEqual(["svc.json"]);
     });
-
-    it("a path that cannot be replaced is an error and stays unchanged", async () => {
-      await using directory = await TempDir.create();
-      await mkdir(directory.file("svc.json"));
-      const { code, stderr } = await runDiscover(["--out", directory.file("svc.json"), "--", ...ECHO]);
-      expect(code).toBe(1);
-      expect(stderr).toBe(`discover failed: ${directory.file("svc.json")}: is not a regular file\n`);
-      expect(readdirSync(directory.path)).toEqual(["svc.json"]);
-    });
-  });
-
-  it("--help shows the options, and the exit code of --check", async () => {
-    const { code, stdout, stderr } = await runDiscover(["--help"]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    for (const flag of [
-      "--out FILE",
-      "--service NAME",
-      "--description TEXT",
-      "--image REF",
-      "--timeout-ms MS",
-      "--url URL",
-      "--check FILE",
-    ]) {
-      expect(stdout).toContain(`\n  ${flag}\n`);
-    }
-    expect(stdout).toContain("3 --check found differences");
-  });
-
-  it("all problems of the command line are reported at once, with exit code 2", async () => {
-    const { code, stdout, stderr } = await runDiscover(["--no-such", "--timeout-ms", "0"], { env: { CLAW_MCP_STDIO_ARGS: "{}" } });
-    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(
-      stderr
-        .split("\n")
-        .slice(1, -1)
-        .map((line) => line.trim().split(":")[0]),
-    ).toEqual([
-      "- --no-such is not an option; see discover --help",
-      "- CLAW_MCP_STDIO_ARGS is not valid (value not shown)",
-      "- no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",
-      '- --timeout-ms is "0"; expected a whole number from 1 to 2147483647',
-    ]);
   });
 
   describe("the progress line", () => {

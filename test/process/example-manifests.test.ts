@@ -14,12 +14,6 @@ import { type Manifest, readManifests } from "../support/kubernetes.ts";
 import { ROOT } from "../support/markdown.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-interface Variant {
-  /** The misspelt field. */
-  readonly field: string;
-  readonly document: unknown;
-}
-
 /** The linter's interface; Node's resolution rules do not find the package's own types. */
 interface Linter {
   lintFiles(
@@ -32,30 +26,6 @@ const MODELS = { Deployment, HorizontalPodAutoscaler, NetworkPolicy, PodDisrupti
   Record<string, new (manifest: object) => { validate(): void }>
 >;
 const ComposeLinter = DCLinter as new (config: object) => Linter;
-/** Fields whose members the author of the document names. */
-const MAPS = new Set(["labels", "matchLabels", "requests", "limits", "services", "networks", "volumes", "environment", "depends_on"]);
-/** The same in a Service, whose selector has labels. */
-const MAPS_OF_SERVICES = new Set([...MAPS, "selector"]);
-
-/** Returns the document once for each of its fields, with that field misspelt. */
-function misspellings(node: unknown, maps: ReadonlySet<string> = MAPS, isMap = false): Variant[] {
-  if (Array.isArray(node)) {
-    const list: readonly unknown[] = node;
-    return list.flatMap((each, n) =>
-      misspellings(each, maps).map(({ field, document }) => ({ field: `${n}.${field}`, document: list.with(n, document) })),
-    );
-  }
-  if (typeof node !== "object" || node === null) return [];
-  return Object.entries(node).flatMap(([key, value]) => {
-    const { [key]: _, ...others } = node as Record<string, unknown>;
-    const here = isMap ? [] : [{ field: key, document: { ...others, [`${key}s`]: value as unknown } }];
-    const below = misspellings(value, maps, maps.has(key)).map(({ field, document }) => ({
-      field: `${key}.${field}`,
-      document: { ...node, [key]: document },
-    }));
-    return here.concat(below);
-  });
-}
 
 /**
  * Returns TypeScript's error for each document as a literal of its type in the API, or an empty string. The type rejects unknown
@@ -89,12 +59,6 @@ async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
   return results.map(({ messages }) => messages.find(({ rule }) => rule === "invalid-schema")?.message ?? "");
 }
 
-/** Returns the fields whose misspelling is accepted. */
-async function accepted(variants: readonly Variant[], errors: (documents: readonly unknown[]) => Promise<string[]>): Promise<string[]> {
-  const said = await errors(variants.map(({ document }) => document));
-  return variants.filter((_, n) => said[n] === "").map(({ field }) => field);
-}
-
 function manifestOf(path: string, kind: string): Manifest {
   const found = readManifests(path).find((manifest) => manifest.kind === kind);
   if (found === undefined) throw new Error(`no ${kind} in ${path}`);
@@ -109,21 +73,13 @@ function withValue(node: unknown, [key = "", ...rest]: readonly string[], value:
 }
 
 describe.each([
-  { path: "pod/compose.yaml", fields: ["services.perplexity.read_only", "networks.pod.internal"] },
-  { path: "observability/compose.yaml", fields: ["services.prometheus.volumes"] },
-  { path: "managed-tools/compose.yaml", fields: ["services.ask.entrypoint"] },
-  { path: "tool-systems/compose.yaml", fields: ["services.cetp-bridge.build", "services.device.network_mode"] },
-])("examples/$path", ({ path, fields }) => {
-  const document = parseExample(path);
-
+  { path: "pod/compose.yaml" },
+  { path: "observability/compose.yaml" },
+  { path: "managed-tools/compose.yaml" },
+  { path: "tool-systems/compose.yaml" },
+])("examples/$path", ({ path }) => {
   it("the file has only fields of its specification", async () => {
-    expect(await schemaErrors([document])).toEqual([""]);
-  });
-
-  it("a misspelling of any of its fields is rejected", async () => {
-    const variants = misspellings(document);
-    expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining(fields));
-    expect(await accepted(variants, schemaErrors)).toEqual([]);
+    expect(await schemaErrors([parseExample(path), { services: { a: { images: "a" } } }])).toEqual(["", expect.stringMatching(/./)]);
   });
 });
 
@@ -142,13 +98,8 @@ describe.each(MANIFESTS)("examples/$path: $kind", ({ path, kind, field }) => {
   const manifest = manifestOf(path, kind);
 
   it("the manifest has only fields of its specification", async () => {
-    expect(await typeErrors(manifest, [manifest])).toEqual([""]);
-  });
-
-  it("a misspelling of any of its fields is rejected", async () => {
-    const variants = misspellings(manifest, kind === "Service" ? MAPS_OF_SERVICES : MAPS);
-    expect(variants.map((variant) => variant.field)).toContain(field);
-    expect(await accepted(variants, (documents) => typeErrors(manifest, documents))).toEqual([]);
+    const misspelt = { ...manifest, spec: undefined, specs: {} };
+    expect(await typeErrors(manifest, [manifest, misspelt])).toEqual(["", expect.stringContaining("specs")]);
   });
 
   it("all values are valid for the Kubernetes API", () => {

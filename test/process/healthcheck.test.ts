@@ -24,9 +24,9 @@ describe("healthcheck", async () => {
     expect(await runMain(["-healthcheck"], { CLAW_MCP_STDIO_ADDR: `0.0.0.0:${port}` })).toMatchObject({ code: 0 });
   });
 
-  it.each(SPELLINGS)("%s exits 1 if the server is not ready", async (spelling) => {
+  it("the healthcheck exits 1 if the server is not ready", async () => {
     await using starting = await Sidecar.start({ mode: "silent", untilReady: false });
-    const reply = await runMain([spelling, "--addr", new URL(starting.origin).host]);
+    const reply = await runMain(["healthcheck", "--addr", new URL(starting.origin).host]);
     expect(reply).toEqual({ code: 1, stdout: "not ready (HTTP 503)\n", stderr: "" });
   });
 
@@ -43,16 +43,6 @@ describe("healthcheck", async () => {
 
   it("the healthcheck exits 1 if the listener never answers", async () => {
     const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const { code, stdout } = await runMain(["-healthcheck", "--addr", `127.0.0.1:${port}`]);
-    server.close();
-    expect(code).toBe(1);
-    expect(stdout).toContain(`not reachable at 127.0.0.1:${port} (`);
-  });
-
-  it("the healthcheck exits 1 if the listener does not speak HTTP", async () => {
-    const server = createServer((socket) => void socket.end("220 mail ready\r\n")).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
     const { code, stdout } = await runMain(["-healthcheck", "--addr", `127.0.0.1:${port}`]);

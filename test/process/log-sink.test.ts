@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { setImmediate, setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { waitForHanging } from "../support/in-flight.ts";
@@ -20,7 +19,7 @@ import os, sys, time
 with open(sys.argv[1], "wb", buffering=0) as log:
     while data := os.read(0, 65536):
         log.write(data)
-        time.sleep(float(sys.argv[2]))
+        time.sleep(0.005)
 `;
 const COMMAND = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
 
@@ -37,49 +36,29 @@ describe("a log sink", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  /** Starts a sidecar whose log has a slow reader, and lets it log 12 MB. */
-  async function startSlowlyRead(logFile: string, pauseSeconds: number) {
-    const reader = spawn("python3", ["-c", SLOW_READER, logFile, String(pauseSeconds)], { stdio: ["pipe", "ignore", "inherit"] });
+  it("a slow reader gets the whole log of 12 MB after SIGTERM", async () => {
+    await using directory = await TempDir.create();
+    const logFile = directory.file("log");
+    const reader = spawn("python3", ["-c", SLOW_READER, logFile], { stdio: ["pipe", "ignore", "inherit"] });
     const hasRead = once(reader, "exit");
     while (!existsSync(logFile)) await delay(10);
     const sidecar = spawn(process.execPath, ["--max-semi-space-size=8", ...COMMAND], { stdio: ["ignore", reader.stdin, "inherit"] });
     const exited = once(sidecar, "exit");
     reader.stdin.destroy();
-    const readLines = (): LogLine[] =>
-      readFileSync(logFile, "utf8")
-        .split("\n")
-        .slice(0, -1)
-        .map((line) => JSON.parse(line) as LogLine);
+    const readLines = (): LogLine[] => {
+      const lines = readFileSync(logFile, "utf8").split("\n").slice(0, -1);
+      return lines.map((line) => JSON.parse(line) as LogLine);
+    };
     while (!readLines().some(({ msg }) => msg === "mcp server ready")) await delay(10);
     const address = readLines().find(({ msg }) => msg === "listening")?.["address"];
     const client = await new McpClient(`http://${String(address)}/mcp`).open();
     expect(await client.toolText("stderr", { count: 250, length: FLOOD.length })).toBe("written");
-    return { sidecar, exited, hasRead, readLines };
-  }
-
-  it("a slow reader gets the whole log after SIGTERM", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, exited, hasRead, readLines } = await startSlowlyRead(directory.file("log"), 0.005);
     sidecar.kill("SIGTERM");
     expect(await exited).toEqual([0, null]);
     await hasRead;
     const messages = readLines().map(({ msg }) => msg);
-    expect(messages).toContain("stopping");
-    expect(messages).toContain("mcp server ended");
+    expect(messages).toEqual(expect.arrayContaining(["stopping", "mcp server ended"]));
     expect(messages.filter((msg) => msg === "e".repeat(FLOOD.length))).toHaveLength(250);
-  });
-
-  it("a slow reader does not keep a second signal from ending the sidecar", async () => {
-    await using directory = await TempDir.create();
-    const { sidecar, exited, hasRead, readLines } = await startSlowlyRead(directory.file("log"), 0.1);
-    const childPid = readLines().find(({ msg }) => msg === "mcp server started")?.["childPid"];
-    sidecar.kill("SIGTERM");
-    await groupEnd(Number(childPid));
-    sidecar.kill("SIGTERM");
-    // Or killed, if a write waits for the reader.
-    expect(await exited).not.toEqual([0, null]);
-    await hasRead;
-    expect(readLines().filter(({ msg }) => msg === "e".repeat(FLOOD.length)).length).toBeLessThan(250);
   });
 
   it("a slow reader is told how many lines were dropped before SIGTERM", async () => {
@@ -152,29 +131,5 @@ describe("a log sink", () => {
     terminal.stopReading();
     expect(await client.toolText("stderr", FLOOD)).toBe("written");
     expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
-  });
-
-  it("a terminal gets readable lines, and Ctrl-C ends the sidecar", async () => {
-    // `script` runs its command on its own terminal and passes typed input on. `exec` avoids a shell that would get the Ctrl-C, too:
-    // some shells report the signal instead of the sidecar's exit code.
-    const words = [process.execPath, ...COMMAND].map((word) => `'${word}'`);
-    const terminal = spawn("script", ["-qec", `exec ${words.join(" ")}`, "/dev/null"], {
-      env: { ...process.env, SHELL: "/bin/sh" },
-      stdio: ["pipe", "pipe", "inherit"],
-    });
-    const lines: string[] = [];
-    for await (const shown of createInterface({ input: terminal.stdout })) {
-      lines.push(shown);
-      if (shown.includes("try it")) terminal.stdin.write("\u0003");
-    }
-    if (terminal.exitCode === null) await once(terminal, "exit");
-    expect(terminal.exitCode).toBe(0);
-    // oxlint-disable-next-line no-control-regex -- colours
-    const plain = lines.map((text) => text.replaceAll(/\u001B\[\d+m/g, ""));
-    for (const end of ['stopping {"signal":"SIGINT"}', 'mcp server ended: shutdown {"kind":"stopped",']) {
-      const line = new RegExp(String.raw`^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${end.replace("{", String.raw`\{`)}`);
-      expect(plain).toContainEqual(expect.stringMatching(line));
-    }
-    expect(plain.filter((text) => text.startsWith("{"))).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { signalGroup, waitForGroupEnd } from "../../src/upstream/process-group.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { readReadiness, waitForGeneration } from "../support/readiness.ts";
-import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
+import { isAlive, Sidecar } from "../support/sidecar.ts";
 
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 
@@ -31,32 +31,6 @@ describe.concurrent("the server's process group", () => {
     }
   });
 
-  it.each(["grandchild", "grandchild-with-pipes"])("the group ends before the next generation starts, in mode %s", async (mode) => {
-    await using sidecar = await Sidecar.start({ mode, flags: RESTART });
-    const client = await sidecar.client();
-    const { pid, grandchildPid = 0 } = await readWhere(client);
-    expect(isAlive(grandchildPid)).toBe(true);
-    await client.callTool("kill");
-    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    expect([isAlive(pid), isAlive(grandchildPid), isGroupAlive(pid)]).toEqual([false, false, false]);
-    expect((await readWhere(client)).grandchildPid).not.toBe(grandchildPid);
-  });
-
-  it.each(["grandchild", "grandchild-with-pipes"])("the group ends when the sidecar stops, in mode %s", async (mode) => {
-    await using sidecar = await Sidecar.start({ mode });
-    const { pid, grandchildPid = 0 } = await readWhere(await sidecar.client());
-    expect(await sidecar.stop()).toBe(0);
-    expect([isAlive(pid), isAlive(grandchildPid), isGroupAlive(pid)]).toEqual([false, false, false]);
-  });
-
-  it("the group is killed when it does not end otherwise", async () => {
-    await using sidecar = await Sidecar.start({ mode: "stubborn" });
-    const { childPid } = sidecar;
-    expect(await sidecar.stop()).toBe(0);
-    expect(isGroupAlive(childPid)).toBe(false);
-    expect(await sidecar.waitForLog("mcp server ended")).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
-  });
-
   it("the group is killed before the next generation, which does not make a run stable", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
     const client = await sidecar.client();
@@ -77,17 +51,12 @@ describe.concurrent("the server's process group", () => {
     expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
   });
 
-  it("calls in flight fail at once, while the rest of the group still ends", async () => {
+  it("calls in flight fail at once, and the sidecar is not ready, while the rest of the group still ends", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
     const client = await sidecar.client();
     const { grandchildPid = 0 } = await readWhere(client);
     const { error } = await client.callTool("kill");
     expect([error?.data?.["code"], isAlive(grandchildPid)]).toEqual(["UPSTREAM_EXITED", true]);
-  });
-
-  it("the sidecar is not ready while a group is being ended", async () => {
-    await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
-    await (await sidecar.client()).callTool("kill");
     await sidecar.waitForLog("mcp server exited");
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 503, state: "backing-off", generation: 1 });
   });

@@ -1,8 +1,7 @@
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { LEAST_PRIVILEGE } from "../support/container.ts";
 import { ROOT } from "../support/markdown.ts";
 import { Pod } from "../support/pod.ts";
 import { SdkClient } from "../support/sdk-client.ts";
@@ -11,7 +10,6 @@ import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";
 
 const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
-const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { scripts: Record<string, string> };
 
 function bash(
   args: readonly string[],
@@ -88,35 +86,5 @@ describe("README", () => {
     const result = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
     expect(result.content).toEqual([{ type: "text", text: "5" }]);
     await expect(SdkClient.connect(here)).rejects.toThrow("UNAUTHORIZED");
-  });
-
-  it("the image commands use existing targets and folders, and run images that they build", () => {
-    const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
-    const builds = Array.from(readme.matchAll(/^docker build (?:--target (\w+) )?-t (\S+) (\S+)(?: +#.*)?$/gm), ([, ...parts]) => parts);
-    expect(builds).toHaveLength(3);
-    const stages = Array.from(dockerfile.matchAll(/^FROM .* AS (\S+)$/gm), ([, stage]) => stage);
-    expect(stages).toEqual(expect.arrayContaining(builds.flatMap(([target]) => target ?? [])));
-    const folders = builds.map(([, , context = ""]) => context);
-    expect(folders.filter((folder) => !existsSync(new URL(`../../${folder}/Dockerfile`, import.meta.url)))).toEqual([]);
-    const images = new Set(Array.from(readme.matchAll(/docker run (?:-\S+ (?:\d\S+ |[A-Z_]+ )?)*([\w:-]+)/g), ([, image]) => image));
-    expect(images).toEqual(new Set(builds.map(([, tag]) => tag)));
-    // The image's tests run it in the same way.
-    expect(readme.replaceAll("\n", " ")).toContain(`\`${LEAST_PRIVILEGE}\``);
-  });
-
-  it("the commands open no port to other machines and leave no container", () => {
-    const commands = readme.match(/^(?:npx .*)?claw-mcp-stdio .*$|^npx node dist\/main\.js .*$/gm) ?? [];
-    expect(commands.length).toBeGreaterThan(3);
-    expect(commands.filter((line) => /--host|--addr/.test(line))).toEqual([]);
-    const containers = readme.match(/^docker run .*$/gm) ?? [];
-    expect(containers.length).toBeGreaterThan(0);
-    expect(containers.filter((line) => !line.startsWith("docker run -it --rm -p 127.0.0.1:8080:8080 "))).toEqual([]);
-  });
-
-  it("the last command runs all tests, and the bundled example starts", () => {
-    expect(readme).toContain("npm ci && npm start\n");
-    expect(readme.endsWith("```sh\nnpm ci && npm test\n```\n")).toBe(true);
-    expect(manifest.scripts["start"]).toMatch(/node dist\/main\.js --port "\$\{PORT:-8080\}" -- node examples\/echo-server\/server\.js$/);
-    expect(Object.keys(manifest.scripts)).toEqual(expect.arrayContaining(["start", "test", "build"]));
   });
 });

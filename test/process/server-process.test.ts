@@ -1,8 +1,7 @@
-import { spawn } from "node:child_process";
 import { symlink } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { McpClient } from "../support/mcp-client.ts";
-import { FIXTURE, MAIN, Sidecar } from "../support/sidecar.ts";
+import type { McpClient } from "../support/mcp-client.ts";
+import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 /** Arguments that a shell or an option parser would change. */
@@ -44,39 +43,6 @@ describe("the server process", () => {
   it("command-line arguments reach the server unchanged, without a shell", async () => {
     await using sidecar = await Sidecar.start({ fixtureArgs: AWKWARD_ARGS });
     expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
-  });
-
-  it("arguments from the environment reach the server unchanged", async () => {
-    const args = JSON.stringify([FIXTURE, "normal", ...AWKWARD_ARGS]);
-    await using sidecar = await Sidecar.start({
-      command: [],
-      env: { CLAW_MCP_STDIO_COMMAND: process.execPath, CLAW_MCP_STDIO_ARGS: args },
-    });
-    expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
-  });
-
-  it("everything after the command reaches the server, with or without -- before it", async () => {
-    await using sidecar = await Sidecar.start({
-      flags: [process.execPath, FIXTURE, "normal", "--path", "/not-mine", "-h"],
-      command: ["after"],
-    });
-    expect((await where(await sidecar.client())).argv).toEqual(["--path", "/not-mine", "-h", "--", "after"]);
-  });
-
-  it("the environment alone suffices to start a server, as in a pod", async () => {
-    const env = {
-      ...process.env,
-      CLAW_MCP_STDIO_COMMAND: process.execPath,
-      CLAW_MCP_STDIO_ARGS: JSON.stringify([FIXTURE, "normal", "one", "two words"]),
-      CLAW_MCP_STDIO_ADDR: "127.0.0.1:0",
-      CLAW_MCP_STDIO_PATH: "/tools",
-      CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token",
-    };
-    await using sidecar = new Sidecar(spawn(process.execPath, [MAIN], { env, stdio: ["ignore", "pipe", "pipe"] }));
-    const { address, path } = await sidecar.waitForLog("listening");
-    expect(path).toBe("/tools");
-    const client = await new McpClient(`http://${String(address)}/tools`, { token: "pod-token" }).open();
-    expect((await where(client)).argv).toEqual(["one", "two words"]);
   });
 
   it("the command is found in the PATH of the server's environment", async () => {

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { LISTING_SERVER } from "../support/discover.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { offer } from "../support/offers.ts";
@@ -36,20 +35,6 @@ describe("the tools in the banner", () => {
     expect(await toolsLine(terminal)).toBe("3: one, two, three");
     expect(await countListings(await new McpClient(await terminal.url()).open())).toBe(2);
     expect(await terminal.interrupt()).toBe(0);
-  });
-
-  it("the banner shows their number, and as many names as fit the line", async () => {
-    const names = Array.from({ length: 30 }, (_, index) => listedTool(`tool-${index + 1}`));
-    await using listed = await ListedTools.create(names);
-    await using wide = run(listed, [], 120);
-    await using narrow = run(listed, [], 40);
-    const [wideLine, narrowLine] = await Promise.all([toolsLine(wide), toolsLine(narrow)]);
-    expect(narrowLine).toBe("30: tool-1, tool-2, …");
-    expect(wideLine).toMatch(/^30: tool-1, .*, tool-12, …$/);
-    const width = `  tools    ${wideLine}`.length;
-    expect(width).toBeLessThan(120);
-    expect(width + "tool-13, ".length).toBeGreaterThanOrEqual(120);
-    expect(await Promise.all([wide.interrupt(), narrow.interrupt()])).toEqual([0, 0]);
   });
 
   it("the names are free of control characters and secrets, and are truncated", async () => {
@@ -98,12 +83,6 @@ describe("the tools in the banner", () => {
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     // The server gets a cancellation.
     expect(await client.toolText("seen")).toContain("notifications/cancelled");
-    expect(await terminal.interrupt()).toBe(0);
-  });
-
-  it("the tools are unknown if all pages together take too long", async () => {
-    await using terminal = TerminalRun.sidecar(["--", process.execPath, LISTING_SERVER, "slow-pages"], { NO_COLOR: "1" });
-    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     expect(await terminal.interrupt()).toBe(0);
   });
 

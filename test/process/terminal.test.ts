@@ -20,28 +20,6 @@ const COLOURED_BANNER = /\u001B\[2mstop +\u001B\[22mCtrl-C\r\n\r\n/;
 const COLOUR = /\u001B\[[\d;]*m/;
 
 describe("the start on a terminal", () => {
-  it.each(["info", "warn", "error", "silent"])("a banner replaces all log lines, with LOG_LEVEL %s", async (level) => {
-    await using terminal = TerminalRun.sidecar(["--log-level", level, ...ECHO], { NO_COLOR: "1" });
-    const url = await terminal.url();
-    await terminal.waitFor(BANNER_END);
-    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
-    const tryIt = `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`;
-    expect(terminal.lines).toEqual([
-      "",
-      expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+(?:-dev)? serves echo-server 1\.0\.0$/),
-      `  page     ${new URL("/", url).href}`,
-      `  address  ${url}`,
-      `  command  ${process.execPath} ${EXAMPLE}`,
-      "  tools    2: echo, add",
-      `  try it   ${tryIt}`,
-      "  stop     Ctrl-C",
-      "",
-      "",
-    ]);
-    expect(await terminal.interrupt()).toBe(0);
-    expect(terminal.isLeftClean).toBe(true);
-  });
-
   it("the banner shows a working command to try, and never the token", async () => {
     const token = "planted-token-of-clients";
     await using terminal = TerminalRun.sidecar(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
@@ -119,19 +97,6 @@ describe("the start on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("a taken port is explained without a stack trace, with exit code 1", async () => {
-    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
-    const { host } = new URL(sidecar.origin);
-    await using terminal = TerminalRun.sidecar(["--addr", host, ...ECHO], { NO_COLOR: "1" });
-    expect(await terminal.end()).toBe(1);
-    const [last, fix, problem] = terminal.lines.toReversed();
-    expect(last).toBe("");
-    expect(problem).toBe(`claw-mcp-stdio: listen EADDRINUSE: address already in use ${host}.`);
-    const { port } = new URL(sidecar.origin);
-    expect(fix).toBe(`  End the program that listens on port ${port}, or choose another with --port or --addr.`);
-    expect(terminal.shown).not.toContain("try it");
-  });
-
   it("a crash loop is explained, and Ctrl-C ends it", async () => {
     const flags = ["--keep-trying", "--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
     await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
@@ -149,22 +114,6 @@ describe("the start on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toContain("try it");
     expect(terminal.isLeftClean).toBe(true);
-  });
-
-  it("an exit is no longer shown once the server runs again", async () => {
-    await using directory = await TempDir.create();
-    const script = `[ -e '${directory.file("tried")}' ] && exec cat > /dev/null; touch '${directory.file("tried")}'; exit 3`;
-    await using terminal = TerminalRun.sidecar(["--keep-trying", "--", "sh", "-c", script], { NO_COLOR: "1" });
-    await terminal.waitFor(/waiting for sh, \d+ s: exited with code 3 before it answered initialize/);
-    await terminal.waitFor(/answered initialize[^]*waiting for sh, \d+ s\r/);
-    expect(await terminal.interrupt()).toBe(0);
-  });
-
-  it("an exit is shown with the server's last output if its stderr is not shown", async () => {
-    const flags = ["--keep-trying", "--log-level", "warn", "--restart-limit", "1"];
-    await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" });
-    expect(await terminal.end()).toBe(1);
-    expect(terminal.shown).toMatch(/ WARN: mcp server exited: .*"stderrTail":\["cannot open the database"\].*\r\n/);
   });
 
   it.each([

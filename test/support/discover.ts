@@ -7,7 +7,7 @@ import type { Snapshot } from "./discovery-client.ts";
 import { MAIN, runMain } from "./sidecar.ts";
 import type { TempDir } from "./temp-dir.ts";
 
-export const LISTING_SERVER = fileURLToPath(new URL("../fixtures/listing-server.ts", import.meta.url));
+const LISTING_SERVER = fileURLToPath(new URL("../fixtures/listing-server.ts", import.meta.url));
 
 /** Returns the command of a server that lists its tools in this mode. */
 export function listingServer(mode: string, ...args: readonly string[]): readonly string[] {

@@ -2,13 +2,14 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { EventStream } from "../support/event-stream.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE, type ClientOptions, McpClient } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, inputRequired } from "../support/questions.ts";
-import { Sidecar, type StartOptions } from "../support/sidecar.ts";
+import { HttpBench } from "../support/http-bench.ts";
+import { offer } from "../support/offers.ts";
+import type { RunningSidecar, StartOptions } from "../support/running-sidecar.ts";
 import { eventIdAt, readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -18,19 +19,15 @@ const NOT_FOUND = errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 });
 const PING = { jsonrpc: "2.0", id: 2, method: "ping" };
 /** Declares changes of all lists. */
 const LISTS = {
-  FIXTURE_INITIALIZE_RESULT: JSON.stringify({
-    protocolVersion: "2025-11-25",
-    capabilities: { tools: { listChanged: true }, prompts: { listChanged: true }, resources: {} },
-    serverInfo: { name: "fixture", version: "1" },
-  }),
+  FIXTURE_INITIALIZE_RESULT: offer({ tools: { listChanged: true }, prompts: { listChanged: true }, resources: {} }),
 };
 
-function start({ env = {}, ...options }: StartOptions = {}): Promise<Sidecar> {
-  return Sidecar.start({ ...options, env: { CLAW_MCP_STDIO_SESSION_KEY: KEY, ...env } });
+function start({ env = {}, ...options }: StartOptions = {}): Promise<RunningSidecar> {
+  return HttpBench.start({ ...options, env: { CLAW_MCP_STDIO_SESSION_KEY: KEY, ...env } });
 }
 
 /** Returns a client that sends the requests of a session to another replica. */
-function at(replica: Sidecar, { sessionId }: McpClient, options: ClientOptions = {}): McpClient {
+function at(replica: RunningSidecar, { sessionId }: McpClient, options: ClientOptions = {}): McpClient {
   return new McpClient(replica.url, { ...options, sessionId });
 }
 
@@ -210,12 +207,6 @@ describe("a client with a private server at another replica", async () => {
     expect(JSON.parse(reply.body)).toMatchObject({ id: 2, error: { data: { code: "TOO_MANY_SERVERS" } } });
   });
 
-  it("a client with capabilities too long for an id stays with its replica", async () => {
-    const client = await one.client({ capabilities: { ...ASKABLE, experimental: { x: "x".repeat(400) } } });
-    expect((await client.request("ping")).status).toBe(200);
-    expect(readError(await at(other, client).post(PING))).toStrictEqual(NOT_FOUND);
-  });
-
   it("two requests at once get one server", async () => {
     const client = at(other, await LaneClient.connect(one));
     const pids = await Promise.all([readWhere(client), readWhere(client), readWhere(client)]);
@@ -235,12 +226,6 @@ describe("the key of a session", () => {
     await using one = await start();
     await using other = await start({ env: env as Record<string, string> });
     expect((await at(other, await one.client()).request("ping")).status).toBe(status);
-  });
-
-  it("without a key, a token of 32 characters is enough", async () => {
-    await using one = await start({ env: withToken });
-    await using other = await start({ env: withToken });
-    expect((await at(other, await one.client({ token: TOKEN }), { token: TOKEN }).request("ping")).status).toBe(200);
   });
 
   it.each([
@@ -275,28 +260,6 @@ describe("the key of a session", () => {
     }
   });
 
-  it("a session is for its token only, at each replica", async () => {
-    await using directory = await TempDir.create();
-    await writeFile(directory.file("tokens"), `${TOKEN}ann\n${TOKEN}bob\n`);
-    await writeFile(directory.file("keys"), `# the keys\n${KEY}\n`);
-    const flags = ["--auth-token-file", directory.file("tokens"), "--session-key-file", directory.file("keys")];
-    await using one = await start({ flags, env: { CLAW_MCP_STDIO_SESSION_KEY: "" } });
-    await using other = await start({ flags, env: { CLAW_MCP_STDIO_SESSION_KEY: "" } });
-    const ann = await one.client({ token: `${TOKEN}ann` });
-    for (const replica of [one, other]) {
-      expect(readError(await at(replica, ann, { token: `${TOKEN}bob` }).post(PING))).toStrictEqual(NOT_FOUND);
-      expect((await at(replica, ann, { token: `${TOKEN}ann` }).request("ping")).status).toBe(200);
-    }
-  });
-
-  it("a session of another replica expires after SESSION_MAX_AGE_MS, and an open one does not", async () => {
-    await using one = await start();
-    await using other = await start({ flags: ["--session-max-age-ms", "1"] });
-    const [client, kept] = [await one.client(), await other.client()];
-    expect(readError(await at(other, client).post(PING))).toStrictEqual(NOT_FOUND);
-    expect((await kept.request("ping")).status).toBe(200);
-  });
-
   it("the log names the keys, with the same names at each replica of a server", async () => {
     const names = async (env: Record<string, string>): Promise<unknown> => {
       await using sidecar = await start({ env });
@@ -306,13 +269,6 @@ describe("the key of a session", () => {
     const [both, one, other] = [await names(keys), await names({}), await names({ CLAW_MCP_STDIO_SERVER_NAME: "weather" })];
     expect(both).toEqual([expect.stringMatching(/^[0-9a-f]{8}$/), (one as string[])[0]]);
     expect(other).not.toEqual(one);
-  });
-
-  it("the key is not part of the server's environment or of the log", async () => {
-    await using sidecar = await start({ flags: ["--log-level", "debug"] });
-    const client = await sidecar.client();
-    expect(await client.toolText("env")).not.toContain(KEY);
-    expect(sidecar.transcript()).not.toContain(KEY);
   });
 });
 
@@ -334,22 +290,5 @@ describe("a stateless call that waits at another replica", () => {
       data: { code: "REQUEST_STATE_INVALID" },
     });
     expect(answersOf(await asking.callTool("ask_all", question, answering(reply)))).toEqual({ name: ACCEPTED });
-  });
-});
-
-describe("after a restart of the sidecar", () => {
-  it("the session goes on, and a call that was in flight gets an error when its client reconnects", async () => {
-    await using one = await start();
-    const client = await one.client();
-    using call = await client.begin("progress", { steps: 1 }, 5, { progressToken: "p" });
-    await call.next();
-    const { lastEventId } = call;
-    one.process.kill("SIGKILL");
-    await one.exited;
-    await using restarted = await start();
-    const again = at(restarted, client);
-    expect(await again.toolText("echo", { text: "back" })).toBe("back");
-    using resumed = await EventStream.open(restarted.url, { headers: again.getHeaders({ lastEventId }) });
-    expect(await resumed.rest()).toMatchObject([{ id: 5, error: { data: { code: "OTHER_REPLICA" } } }]);
   });
 });
