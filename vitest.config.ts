@@ -19,6 +19,8 @@ export default defineConfig({
     isolate: false,
     // Tests mostly wait for processes of their own. With one worker for each core, the cores are idle half of the time.
     maxWorkers: 2 * availableParallelism(),
+    // Of the concurrent tests of a file, which mostly wait for a time limit.
+    maxConcurrency: 20,
     // Every test runs in an engine that misreads escaped names: any message could have brought it about.
     setupFiles: ["./test/support/poison.js", "./test/support/seed.ts"],
     reporters: ["default", "./test/support/count-reporter.ts"],

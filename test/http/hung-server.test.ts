@@ -60,7 +60,7 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
   });
 });
 
-describe("a server without sessions", () => {
+describe.concurrent("a server without sessions", () => {
   it("calls without an answer restart nothing if a discovery gets one", async () => {
     await using sidecar = await HttpBench.start({ mode: "modern-only", flags: UNANSWERED });
     const client = sidecar.modernClient();
@@ -84,7 +84,7 @@ describe("a server without sessions", () => {
   });
 });
 
-describe("a server that does not read", () => {
+describe.concurrent("a server that does not read", () => {
   it("a server that reads no ping and writes nothing is restarted", async () => {
     const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
     await using sidecar = await HttpBench.start({ flags });
@@ -97,7 +97,7 @@ describe("a server that does not read", () => {
   });
 });
 
-describe("a blocked server", () => {
+describe.concurrent("a blocked server", () => {
   it("a blocked server exits by SIGTERM, and readiness reports it", async () => {
     await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, "--hung-timeouts", "1", "--request-timeout-ms", "500"] });
     const client = await sidecar.client();

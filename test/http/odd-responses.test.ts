@@ -246,7 +246,7 @@ describe("a part of a message on stdout", () => {
   });
 });
 
-describe("the handshake", () => {
+describe.concurrent("the handshake", () => {
   it.each(["text-id", "text-before", "colours"])("a server that answers in the form %s is ready and serves calls", async (form) => {
     await using sidecar = await HttpBench.start({ env: { FIXTURE_FORM: form } });
     const client = await sidecar.client();

@@ -83,7 +83,7 @@ describe("a request that does not arrive in time", async () => {
     expect((await connection.rest()).text).toBe("");
   });
 
-  it("the timeouts exclude responses, event streams and idle connections", async () => {
+  it.concurrent("the timeouts exclude responses, event streams and idle connections", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(getBytes("/livez"));
     expect((await connection.reply()).status).toBe(200);
@@ -105,8 +105,10 @@ describe("a request that does not arrive in time", async () => {
     expect((await slow).status).toBe(200);
   });
 
-  it("the preceding request on the connection still gets its response, which is the last", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
+  it.concurrent("the preceding request on the connection still gets its response, which is the last", async () => {
+    await using own = await HttpBench.start({ flags: FLAGS });
+    const client = await own.client();
+    using connection = await RawConnection.open(own.origin);
     const before = await waitForHanging(client, 0);
     const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } };
     await connection.write(`${bytesOf(client, call)}POST /mcp HT`);

@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
@@ -6,9 +6,9 @@ import type { ModernClient, ModernReply } from "../support/modern-client.ts";
 import { ACCEPTED, ALL_QUESTIONS, elicitation, inputRequired, SAMPLED, sampling, UNKNOWN_STATE } from "../support/questions.ts";
 import { failureOf } from "../support/failure.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { signalServer } from "../support/in-process-server.ts";
+import { inProcessServer, signalServer, startObserved } from "../support/in-process-server.ts";
+import type { StartProcess } from "../../src/upstream/process-group.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { FIXTURE, isAlive } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
@@ -56,7 +56,10 @@ interface Ends {
   readonly isTwice: boolean;
 }
 
-/** One run of stories at the same time. Records what each process reads and writes. */
+/** The text that a process has read and printed. */
+type Traffic = { stdin: string; stdout: string };
+
+/** One run of stories at the same time. Records what each process reads and prints. */
 class Run implements AsyncDisposable {
   readonly sidecar: RunningSidecar;
   readonly violations: string[] = [];
@@ -66,18 +69,26 @@ class Run implements AsyncDisposable {
   readonly #directory: TempDir;
   readonly #clients: readonly ModernClient[];
 
-  private constructor(sidecar: RunningSidecar, directory: TempDir) {
+  readonly #records: ReadonlyMap<number, Traffic>;
+
+  private constructor(sidecar: RunningSidecar, directory: TempDir, records: ReadonlyMap<number, Traffic>) {
     this.sidecar = sidecar;
     this.#directory = directory;
+    this.#records = records;
     this.#clients = tokenClients(sidecar, ALL_QUESTIONS);
   }
 
   static async start(directory: TempDir): Promise<Run> {
-    const record = directory.file("record");
-    const script = `tee -a ${record}.in.$$ | ${process.execPath} ${FIXTURE} normal | tee -a ${record}.out.$$`;
+    const records = new Map<number, Traffic>();
+    const startProcess: StartProcess = (command) =>
+      startObserved(command, (pid, pipe, bytes) => {
+        const record = records.get(pid) ?? { stdin: "", stdout: "" };
+        record[pipe] += bytes.toString();
+        records.set(pid, record);
+      });
     const limits = ["--park-timeout-ms", String(PARK_TIMEOUT_MS), "--max-parked-calls", "32", "--max-private-servers", "16"];
     const flags = [...(await flagsForTokens(directory)), "--restart-backoff-ms", "10", ...limits];
-    return new Run(await HttpBench.start({ command: ["sh", "-c", script], flags }), directory);
+    return new Run(await HttpBench.start({ startProcess, flags }), directory, records);
   }
 
   /** Plays the stories of one actor, one after another. */
@@ -148,7 +159,7 @@ class Run implements AsyncDisposable {
       case "crash": {
         const pids = this.sidecar.logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined);
         const pid = Number(pids.at(-1)?.["childPid"]);
-        if (isAlive(pid)) signalServer(-pid, "SIGKILL");
+        if (inProcessServer(pid) !== undefined) signalServer(pid, "SIGKILL");
         return send(call);
       }
       case "never come back":
@@ -171,54 +182,52 @@ class Run implements AsyncDisposable {
     }
   }
 
-  /** Checks what each process has read and written: it answers or is told to cancel each call, and gets one response to each question. */
-  async checkProcesses(): Promise<void> {
-    const names = await readdir(this.#directory.path);
-    for (const name of names.filter((each) => each.startsWith("record.out."))) {
+  /** Checks what each process has read and printed: it answers or is told to cancel each call, and gets one response to each question. */
+  checkProcesses(): void {
+    if (this.#records.size === 0) this.violations.push("nothing was recorded");
+    for (const [pid, record] of this.#records) {
       // One that has crashed may have read less.
-      const isRunning = isAlive(Number(name.split(".").at(-1)));
-      let ends = await this.#ends(name);
-      // The record is written by another process, which may be late. An end that is lost never comes.
-      if (isRunning) while (ends.some(({ count }) => count === 0)) ends = await this.#ends(name);
-      for (const { what, count, isTwice } of ends) if (isTwice) this.violations.push(`${count} ends of ${what} of ${name}`);
+      const isRunning = inProcessServer(pid) !== undefined;
+      for (const { what, count, isTwice } of endsOf(record))
+        if (isTwice || (isRunning && count === 0)) this.violations.push(`${count} ends of ${what} of ${pid}`);
     }
-  }
-
-  /** Returns how often each question and each call of a process has ended. */
-  async #ends(name: string): Promise<readonly Ends[]> {
-    const [read, written] = await Promise.all([this.#messages(name.replace(".out.", ".in.")), this.#messages(name)]);
-    const answersTo = (id: unknown, messages: readonly JsonRpcMessage[]): number =>
-      messages.filter((message) => message.method === undefined && message.id === id).length;
-    const questions = written.filter(({ method }) => method === "elicitation/create" || method === "sampling/createMessage");
-    const calls = read.filter(({ method }) => method === "tools/call");
-    return [
-      ...questions.map(({ id }) => {
-        const count = answersTo(id, read);
-        return { what: `the question ${id}`, count, isTwice: count > 1 };
-      }),
-      ...calls.map(({ id }) => {
-        const cancellations = read.filter(({ params }) => params?.["requestId"] === id).length;
-        return { what: `the call ${id}`, count: answersTo(id, written) + cancellations, isTwice: cancellations > 1 };
-      }),
-    ];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.sidecar[Symbol.asyncDispose]();
   }
+}
 
-  async #messages(name: string): Promise<JsonRpcMessage[]> {
-    // A process that was killed may leave a part of a line, or no file.
-    const lines = (await readFile(this.#directory.file(name), "utf8").catch(() => "")).split("\n");
-    return lines.slice(0, -1).map((line) => JSON.parse(line) as JsonRpcMessage);
-  }
+/** Returns how often each question and each call of a process has ended. */
+function endsOf(record: Traffic): readonly Ends[] {
+  const [read, written] = [messagesIn(record.stdin), messagesIn(record.stdout)];
+  const answersTo = (id: unknown, messages: readonly JsonRpcMessage[]): number =>
+    messages.filter((message) => message.method === undefined && message.id === id).length;
+  const questions = written.filter(({ method }) => method === "elicitation/create" || method === "sampling/createMessage");
+  const calls = read.filter(({ method }) => method === "tools/call");
+  return [
+    ...questions.map(({ id }) => {
+      const count = answersTo(id, read);
+      return { what: `the question ${id}`, count, isTwice: count > 1 };
+    }),
+    ...calls.map(({ id }) => {
+      const cancellations = read.filter(({ params }) => params?.["requestId"] === id).length;
+      return { what: `the call ${id}`, count: answersTo(id, written) + cancellations, isTwice: cancellations > 1 };
+    }),
+  ];
+}
+
+/** The messages on whole lines. A process that was killed may leave a part of a line. */
+function messagesIn(text: string): JsonRpcMessage[] {
+  const lines = text.split("\n").slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as JsonRpcMessage);
 }
 
 function isUnknown(reply: ModernReply): boolean {
   return JSON.stringify(failureOf(reply)) === JSON.stringify(UNKNOWN_STATE);
 }
 
-describe("questions, answers, retries and disconnects in any order", () => {
+describe.concurrent("questions, answers, retries and disconnects in any order", () => {
   it.each([
     { what: "", withCrashes: false },
     { what: " with crashes", withCrashes: true },
@@ -233,7 +242,7 @@ describe("questions, answers, retries and disconnects in any order", () => {
         await run.releaseLate();
         await Promise.all(played);
         await run.settle();
-        await run.checkProcesses();
+        run.checkProcesses();
         expect(run.violations).toEqual([]);
       }),
       { numRuns: 2, endOnFailure: true },
