@@ -1,10 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
 import { ConsumerClient } from "../support/consumer-client.ts";
+import { crash } from "../support/crash.ts";
+import { DiscoveryClient } from "../support/discovery-client.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { errorData } from "../support/error-reply.ts";
+import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
-import { EVERYTHING } from "../support/real-servers.ts";
-import { Sidecar } from "../support/sidecar.ts";
+import { Pod } from "../support/pod.ts";
+import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 
 /** The minimum that surrounds a text in a reply to the consumer. */
 const FRAME = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""}]}}';
@@ -37,12 +40,6 @@ describe("the consumer of a pod", async () => {
     expect(consumer.sessionsOpened).toBe(100);
   });
 
-  it("the consumer calls the tools of a real server", async () => {
-    await using own = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token" } });
-    using consumer = new ConsumerClient(own.url, { token: "pod-token" });
-    expect(await consumer.call("get-sum", { a: 1, b: 2 })).toEqual({ ok: true, text: "The sum of 1 and 2 is 3." });
-  });
-
   it("all of 50 concurrent calls recover when their session has ended", async () => {
     using consumer = new ConsumerClient(sidecar.url);
     await consumer.call("echo", { text: "before" });
@@ -50,20 +47,6 @@ describe("the consumer of a pod", async () => {
     const texts = numbered("after", 50);
     expect(await echoes(consumer, texts)).toEqual(ok(texts));
     expect(consumer.sessionsOpened).toBeGreaterThan(1);
-  });
-
-  it.each([
-    { title: "goes on in its session", flags: [], opened: 1 },
-    { title: "opens another session after SESSION_MAX_AGE_MS", flags: ["--session-max-age-ms", "1"], opened: 3 },
-  ])("the consumer $title when its session was evicted", async ({ flags, opened }) => {
-    await using own = await Sidecar.start({ flags: ["--max-sessions", "1", ...flags] });
-    using consumer = new ConsumerClient(own.url);
-    using other = new ConsumerClient(own.url);
-    for (let round = 1; round <= 3; round++) {
-      expect(await consumer.call("echo", { text: "mine" })).toEqual({ ok: true, text: "mine" });
-      expect(await other.call("echo", { text: "the other's" })).toEqual({ ok: true, text: "the other's" });
-    }
-    expect([consumer.sessionsOpened, other.sessionsOpened]).toEqual([opened, opened]);
   });
 
   it("the consumer recovers by itself when the sidecar was replaced", async () => {
@@ -98,18 +81,61 @@ describe("the consumer of a pod", async () => {
     });
   });
 
-  it("a wrong token gets a rejection with a readable body", async () => {
-    await using own = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right" } });
-    using consumer = new ConsumerClient(own.url, { token: "wrong" });
+  it("the consumer gets http_503 with advice for the model if the restart takes too long", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    const flags = ["--restart-backoff-ms", "1", "--hold-timeout-ms", "50"];
+    await using own = await Sidecar.start({ mode: "gated", env: gate.env, flags });
+    using consumer = new ConsumerClient(own.url);
+    await consumer.call("echo", { text: "before" });
+    await gate.close();
+    await crash(own);
+    await own.waitForLog("mcp server started", (line) => line["generation"] === 2);
     expect(await consumer.call("echo", { text: "x" })).toEqual({
       ok: false,
-      code: "http_401",
-      message: "Service returned HTTP 401",
+      code: "http_503",
+      message: "Service returned HTTP 503",
       details: {
         jsonrpc: "2.0",
-        id: null,
-        error: { code: -32000, message: expect.any(String) as string, data: errorData("UNAUTHORIZED") },
+        id: 2,
+        error: {
+          code: -32000,
+          message: expect.stringMatching(/not ready.*ended by SIGKILL.*was not sent.*safe to retry/) as string,
+          data: errorData("UPSTREAM_NOT_READY", { sent: false, retrySafe: true, retryAfterSeconds: 1 }),
+        },
       },
     });
+  });
+});
+
+describe("a pod", () => {
+  const token = "0123456789abcdef";
+
+  it("the sidecar works for discovery and for the consumer with one token", async () => {
+    const args = [EXAMPLE];
+    await using pod = await Pod.start({ args, env: { CLAW_MCP_STDIO_AUTH_TOKEN: token }, untilReady: false });
+    const { origin, url } = pod;
+    const identity = { service: "echo", command: process.execPath, args, wrapperImage: "claw-mcp-stdio:test" };
+    const { tools } = await new DiscoveryClient({ origin, token, ...identity }).discover();
+    expect(tools.map(({ name }) => name)).toEqual(["echo", "add"]);
+    using consumer = new ConsumerClient(url, { token });
+    expect(await consumer.call("add", { a: 20, b: 22 })).toEqual({ ok: true, text: "42" });
+    using stranger = new ConsumerClient(url);
+    expect(await stranger.call("add", { a: 20, b: 22 })).toMatchObject({ ok: false, code: "http_401" });
+    expect(await pod.sidecar.stop()).toBe(0);
+  });
+
+  it("/healthz makes the discovery wait until a slow server is ready", async () => {
+    await using gate = await Gate.create();
+    const args = [FIXTURE, "gated"];
+    await using pod = await Pod.start({ args, env: gate.env, untilReady: false });
+    const identity = { service: "slow", command: process.execPath, args, wrapperImage: "claw-mcp-stdio:test" };
+    const client = new DiscoveryClient({ origin: pod.origin, ...identity });
+    const discovering = client.discover();
+    await client.polled(2);
+    await gate.open();
+    expect((await discovering).tools).toContainEqual({ name: "echo", description: "MCP tool echo.", inputSchema: { type: "object" } });
+    expect(new Set(client.healthStatuses.slice(0, -1))).toEqual(new Set([503]));
+    expect(client.healthStatuses.at(-1)).toBe(200);
   });
 });

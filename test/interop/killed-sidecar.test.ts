@@ -4,18 +4,14 @@ import { ModernSdkClient, NEGOTIATIONS } from "../support/modern-sdk-client.ts";
 import { offer } from "../support/offers.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { RestartableSidecar } from "../support/restartable-sidecar.ts";
-import type { Answer } from "../support/sdk-client-questions.ts";
 import { CLIENTS, InteropClient, type InteropOptions } from "../support/sdk-clients.ts";
 import { receivedInitializes } from "../support/server-record.ts";
 import { KEYED } from "../support/session-keys.ts";
 import type { StartOptions } from "../support/sidecar.ts";
 
 const PERSISTENT: StartOptions = { flags: ["--request-log", "all"], env: KEYED };
-const TOKEN = "a-token-of-more-than-32-characters-0123456789";
 const OFFER = offer({ tools: { listChanged: true }, prompts: { listChanged: true } });
 const RESOURCES_CHANGED = JSON.stringify({ jsonrpc: "2.0", method: "notifications/resources/list_changed" });
-const MODEL_ANSWER = { role: "assistant", model: "none", content: { type: "text", text: "asked again" } };
-const QUESTION = { method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } };
 const ELICITATION = {
   method: "elicitation/create",
   params: { message: "Your name?", requestedSchema: { type: "object", properties: {} } },
@@ -23,8 +19,6 @@ const ELICITATION = {
 const NEVER = "/never";
 /** The SDK waits for a minute before it gives up a request by itself. */
 const MAX_ERROR_MS = 20_000;
-
-const answer: Answer = ({ method }) => (method === "roots/list" ? { roots: [] } : MODEL_ANSWER);
 
 interface Client {
   readonly name: string;
@@ -36,7 +30,7 @@ interface Client {
 function connectAll(owned: OwnedResources, sidecar: RestartableSidecar, options: InteropOptions = {}): Promise<Client[]> {
   return Promise.all(
     CLIENTS.map(async ({ sdk, lane }) => {
-      const client = owned.use(await InteropClient.connect(sdk, sidecar.url, { lane, answer, ...options }));
+      const client = owned.use(await InteropClient.connect(sdk, sidecar.url, { lane, ...options }));
       return { name: `${sdk} ${lane}`, lane, client };
     }),
   );
@@ -87,15 +81,6 @@ describe("clients with sessions, after a kill of the sidecar", () => {
     expect(told).toMatchObject({ "v1 private": own, "v2 private": own, "v1 shared": shared, "v2 shared": shared });
   });
 
-  it("the token is a key of sessions, too", async () => {
-    await using sidecar = await RestartableSidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    await using owned = new OwnedResources();
-    const clients = await connectAll(owned, sidecar, { headers: { Authorization: `Bearer ${TOKEN}` } });
-    await sidecar.killAndRestart();
-    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
-    expect(await ofEach(clients, timesInitialized)).toEqual(forAll(1));
-  });
-
   it.each([0, 2])("their streams with %d events open again and announce that lists may have changed", async (events) => {
     await using sidecar = await RestartableSidecar.start({ env: { ...KEYED, FIXTURE_INITIALIZE_RESULT: OFFER } });
     await using owned = new OwnedResources();
@@ -130,31 +115,6 @@ describe("clients with sessions, after a kill of the sidecar", () => {
     for (const { outcome } of calls) expect(await outcome).toMatch(/^(McpError|ProtocolError): .*The response is lost here/);
     expect(performance.now() - startMs).toBeLessThan(MAX_ERROR_MS);
     expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
-  });
-
-  it("their calls without a response yet end with an error", async () => {
-    await using sidecar = await RestartableSidecar.start({ env: KEYED });
-    await using owned = new OwnedResources();
-    const clients = await connectAll(owned, sidecar);
-    const calls = clients.map(({ client }, index) => client.callTool("wait_for_file", { path: `${NEVER}-${index}` }));
-    const outcomes = Promise.all(calls.map((call) => call.then(() => "answered", String)));
-    for (const index of clients.keys()) await sidecar.current.waitForLog(`waiting for ${NEVER}-${index}`);
-    await sidecar.killAndRestart();
-    expect(await outcomes).toEqual(clients.map(() => "TypeError: fetch failed"));
-    expect(await ofEach(clients, echo)).toEqual(forAll("still here"));
-  });
-
-  it("the next servers ask them as the first ones did", async () => {
-    await using sidecar = await RestartableSidecar.start(PERSISTENT);
-    await using owned = new OwnedResources();
-    const clients = (await connectAll(owned, sidecar)).filter(({ lane }) => lane === "private");
-    for (const { client } of clients) expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
-    await sidecar.killAndRestart();
-    for (const { client } of clients) {
-      expect(JSON.parse(await client.toolText("ask", QUESTION))).toMatchObject({ result: MODEL_ANSWER });
-      expect(JSON.parse(await client.toolText("ask", { method: "roots/list" }))).toMatchObject({ result: { roots: [] } });
-      expect(client.asked.map(({ method }) => method)).toEqual(["sampling/createMessage", "sampling/createMessage", "roots/list"]);
-    }
   });
 });
 

@@ -12,7 +12,6 @@ const ADA = { name: "Ada", entityType: "person", observations: ["wrote the first
 const ENGINE = { name: "Engine", entityType: "machine", observations: ["was never built"] };
 const WRITERS = ["shared", "private", "shared", "private"] as const;
 const WRITES_EACH = 25;
-const DESIGNED_FOR = { from: "Ada", to: "Engine", relationType: "programs" };
 
 interface Memory extends AsyncDisposable {
   readonly sidecar: Sidecar;
@@ -35,29 +34,6 @@ async function structured(client: SdkClient, name: string, args: Record<string, 
 }
 
 describe("the memory server behind the sidecar", () => {
-  it("the server changes its graph on the disk, and another client sees it", async () => {
-    await using memory = await startMemory();
-    const { client, graphPath } = memory;
-    await client.listTools();
-    expect(await structured(client, "create_entities", { entities: [ADA, ENGINE] })).toEqual({ entities: [ADA, ENGINE] });
-    expect(await structured(client, "create_relations", { relations: [DESIGNED_FOR] })).toEqual({ relations: [DESIGNED_FOR] });
-    const lines = (await readFile(graphPath, "utf8")).split("\n").map((line) => JSON.parse(line) as unknown);
-    expect(lines).toEqual([
-      { type: "entity", ...ADA },
-      { type: "entity", ...ENGINE },
-      { type: "relation", ...DESIGNED_FOR },
-    ]);
-
-    await structured(client, "add_observations", { observations: [{ entityName: "Ada", contents: ["spoke français"] }] });
-    await structured(client, "delete_entities", { entityNames: ["Engine"] });
-    const ada = { ...ADA, observations: [...ADA.observations, "spoke français"] };
-    expect(await structured(client, "read_graph")).toEqual({ entities: [ada], relations: [] });
-    await using other = await SdkClient.connect(memory.sidecar.url);
-    expect(await structured(other, "search_nodes", { query: "français" })).toEqual({ entities: [ada], relations: [] });
-    const { contents } = await other.readResource({ uri: "memory://knowledge-graph" });
-    expect(contents).toMatchObject([{ text: JSON.stringify({ entities: [ada], relations: [] }, null, 2) }]);
-  });
-
   it("all writes of four clients are kept with ISOLATION=shared and MAX_IN_FLIGHT=1", async () => {
     await using memory = await startMemory(["--isolation", "shared", "--max-in-flight", "1"]);
     await using clients = new OwnedResources();

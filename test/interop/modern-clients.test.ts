@@ -61,70 +61,40 @@ describe.each(SERVERS)("a client of 2026-07-28 in front of %s", async (_name, er
   describe.each(NEGOTIATIONS)("the %s client", (negotiation) => {
     const connect = (): Promise<ModernSdkClient> => ModernSdkClient.connect(sidecar.url, negotiation);
 
-    it("the client connects with one discovery, and never begins a session", async () => {
+    it("the client connects with one discovery, calls a tool with progress, and reads a resource and a prompt", async () => {
+      const { call, progress, resource, prompt } = server;
       await using client = await connect();
-      expect(client.sent).toEqual(["POST server/discover"]);
       expect(client.getNegotiatedProtocolVersion()).toBe(MODERN_VERSION);
-      await client.toolText(server.call.name, { ...server.call.args });
+      expect(await client.toolText(call.name, { ...call.args })).toBe(call.text);
       expect(client.sent.filter((sent) => sent !== "POST tools/list")).toEqual(["POST server/discover", "POST tools/call"]);
       expect(await readStatus(sidecar)).toMatchObject({ sessions: 0, stateless: { serverEra: era } });
-    });
-
-    it("the client lists the tools, and calls one", async () => {
-      await using client = await connect();
-      const { tools } = await client.listTools();
-      expect(tools.map(({ name }) => name)).toContain(server.call.name);
-      expect(await client.toolText(server.call.name, { ...server.call.args })).toBe(server.call.text);
-      expect(client.errors).toEqual([]);
-    });
-
-    it("the client gets all progress of a call in order", async () => {
-      const { name, args, events } = server.progress;
-      await using client = await connect();
       const seen: object[] = [];
-      await client.callTool({ name, arguments: { ...args } }, { onprogress: (event) => seen.push(event) });
-      expect(seen).toEqual(events);
-      expect(client.errors).toEqual([]);
-    });
-
-    it("the client reads a resource and gets a prompt", async () => {
-      const { resource, prompt } = server;
-      await using client = await connect();
-      expect((await client.listResourceTemplates()).resourceTemplates).not.toEqual([]);
+      await client.callTool({ name: progress.name, arguments: { ...progress.args } }, { onprogress: (event) => seen.push(event) });
+      expect(seen).toEqual(progress.events);
       expect((await client.readResource({ uri: resource.uri })).contents).toMatchObject([
         { uri: resource.uri, text: expect.stringMatching(resource.text) as string },
       ]);
-      expect((await client.listPrompts()).prompts.map(({ name }) => name)).toContain(prompt.name);
       const { messages } = await client.getPrompt({ name: prompt.name, arguments: { ...prompt.args } });
       expect(messages).toEqual([{ role: "user", content: { type: "text", text: prompt.text } }]);
-    });
-
-    it("a subscription delivers a change of a list to its client only", async () => {
-      const { change } = server;
-      const method = `notifications/${change.list}/list_changed`;
-      await using client = await connect();
-      await using other = await connect();
-      const subscription = await client.listen({ [`${change.list}ListChanged`]: true });
-      expect(subscription.honoredFilter).toEqual({ [`${change.list}ListChanged`]: true });
-      await other.callTool({ name: change.name, arguments: { ...change.args } });
-      await client.waitToHear(method);
-      expect(other.heard).toEqual([]);
-      await subscription.close();
-      expect(await subscription.closed).toBe("local");
       expect(client.errors).toEqual([]);
     });
 
-    it("a subscription delivers updates of its resource only", async () => {
-      const { uri, tool } = server.update;
+    it("a subscription delivers changes of its list and its resource, to its client only", async () => {
+      const { change, update } = server;
       await using client = await connect();
-      const subscription = await client.listen({ resourceSubscriptions: [uri] });
-      expect(subscription.honoredFilter).toEqual({ resourceSubscriptions: [uri] });
-      await client.toolText(tool);
-      expect(await client.waitToHear(UPDATED)).toMatchObject({ uri });
-      expect(client.heard.filter(({ method, params }) => method !== UPDATED || params["uri"] !== uri)).toEqual([]);
+      await using other = await connect();
+      const filter = { [`${change.list}ListChanged`]: true, resourceSubscriptions: [update.uri] };
+      const subscription = await client.listen(filter);
+      expect(subscription.honoredFilter).toEqual(filter);
+      await other.callTool({ name: change.name, arguments: { ...change.args } });
+      await client.waitToHear(`notifications/${change.list}/list_changed`);
+      await client.toolText(update.tool);
+      expect(await client.waitToHear(UPDATED)).toMatchObject({ uri: update.uri });
+      expect(other.heard).toEqual([]);
       await subscription.close();
+      expect(await subscription.closed).toBe("local");
       // server-everything would go on.
-      if (server === everything) await client.toolText(tool);
+      if (server === everything) await client.toolText(update.tool);
     });
 
     it("a call that the client cancels is cancelled at the server", async () => {
@@ -151,17 +121,5 @@ describe("the end of the sidecar", () => {
     sidecar.process.kill("SIGTERM");
     expect(await subscription.closed).toBe("graceful");
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
-  });
-});
-
-describe("a client of 2026-07-28 that can answer questions", () => {
-  const asking = { elicitation: { form: {} }, sampling: {} };
-
-  it("in front of a server without sessions, the client answers questions without one", async () => {
-    await using sidecar = await Sidecar.start({ command: MODERN_CONFORMANCE_SERVER });
-    await using client = await ModernSdkClient.connect(sidecar.url, "auto", asking);
-    client.setRequestHandler("elicitation/create", () => ({ action: "accept", content: { name: "Ann" } }));
-    expect(await client.toolText("test_input_required_result_elicitation")).toContain("Ann");
-    expect(client.sent).toEqual(["POST server/discover", "POST tools/call", "POST tools/call"]);
   });
 });

@@ -4,7 +4,6 @@ import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
-import { describeError } from "../../src/errors.ts";
 
 const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
@@ -55,46 +54,6 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
     expect(proxy.requests.filter(isResumption)).toHaveLength(1);
     expect(proxy.requests.filter(({ method }) => method === "tools/call")).toHaveLength(7);
   });
-
-  it.each(CUTS)("a response that is cut in its middle arrives once, %s", async (_title, isHalfOpen) => {
-    await using proxy = await CuttingProxy.start(sidecar.origin);
-    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
-    const call = new WaitingCall(client);
-    await call.tell({ progress: 1 });
-    const cut = proxy.cutBehind("a long ans", { isHalfOpen });
-    await call.tell({ answer: "a long answer" });
-    await cut;
-    expect(await call.answer).toBe("a long answer");
-    expect(call.seen).toEqual([1]);
-    expect(proxy.requests.filter(isResumption)).toHaveLength(1);
-  });
-
-  it("the server cancels a call that is cut before the first event", async () => {
-    await using proxy = await CuttingProxy.start(sidecar.origin);
-    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
-    const call = new WaitingCall(client);
-    const lost = call.answer.catch(describeError);
-    await call.tell({});
-    proxy.cut(({ status }) => status === undefined);
-    expect(await lost).toContain("fetch failed");
-    expect(await client.toolText("test_cancellation", { name: call.name })).toBe("client disconnected");
-    expect(proxy.requests.filter(isResumption)).toHaveLength(0);
-  });
-});
-
-describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only supports %s", (revision) => {
-  it("a call gets its response after a cut that follows its first progress", async () => {
-    await using proxy = await CuttingProxy.start(sidecar.origin);
-    await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision });
-    const call = new WaitingCall(client);
-    await call.tell({ progress: 1 });
-    const cut = proxy.cutBehind('"progress":2');
-    for (const progress of [2, 3]) await call.tell({ progress });
-    await cut;
-    await call.tell({ answer: "arrived" });
-    expect(await call.answer).toBe("arrived");
-    expect(call.seen).toEqual([1, 2, 3]);
-  });
 });
 
 describe("a call that is cut while it is silent", async () => {
@@ -113,18 +72,6 @@ describe("a call that is cut while it is silent", async () => {
     await call.tell({ progress: 1, answer: "after all" });
     expect(await call.answer).toBe("after all");
     expect(call.seen).toEqual([1]);
-  });
-
-  it("the call is cancelled if its revision gave the client no event id", async () => {
-    await using proxy = await CuttingProxy.start(silent.origin);
-    await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision: "2025-06-18" });
-    const cut = proxy.cutBehind(": keep-alive\n\n", { method: "tools/call" });
-    const call = new WaitingCall(client);
-    await cut;
-    expect(await client.toolText("test_cancellation", { name: call.name })).toBe("client disconnected");
-    const lost = call.answer.catch(describeError);
-    await client.close();
-    expect(await lost).toContain("Connection closed");
   });
 });
 

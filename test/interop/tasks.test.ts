@@ -73,14 +73,6 @@ describe.concurrent("tasks of the v1 client", async () => {
     expect(await client.run("count")).toEqual(COUNTED);
   });
 
-  it("tasks of several clients on a shared server show each its own progress", async () => {
-    await using first = new TaskClient(counting.url, {});
-    await using second = new TaskClient(counting.url, {});
-    await Promise.all([first.open(), second.open()]);
-    const runs = await Promise.all([first.run("count"), second.run("count"), second.run("count")]);
-    expect(runs).toEqual([COUNTED, COUNTED, COUNTED]);
-  });
-
   it("a task asks the user while it runs", async () => {
     await using client = new TaskClient(everything.url, { elicitation: { form: {} } });
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => {

@@ -18,33 +18,17 @@ function runOnNode(nodeVersion: string): ReturnType<typeof runMain> {
 
 describe("the command line", () => {
   it.each([
-    ["--help", "all"],
-    ["-h", "all"],
-    ["help", "all"],
-    ["--port", "x", "--help=all"],
-    ["serve", "--help=all"],
-  ])("%s %s shows every option in its group", async (...words) => {
     // The help comes before invalid options.
-    const { code, stdout, stderr } = await runMain(words, { CLAW_MCP_STDIO_PORT: "y" });
+    { words: "--port x --help=all", shows: ["\nGeneral:\n", "\nLogs:\n", "CLAW_MCP_STDIO_REPLAY_MAX_BYTES"] },
+    { words: "help all", shows: ["\nGeneral:\n", "\nLogs:\n", "CLAW_MCP_STDIO_REPLAY_MAX_BYTES"] },
+    { words: "-h", shows: ["All of them: claw-mcp-stdio --help all\n"] },
+    { words: "serve --help", shows: ["All of them: claw-mcp-stdio --help all\n"] },
+    { words: "help discover", shows: ["\n  --check FILE\n", "3 --check found differences"] },
+    { words: "discover --help", shows: ["\n  --check FILE\n", "3 --check found differences"] },
+  ])("the words $words show their help", async ({ words, shows }) => {
+    const { code, stdout, stderr } = await runMain(words.split(" "), { CLAW_MCP_STDIO_PORT: "y" });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    for (const group of ["General", "MCP server", "HTTP", "Supervision", "Limits", "Logs"]) expect(stdout).toContain(`\n${group}:\n`);
-    expect(stdout).toContain("CLAW_MCP_STDIO_REPLAY_MAX_BYTES");
-  });
-
-  it.each([["--help"], ["-h"], ["help"], ["serve", "-h"]])("%s shows the most used options, and how to see all", async (...words) => {
-    const { code, stdout, stderr } = await runMain(words);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toContain("All of them: claw-mcp-stdio --help all\n");
-    expect(stdout).not.toContain("--replay-max-bytes");
-  });
-
-  it.each([
-    ["help", "discover"],
-    ["discover", "--help"],
-  ])("%s %s shows the options of discover, and its exit codes", async (...words) => {
-    const { code, stdout, stderr } = await runMain(words);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    for (const part of ["\n  --check FILE\n", "\n  --timeout-ms MS\n", "3 --check found differences"]) expect(stdout).toContain(part);
+    for (const part of shows) expect(stdout).toContain(part);
   });
 
   it("no word at all prints the two commonest lines, with exit code 2", async () => {
@@ -90,14 +74,14 @@ describe("the command line", () => {
     expect(await runMain([word])).toEqual({ code: 0, stdout: `${PACKAGE.version}\n`, stderr: "" });
   });
 
-  it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is rejected", async (nodeVersion) => {
+  it.each(["22.18.0", "23.11.1", "24.5.0"])("Node %s is rejected", async (nodeVersion) => {
     const { code, stdout, stderr } = await runOnNode(nodeVersion);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     const remedy = "Install such a Node. A clone has one after npm ci: npx node dist/main.js";
     expect(stderr).toBe(`claw-mcp-stdio needs Node ${PACKAGE.engines.node}; this is ${nodeVersion}. ${remedy}\n`);
   });
 
-  it.each(["22.19.0", "24.6.0", "25.0.0", "26.10.0"])("Node %s is accepted", async (nodeVersion) => {
+  it.each(["22.19.0", "24.6.0", "26.10.0"])("Node %s is accepted", async (nodeVersion) => {
     expect(await runOnNode(nodeVersion)).toMatchObject({ code: 0, stderr: "" });
   });
 
@@ -121,13 +105,5 @@ describe("the command line", () => {
       expect.stringMatching(/^claw-mcp-stdio: flag after the command goes to the server: --port: write it before the command;/),
       "",
     ]);
-  });
-
-  it("a misspelled variable is reported after the problems, with exit code 2", async () => {
-    const { code, stdout, stderr } = await runMain([], { CLAW_MCP_STDIO_COMAND: "npx", CLAW_MCP_STDIO_PORT: "x" });
-    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(stderr).toMatch(
-      /^claw-mcp-stdio: invalid configuration:\n(?: {2}- .*\n){2}claw-mcp-stdio: unknown variable: .*CLAW_MCP_STDIO_COMAND; /,
-    );
   });
 });

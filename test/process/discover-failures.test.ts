@@ -25,27 +25,21 @@ async function failure(
 }
 
 describe("a failure of discover", () => {
-  it("a server that exits at its start is reported with its last stderr lines", async () => {
-    expect(await failure([...SERVER, "exit-at-initialize"])).toBe(
-      `discover failed: ${process.execPath} exited with code 3 before it answered initialize\nthe last lines of the server's stderr:\n  cannot open the database\n`,
-    );
-  });
-
   it.each([
-    ["does not exist", ["/no/such/program"], "discover failed: /no/such/program could not be started (ENOENT)\n"],
-    ["is not executable", [FIXTURE], `discover failed: ${FIXTURE} could not be started (EACCES)\n`],
+    ["does not exist", ["/no/such/program"], "/no/such/program could not be started (ENOENT)\n"],
+    ["is not executable", [FIXTURE], `${FIXTURE} could not be started (EACCES)\n`],
+    [
+      "exits at its start",
+      [...SERVER, "exit-at-initialize"],
+      `${process.execPath} exited with code 3 before it answered initialize\nthe last lines of the server's stderr:\n  cannot open the database\n`,
+    ],
+    ["closes its stdout", [...SERVER, "close-stdout-at-initialize"], "the server closed its stdout before it answered initialize\n"],
   ])("a server that %s is reported", async (_what, command, said) => {
-    expect(await failure(command)).toBe(said);
+    expect(await failure(command)).toBe(`discover failed: ${said}`);
   });
 
   it("a server that rejects initialize is reported", async () => {
     expect(await failure([...SERVER, "refuse"])).toContain('answered initialize with an error: {"code":-32603,"message":"no license"}\n');
-  });
-
-  it("a server that closes its stdout and keeps running is reported", async () => {
-    expect(await failure([...SERVER, "close-stdout-at-initialize"])).toBe(
-      "discover failed: the server closed its stdout before it answered initialize\n",
-    );
   });
 
   it.each([
@@ -118,14 +112,5 @@ describe("the processes of discover", () => {
     // Without a second signal, the termination takes 3 s.
     expect(ended).toEqual(["twice", "once"]);
     expect(pids.map(isGroupAlive)).toEqual([false, false]);
-  });
-
-  it("a timeout terminates a server that ignores the end of stdin and SIGTERM", async () => {
-    await using directory = await TempDir.create();
-    await using running = new RunningDiscover(["--timeout-ms", "1500", ...listingServer("stubborn", directory.file("pid"))]);
-    const pid = await running.serverPid(directory.file("pid"));
-    expect((await running.exited).code).toBe(1);
-    expect(running.stderr).toContain("discover failed: no response to ");
-    expect(isGroupAlive(pid)).toBe(false);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { discoverSnapshot, listTools, runDiscover } from "../support/discover.ts";
 import { META, MODERN_VERSION } from "../support/modern-client.ts";
 import { OtherServer } from "../support/other-server.ts";
-import { FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const PAGES = [[{ name: "a", annotations: { readOnly: true } }], [{ name: "b" }]];
@@ -38,16 +38,6 @@ describe("discover", () => {
 });
 
 describe("discover --url", () => {
-  it("a sidecar in front of a server without sessions is listed in a session", async () => {
-    await using directory = await TempDir.create();
-    const env = await listTools(directory, ...PAGES);
-    await using sidecar = await Sidecar.start({ mode: "modern-only", env });
-    const ofUrl = await discoverSnapshot(["--url", sidecar.url, "--", ...fixture("modern-only")]);
-    expect(ofUrl.tools).toEqual((await discoverSnapshot(fixture("modern-only"), env)).tools);
-    expect(ofUrl.tools.map(({ name }) => name)).toEqual(NAMES);
-    expect(ofUrl["x-claw-discovery"]).toMatchObject({ mcp_protocol_version: "2025-11-25", tool_count: 2 });
-  });
-
   it("a server that rejects initialize with its revisions gets requests without a session", async () => {
     await using server = await OtherServer.start(({ message: { id, method } }, response) => {
       if (method === "initialize") return rejectAll(response, id, { code: -32022, message: "no", data: { supported: [MODERN_VERSION] } });

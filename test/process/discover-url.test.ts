@@ -1,12 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { discoverSnapshot, listTools, RunningDiscover, runDiscover, withoutTime } from "../support/discover.ts";
+import { discoverSnapshot, RunningDiscover, runDiscover } from "../support/discover.ts";
 import { type Asked, OtherServer } from "../support/other-server.ts";
-import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-
-const SERVER = [process.execPath, FIXTURE];
+import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
 
 const INITIALIZE_RESULT = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "other", version: "1" } };
 
@@ -44,21 +40,6 @@ async function failure(url: string, flags: readonly string[] = []): Promise<stri
 }
 
 describe("discover --url", () => {
-  it("a sidecar gives the same descriptor as its server, and the session is ended", async () => {
-    await using directory = await TempDir.create();
-    const env = await listTools(
-      directory,
-      [{ name: "a", annotations: { readOnly: true } }],
-      [{ name: "b", description: " B. " }],
-      [{ name: "c" }],
-    );
-    await using sidecar = await Sidecar.start({ env });
-    const snapshot = await discoverSnapshot(["--url", sidecar.url, "--", ...SERVER]);
-    expect(withoutTime(snapshot)).toEqual(withoutTime(await discoverSnapshot(SERVER, env)));
-    expect(snapshot.tools.map(({ name }) => name)).toEqual(["a", "b", "c"]);
-    expect((await readStatus(sidecar)).sessions).toBe(0);
-  });
-
   it("the token is read from the environment, and a failure names its variable", async () => {
     const token = "t0ken-of-the-pod";
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });

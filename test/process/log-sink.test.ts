@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { setImmediate, setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { waitForHanging } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
@@ -71,24 +70,6 @@ describe("a log sink", () => {
     sidecar.process.stdout?.resume();
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
     expect(await sidecar.waitForLog("log lines dropped: stdout was not read")).toMatchObject({ count: expect.any(Number) as number });
-  });
-
-  it("a reader that stops does not keep a second signal from ending the sidecar", async () => {
-    await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", "600000"] });
-    const client = await sidecar.client();
-    sidecar.process.stdout?.pause();
-    const { childPid } = sidecar;
-    await client.toolText("stderr", FLOOD);
-    const hanging = client.callTool("hang").catch((error: unknown) => error);
-    await waitForHanging(client, 1);
-    sidecar.process.kill("SIGTERM");
-    // Shows that the first signal has arrived; an earlier second signal would merge with it.
-    while ((await readReadiness(sidecar)).httpStatus !== 503);
-    sidecar.process.kill("SIGTERM");
-    await sidecar.exited;
-    await groupEnd(childPid);
-    await hanging;
-    expect(isGroupAlive(childPid)).toBe(false);
   });
 
   it("a reader that goes away does not disturb the sidecar", async () => {

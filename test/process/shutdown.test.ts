@@ -1,11 +1,10 @@
-import { spawn } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
 import { getBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { FIXTURE, isGroupAlive, type LogLine, MAIN, Sidecar } from "../support/sidecar.ts";
+import { isGroupAlive, type LogLine, Sidecar } from "../support/sidecar.ts";
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
@@ -51,15 +50,6 @@ describe.concurrent("shutdown", () => {
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
   });
 
-  it.each(["SIGTERM", "SIGINT"] as const)("%s right after the start exits with 0 and leaves no process", async (signal) => {
-    const args = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
-    await using sidecar = new Sidecar(spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] }));
-    await sidecar.waitForLog("mcp server started");
-    const { childPid } = sidecar;
-    expect(await stopAndReadLog(sidecar, signal)).toBe(0);
-    expect(isGroupAlive(childPid)).toBe(false);
-  });
-
   it("a stop during a pause before a restart exits with 0 at once", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     await sidecar.waitForLog("mcp server will be restarted");
@@ -80,18 +70,16 @@ describe.concurrent("shutdown", () => {
     for (const connection of [unused, idle, halfSent]) expect((await connection.rest()).text).toBe("");
   });
 
-  describe("a second signal", () => {
-    it("a second signal ends the sidecar during the server's grace period", async () => {
-      await using sidecar = await Sidecar.start({ mode: "stubborn" });
-      const { childPid } = sidecar;
-      using connection = await RawConnection.open(sidecar.origin);
-      await connection.write(getBytes("/livez"));
-      await connection.reply();
-      sidecar.process.kill("SIGTERM");
-      await connection.rest();
-      expect(await stopAndReadLog(sidecar)).toBe(143);
-      await groupEnd(childPid);
-      expect(serverEnd(sidecar)).toBeUndefined();
-    });
+  it("a second signal ends the sidecar during the server's grace period", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stubborn" });
+    const { childPid } = sidecar;
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(getBytes("/livez"));
+    await connection.reply();
+    sidecar.process.kill("SIGTERM");
+    await connection.rest();
+    expect(await stopAndReadLog(sidecar)).toBe(143);
+    await groupEnd(childPid);
+    expect(serverEnd(sidecar)).toBeUndefined();
   });
 });

@@ -1,11 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { listedTool, ListedTools } from "../support/listed-tools.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { offer } from "../support/offers.ts";
-import { HttpBench } from "../support/http-bench.ts";
 import { FIXTURE } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";
 
 const SERVER = ["--", process.execPath, FIXTURE];
@@ -63,14 +60,6 @@ describe("the tools in the banner", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("the tools are unknown if the server rejects tools/list", async () => {
-    await using listed = await ListedTools.create();
-    await listed.refuse();
-    await using terminal = run(listed);
-    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
-    expect(await terminal.interrupt()).toBe(0);
-  });
-
   it("the tools are unknown after a timeout, and no client has to wait for them", async () => {
     await using listed = await ListedTools.create();
     await listed.fallSilent();
@@ -94,25 +83,5 @@ describe("the tools in the banner", () => {
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toMatch(/try it|WARN/);
     expect(terminal.isLeftClean).toBe(true);
-  });
-
-  it("the tools are unknown if the server exits before listing them, and it is restarted", async () => {
-    await using dir = await TempDir.create();
-    const script = `echo started >> '${dir.file("starts")}'; exec '${process.execPath}' '${FIXTURE}' crash-loop`;
-    const flags = ["--restart-backoff-ms", "10"];
-    await using terminal = TerminalRun.sidecar([...flags, "--", "sh", "-c", script], { NO_COLOR: "1" });
-    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
-    await terminal.waitFor(/mcp server failed: crash loop/);
-    expect((await readFile(dir.file("starts"), "utf8")).split("\n").length).toBeGreaterThan(2);
-    expect(await terminal.interrupt()).toBe(0);
-    expect(terminal.isLeftClean).toBe(true);
-  });
-});
-
-describe("the tools if stdout is not a terminal", () => {
-  it("the sidecar does not request the tools itself", async () => {
-    await using listed = await ListedTools.create([...WITNESSES]);
-    await using sidecar = await HttpBench.start({ env: listed.env });
-    expect(await countListings(await sidecar.client())).toBe(0);
   });
 });

@@ -6,7 +6,7 @@ import { waitForHanging } from "../support/in-flight.ts";
 import { inspect } from "../support/inspector.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { processEnd } from "../support/process-end.ts";
-import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { EXAMPLE, FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { CTRL_C, ERASE_LINE, TerminalRun } from "../support/terminal.ts";
 
@@ -31,21 +31,6 @@ describe("the start on a terminal", () => {
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('"add"') as string });
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toContain(token);
-  });
-
-  it("LOG_LEVEL debug shows the banner and all log lines", async () => {
-    await using terminal = TerminalRun.sidecar(["--log-level", "debug", ...ECHO], { NO_COLOR: "1" });
-    await terminal.waitFor(BANNER_END);
-    const shown = [...terminal.shown.matchAll(/ INFO: (.+?)(?: \{.*\})?\r\n/g)].map(([, message = ""]) => message);
-    const messages = ["listening", "mcp server ready", "mcp server started"];
-    const notices = [
-      "no auth token is set: every client that reaches the address may call",
-      "session keys are random: sessions end with the sidecar",
-    ];
-    // The reason follows the message.
-    const withoutReason = shown.map((text) => notices.find((notice) => text.startsWith(notice)) ?? text);
-    expect(new Set(withoutReason)).toEqual(new Set([...messages, ...notices]));
-    expect(await terminal.interrupt()).toBe(0);
   });
 
   it("warnings and the server's stderr are shown above the banner", async () => {
@@ -202,17 +187,6 @@ describe("the start on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("Ctrl-C during the wait erases the waiting line and prints no banner", async () => {
-    await using gate = await Gate.create();
-    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", `exec '${process.execPath}' '${FIXTURE}' gated`], gate.env);
-    await terminal.waitFor(/waiting for sh, \d+ s/);
-    expect(await terminal.interrupt()).toBe(0);
-    expect(terminal.shown).toContain("mcp server ended");
-    expect(terminal.shown).not.toContain("try it");
-    expect(terminal.shown.slice(terminal.shown.lastIndexOf("waiting for"))).toContain(ERASE_LINE);
-    expect(terminal.isLeftClean).toBe(true);
-  });
-
   it("a second Ctrl-C ends the sidecar at once, on a line of its own", async () => {
     const flags = ["--log-level", "silent", "--drain-timeout-ms", "600000"];
     await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
@@ -255,22 +229,5 @@ describe("the start on a terminal", () => {
     expect(terminal.shown).not.toContain("\u001B[2J");
     expect(stripVTControlCharacters(terminal.shown)).not.toContain("planted-secret");
     expect(await terminal.interrupt()).toBe(0);
-  });
-});
-
-describe("the start if stdout is not a terminal", () => {
-  it("the start produces log lines only", async () => {
-    await using sidecar = await Sidecar.start({ command: SLOW_ECHO.slice(1) });
-    expect(await sidecar.stop()).toBe(0);
-    // Each line of stdout was parsed as JSON.
-    const messages = sidecar.logLines.map(({ msg }) => msg);
-    expect(messages.slice(0, 5).toSorted()).toEqual([
-      "listening",
-      "mcp server ready",
-      "mcp server started",
-      "no auth token is set: every client that reaches the address may call",
-      "session keys are random: sessions end with the sidecar",
-    ]);
-    expect(sidecar.stderr).toBe("");
   });
 });

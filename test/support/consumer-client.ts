@@ -11,11 +11,6 @@ export type Outcome =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly code: string; readonly message: string; readonly details?: unknown };
 
-export interface ConsumerOptions {
-  readonly token?: string;
-  readonly timeoutMs?: number;
-}
-
 interface ConsumerSession {
   readonly id: string;
   readonly protocolVersion: string;
@@ -30,14 +25,12 @@ export class ConsumerClient implements Disposable {
   sessionsOpened = 0;
   readonly #url: string;
   readonly #token: string | undefined;
-  readonly #timeoutMs: number;
   readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: 2 });
   #session: ConsumerSession | undefined;
 
-  constructor(url: string, { token, timeoutMs = CALL_TIMEOUT_MS }: ConsumerOptions = {}) {
+  constructor(url: string, { token }: { readonly token?: string } = {}) {
     this.#url = url;
     this.#token = token;
-    this.#timeoutMs = timeoutMs;
   }
 
   /** The session of the next call. */
@@ -47,7 +40,7 @@ export class ConsumerClient implements Disposable {
 
   /** Calls a tool by its bare name. Never rejects: every failure becomes a text. */
   async call(name: string, args: object = {}): Promise<Outcome> {
-    const deadlineMs = performance.now() + this.#timeoutMs;
+    const deadlineMs = performance.now() + CALL_TIMEOUT_MS;
     try {
       const reply = await this.#callOnce(name, args, deadlineMs);
       if (reply.status !== 400 && reply.status !== 404) return readOutcome(reply);
@@ -55,7 +48,7 @@ export class ConsumerClient implements Disposable {
       return readOutcome(await this.#callOnce(name, args, deadlineMs));
     } catch (error) {
       if (error instanceof Error && (error.name === "TimeoutError" || error.name === "AbortError")) {
-        return { ok: false, code: "timeout", message: `Service did not respond within ${this.#timeoutMs} ms` };
+        return { ok: false, code: "timeout", message: `Service did not respond within ${CALL_TIMEOUT_MS} ms` };
       }
       if (error instanceof HttpFailure) return error.outcome;
       return { ok: false, code: "request_failed", message: String(error) };

@@ -11,7 +11,6 @@ const PROTOCOL_VERSION = "2025-11-25";
 
 export interface DiscoveryOptions {
   readonly origin: string;
-  readonly path?: string;
   readonly token?: string;
   readonly service: string;
   readonly command: string;
@@ -54,9 +53,9 @@ export class DiscoveryClient {
   }
 
   /** Waits for the container and takes a snapshot. Rejects with the message for the operator. */
-  async discover(signal?: AbortSignal): Promise<Snapshot> {
+  async discover(): Promise<Snapshot> {
     try {
-      await this.#waitForHealth(signal);
+      await this.#waitForHealth();
       const initialized = await this.#request("", 1, "initialize", {
         protocolVersion: PROTOCOL_VERSION,
         capabilities: {},
@@ -82,7 +81,7 @@ export class DiscoveryClient {
     }
   }
 
-  async #waitForHealth(signal: AbortSignal | undefined): Promise<void> {
+  async #waitForHealth(): Promise<void> {
     const deadlineMs = performance.now() + HEALTH_TIMEOUT_MS;
     for (;;) {
       const status = await this.#health();
@@ -90,7 +89,7 @@ export class DiscoveryClient {
       this.#onPoll?.();
       if (status === 200) return;
       if (performance.now() > deadlineMs) throw new Error(`health check timed out: ${status}`);
-      await delay(POLL_INTERVAL_MS, undefined, signal === undefined ? {} : { signal });
+      await delay(POLL_INTERVAL_MS);
     }
   }
 
@@ -109,14 +108,14 @@ export class DiscoveryClient {
   }
 
   async #post(sessionId: string, message: object, wantStatus: number): Promise<BoundedReply> {
-    const { token, path = "/mcp" } = this.#options;
+    const { token } = this.#options;
     const headers = {
       "Content-Type": "application/json",
       Accept: "application/json, text/event-stream",
       ...(sessionId === "" ? {} : { "MCP-Session-Id": sessionId }),
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
     };
-    const reply = await this.#exchange("POST", path, headers, JSON.stringify(message));
+    const reply = await this.#exchange("POST", "/mcp", headers, JSON.stringify(message));
     if (reply.status !== wantStatus) throw new Error(`unexpected status ${reply.status}: ${reply.body}`);
     return reply;
   }
@@ -133,7 +132,7 @@ export class DiscoveryClient {
   }
 
   #snapshot(protocolVersion: unknown, listed: readonly ListedTool[]): Snapshot {
-    const { service, path = "/mcp", command, args, wrapperImage } = this.#options;
+    const { service, command, args, wrapperImage } = this.#options;
     const tools = listed.map(({ name, description = "", inputSchema, annotations }) => ({
       name: name.trim(),
       description: description.trim() === "" ? `MCP tool ${name.trim()}.` : description.trim(),
@@ -143,7 +142,7 @@ export class DiscoveryClient {
     return {
       version: 2,
       description: `${service} MCP stdio tools.`,
-      mcp: { transport: "streamable_http", path },
+      mcp: { transport: "streamable_http", path: "/mcp" },
       tools,
       "x-claw-discovery": {
         command,

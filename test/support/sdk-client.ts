@@ -3,10 +3,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
 
-export interface SdkClientOptions {
+interface SdkClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Uses this session instead of opening one. */
-  readonly sessionId?: string;
 }
 
 /** The official client over Streamable HTTP, exactly as an application would use it. It only records its HTTP exchanges. */
@@ -18,12 +16,11 @@ export class SdkClient extends Client implements AsyncDisposable {
   override readonly onerror = (error: Error): void => void this.errors.push(error);
   readonly #streamAnswered = Promise.withResolvers<number>();
 
-  constructor(url: string, { headers = {}, sessionId }: SdkClientOptions = {}) {
+  constructor(url: string, { headers = {} }: SdkClientOptions = {}) {
     super({ name: "interop", version: "1.0.0" });
     this.http = new StreamableHTTPClientTransport(new URL(url), {
       requestInit: { headers: { ...headers } },
       fetch: recordingFetch((request) => this.#record(request)),
-      ...(sessionId === undefined ? {} : { sessionId }),
     });
   }
 

@@ -26,10 +26,6 @@ export interface InteropOptions {
   readonly revision?: string;
   /** `legacy`, the default, begins with `initialize`. With `auto`, the second generation first tries the next era of the protocol. */
   readonly negotiation?: "legacy" | "auto";
-  /** Uses this session instead of opening one. */
-  readonly sessionId?: string | undefined;
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>;
   /** True to open broken streams again at once, and without end; the SDK gives up after two attempts in two and a half seconds. */
   readonly isPatient?: boolean;
 }
@@ -70,22 +66,12 @@ export class InteropClient implements AsyncDisposable {
   constructor(
     sdk: Sdk,
     url: string,
-    {
-      lane = "private",
-      answer = refuse,
-      revision,
-      negotiation = "legacy",
-      sessionId,
-      headers = {},
-      isPatient = false,
-    }: InteropOptions = {},
+    { lane = "private", answer = refuse, revision, negotiation = "legacy", isPatient = false }: InteropOptions = {},
   ) {
     const capabilities = lane === "private" ? ASKABLE : {};
     const target = new URL(url);
     const transportOptions = {
-      requestInit: { headers: { ...headers } },
       fetch: recordingFetch((request) => this.#record(request)),
-      ...(sessionId === undefined ? {} : { sessionId }),
       ...(isPatient ? { reconnectionOptions: PATIENCE } : {}),
     };
     const note = (question: Question): object | Promise<object> => {
@@ -132,10 +118,6 @@ export class InteropClient implements AsyncDisposable {
 
   get protocolVersion(): string | undefined {
     return this.#transport.protocolVersion;
-  }
-
-  get handshake(): { readonly version: object | undefined; readonly capabilities: object | undefined } {
-    return { version: this.#client.getServerVersion(), capabilities: this.#client.getServerCapabilities() };
   }
 
   async ping(): Promise<object> {

@@ -79,23 +79,6 @@ describe("the life of a server in a browser", () => {
     await held;
   });
 
-  it("four tabs show the same sidecar, and each can call a tool", async () => {
-    await using sidecar = await Sidecar.start();
-    await using browser = await BrowserPage.open(sidecar);
-    const { origin } = sidecar;
-    const tabs = [browser.page, ...(await Promise.all([1, 2, 3].map(() => browser.page.context().newPage())))];
-    for (const tab of tabs.slice(1)) await tab.goto(`${origin}/`);
-    for (const [index, tab] of tabs.entries()) {
-      const tool = tab.getByRole("article", { name: "echo", exact: true });
-      await tool.getByRole("button", { name: /^Call…/ }).click();
-      await tool.getByLabel("Edit as JSON").check();
-      await tool.getByLabel("Arguments as JSON").fill(JSON.stringify({ text: `from tab ${index}` }));
-      await tool.getByRole("button", { name: "Call", exact: true }).click();
-      await tool.getByRole("group", { name: "Result" }).getByText(`from tab ${index}`).waitFor();
-    }
-    expect(await browser.page.title()).toBe(`Ready – ${new URL(origin).host}`);
-  });
-
   it("a sidecar that ends is shown as not reachable, and its successor is found", async () => {
     const port = await freePort();
     const flags = ["--addr", `127.0.0.1:${port}`];
