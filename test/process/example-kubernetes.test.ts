@@ -59,6 +59,18 @@ describe.each([NATIVE, PLAIN, STAND_ALONE])("examples/%s", (path) => {
   const sidecar = sidecarOf(pod);
   const variables = variablesOf(sidecar);
 
+  it("containers have least privilege", () => {
+    expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
+    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } });
+    for (const container of [...(pod.initContainers ?? []), ...pod.containers]) {
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+    }
+  });
+
   it("a writable /tmp is mounted, and each file that a variable names is in a mounted secret", () => {
     const mounted = new Map(
       sidecar.volumeMounts?.map(({ name, mountPath }) => [mountPath, pod.volumes?.find((each) => each.name === name)]),

@@ -28,6 +28,17 @@ function variablesIn(node: unknown): (readonly [name: string, value: string])[] 
   return entries.flatMap(([key, each]) => (key.startsWith(VARIABLE_PREFIX) ? [[key, String(each)] as const] : variablesIn(each)));
 }
 
+interface ComposeService {
+  readonly environment: Readonly<Record<string, string>>;
+  readonly expose: readonly string[];
+  readonly networks: readonly string[];
+  readonly image: string;
+}
+
+interface PodService extends Partial<ComposeService> {
+  readonly "x-claw": { readonly "mcp-stdio": { readonly command: string; readonly args: readonly string[] } };
+}
+
 describe.each([
   { what: "without a token", env: {} },
   { what: "with a token", env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } },
@@ -100,25 +111,48 @@ describe("the clients of the examples", () => {
 });
 
 describe("examples/pod", () => {
-  type Environment = Readonly<Record<string, string>>;
-  const compose = parseExample("pod/compose.yaml") as { services: { perplexity: { environment: Environment } } };
-  const { environment: declared } = compose.services.perplexity;
+  const pod = (parseExample("pod/claw-pod.yml") as { services: { perplexity: PodService } }).services.perplexity;
+  const compose = parseExample("pod/compose.yaml") as { services: { perplexity: ComposeService }; networks: object };
+  const service = compose.services.perplexity;
+
+  it("both files declare the same server", () => {
+    const { command, args } = pod["x-claw"]["mcp-stdio"];
+    const { CLAW_MCP_STDIO_COMMAND, CLAW_MCP_STDIO_ARGS = "", ...ofTheServer } = service.environment;
+    expect({ command: CLAW_MCP_STDIO_COMMAND, args: JSON.parse(CLAW_MCP_STDIO_ARGS) as unknown }).toEqual({ command, args });
+    const { image, expose, environment } = pod;
+    expect({ image: service.image, expose: service.expose, environment: ofTheServer }).toEqual({ image, expose, environment });
+    expect(service.expose).toEqual([OPTIONS.port.defaultText]);
+  });
 
   it("a request times out before the consumer gives it up", () => {
-    expect(Number(declared[OPTIONS.requestTimeoutMs.variable])).toBeLessThan(CALL_TIMEOUT_MS);
+    expect(Number(service.environment[OPTIONS.requestTimeoutMs.variable])).toBeLessThan(CALL_TIMEOUT_MS);
   });
 
   it("the consumer gets a truncated result instead of one that it cannot read", async () => {
     await using directory = await TempDir.create();
-    await using running = await startDeclared(directory, declared);
+    await using running = await startDeclared(directory, service.environment);
     using consumer = new ConsumerClient(running.url);
     const outcome = await consumer.call("big", { length: 100_000 });
     expect(outcome).toMatchObject({ ok: true, text: expect.stringMatching(/^x{10000}/) as string });
   });
 
+  it("the service has least privilege, the image's healthcheck, and an internal network", () => {
+    expect(service).toMatchObject({
+      restart: "on-failure",
+      read_only: true,
+      tmpfs: ["/tmp:exec"],
+      cap_drop: ["ALL"],
+      security_opt: ["no-new-privileges:true"],
+    });
+    expect(service).not.toHaveProperty("ports");
+    expect(service).not.toHaveProperty("healthcheck");
+    expect(service.networks).toContain("pod");
+    expect(compose.networks).toMatchObject({ pod: { internal: true } });
+  });
+
   it("the declared server starts with its key and without the sidecar's variables", async () => {
     await using directory = await TempDir.create();
-    await using running = await startDeclared(directory, { ...declared, PERPLEXITY_API_KEY: "a-key" });
+    await using running = await startDeclared(directory, { ...service.environment, PERPLEXITY_API_KEY: "a-key" });
     const environment = await serverEnvironment(running.url);
     expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
     expect(Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX))).toEqual([]);
