@@ -179,8 +179,8 @@ export class Attacker {
   }
 
   /** Returns the head of a POST for a raw connection. Its fields may repeat others. */
-  head(fields: readonly string[], options: SendOptions = {}): string {
-    const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client(options).postHeaders() });
+  head(fields: readonly string[]): string {
+    const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client({}).postHeaders() });
     return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
@@ -215,22 +215,16 @@ export class Attacker {
   }
 
   /** Writes to a raw connection of its own, and reads and counts one response. */
-  async writeRaw(text: string | Buffer, limitMs?: number): Promise<HttpReply | undefined> {
-    const connection = await this.connect();
-    await connection?.write(text).catch(() => undefined);
-    return connection === undefined ? undefined : this.hear(connection, limitMs);
-  }
-
-  /** Reads and counts one response on a raw connection. @returns undefined if there is none. */
-  async hear(connection: RawConnection, limitMs = ANSWER_LIMIT_MS): Promise<HttpReply | undefined> {
+  async writeRaw(text: string, limitMs = ANSWER_LIMIT_MS): Promise<void> {
+    using connection = await this.connect();
+    if (connection === undefined) return;
+    await connection.write(text).catch(() => undefined);
     try {
       const reply = await within(connection.reply(), limitMs);
       if (reply === undefined) this.replies.add("no answer");
       else this.replies.addReply(reply.status, reply.body);
-      return reply;
     } catch {
       this.replies.add("cut");
-      return undefined;
     }
   }
 
@@ -325,11 +319,6 @@ export class StatelessAttacker {
 
   callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<Sent | undefined> {
     return this.request("tools/call", { name, arguments: args }, headers);
-  }
-
-  /** Sends any body, with the headers of a call of `echo`. */
-  raw(body: string, headers: HeaderChanges = {}): Promise<Sent | undefined> {
-    return this.attacker.postAs(body, this.client.compose("tools/call", { name: "echo" }, { headers }).headers);
   }
 
   /** Opens subscriptions, of which nothing is read if they are not `read`. Resolves when all responses have begun. */

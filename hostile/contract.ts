@@ -21,7 +21,6 @@ export type ToolList =
   | "wide-schema"
   | "enum-schema"
   | "unique-schema"
-  | "reference-schema"
   | "one-of-schema"
   | "pattern-properties-schema"
   | "poisoned-schema"
@@ -34,14 +33,5 @@ export type ServerEra = "legacy" | "dual" | "modern";
 export const SLOW_LIST_SWITCH = "slow-list";
 /** While this file exists, servers treat subscriptions as its content says: a kind of LISTEN_TRICKS. */
 export const LISTEN_SWITCH = "listen";
-export const LISTEN_TRICKS = [
-  "silent",
-  "refused",
-  "ended",
-  "cancelled",
-  "acknowledged-twice",
-  "accepts-nothing",
-  "invalid",
-  "asks",
-] as const;
+export const LISTEN_TRICKS = ["silent", "refused", "ended", "acknowledged-twice", "asks"] as const;
 export type ListenTrick = (typeof LISTEN_TRICKS)[number];

@@ -24,16 +24,10 @@ const LISTENS: Readonly<Record<ListenTrick, (id: Id, filter: unknown) => void>> 
     acknowledge(id, filter);
     say({ id, result: { resultType: "complete", _meta: { [META.subscriptionId]: id } } });
   },
-  cancelled: (id, filter) => {
-    acknowledge(id, filter);
-    say({ method: "notifications/cancelled", params: { requestId: id } });
-  },
   "acknowledged-twice": (id, filter) => {
     acknowledge(id, filter);
     acknowledge(id, {});
   },
-  "accepts-nothing": (id) => acknowledge(id, {}),
-  invalid: (id) => acknowledge(id, { resourceSubscriptions: [1, null, {}], toolsListChanged: "yes", taskIds: 7 }),
   asks: (id) => say({ id, result: { resultType: "input_required", inputRequests: { q: QUESTION } } }),
 };
 
