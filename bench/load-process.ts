@@ -19,8 +19,6 @@ export interface Calls {
   readonly title: string;
   readonly connections: number;
   readonly resultBytes: number;
-  /** In a result of JSON in text, every few characters need an escape. */
-  readonly isJson?: boolean;
   /** True for calls without a session (MCP 2026-07-28). */
   readonly isStateless?: boolean;
 }
@@ -255,9 +253,9 @@ function modernHeaders(): Readonly<Record<string, string>> {
   return { "MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "tools/call", "Mcp-Name": "echo" };
 }
 
-function echoCall(id: number, { resultBytes, isJson, isStateless }: Calls): string {
+function echoCall(id: number, { resultBytes, isStateless }: Calls): string {
   const meta = isStateless === true ? { _meta: MODERN_META } : {};
-  return toolCall(id, { name: "echo", arguments: { bytes: resultBytes, json: isJson === true }, ...meta });
+  return toolCall(id, { name: "echo", arguments: { bytes: resultBytes }, ...meta });
 }
 
 function toolCall(id: number, params: object): string {
@@ -268,7 +266,7 @@ function toolCall(id: number, params: object): string {
  * Returns what is wrong with a response. It compares bytes instead of parsing, because parsing 1 MB per response would make the load process
  * the bottleneck.
  */
-function faultOf(outcome: Outcome, id: number, { resultBytes, isJson }: Calls): string | undefined {
+function faultOf(outcome: Outcome, id: number, { resultBytes }: Calls): string | undefined {
   if (outcome instanceof Error) return outcome.message;
   const { status, body }: HttpResponse = outcome;
   const textAt = body.indexOf('"text":"');
@@ -276,8 +274,8 @@ function faultOf(outcome: Outcome, id: number, { resultBytes, isJson }: Calls): 
   if (!hasId(body, id)) return `answer to another request than ${id}: ${excerpt(body)}`;
   // A plain text has no quotes, so the next quote ends it.
   const start = textAt + '"text":"'.length;
-  const bytes = isJson === true ? body.length - start : body.indexOf('"', start) - start;
-  return bytes === resultBytes || (isJson === true && bytes > resultBytes) ? undefined : `result of ${bytes} bytes`;
+  const bytes = body.indexOf('"', start) - start;
+  return bytes === resultBytes ? undefined : `result of ${bytes} bytes`;
 }
 
 function hasId(body: Buffer, id: number): boolean {

@@ -42,8 +42,6 @@ export interface StageOptions {
   readonly seed: number;
   /** The protocol era of the server. */
   readonly era: ServerEraOption;
-  /** Arguments for the Node of the sidecar. */
-  readonly nodeFlags?: readonly string[];
   /** The file for the sidecar's output. By default, it is deleted with the other files. */
   readonly logFile?: string | undefined;
 }
@@ -75,7 +73,7 @@ export class Stage implements AsyncDisposable {
     this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
-  static async setUp({ seed, era, nodeFlags = [], logFile }: StageOptions): Promise<Stage> {
+  static async setUp({ seed, era, logFile }: StageOptions): Promise<Stage> {
     const servers = new ServerProcesses();
     const { directory } = servers;
     process.once("exit", () => servers.remove());
@@ -84,7 +82,7 @@ export class Stage implements AsyncDisposable {
       token: TOKEN,
       environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, [ERA_VARIABLE]: era, [DIRECTORY_VARIABLE]: directory },
       healthPath: "/readyz",
-      nodeArgs: (port: number) => [...nodeFlags, MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
+      nodeArgs: (port: number) => [MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
     };
     return new Stage(await ProgramProcess.start(program, logFile ?? join(directory, "sidecar.log")), servers, seed);
   }

@@ -11,6 +11,7 @@ import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
+import { readStatus, type Status } from "../test/support/status.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
 export interface Sent {
@@ -234,9 +235,7 @@ export class Attacker {
 
   /** Reads `/status`. @returns undefined if it cannot be read. */
   async status(): Promise<Status | undefined> {
-    const headers = { Authorization: `Bearer ${this.token}` };
-    const reply = await send(new URL("/status", this.origin), { method: "GET", headers }).catch(() => undefined);
-    return reply === undefined ? undefined : (JSON.parse(reply.body) as Status);
+    return readStatus(this, { Authorization: `Bearer ${this.token}` }).catch(() => undefined);
   }
 
   /** Waits until subscriptions, questions and requests of the attack have ended. Any that stay are a missed bar. */
@@ -273,24 +272,16 @@ export class Attacker {
   }
 }
 
-/** The used part of `/status` (docs/operations/status.md). */
-interface Status {
-  readonly sessions: number;
-  readonly lanes: { readonly shared: { readonly requestsInFlight: number } };
-  readonly stateless?: { readonly subscriptions: number; readonly asks?: { readonly parked: { readonly now: number } } };
-  readonly memory: { readonly subscriptions: number; readonly unread: number; readonly requests: number };
-}
-
 function leftoversIn(status: Status | undefined): string {
   if (status === undefined) return "no status";
   const { lanes, stateless, memory } = status;
   const uses: Readonly<Record<string, readonly [amount: number, most: number]>> = {
     "parked calls": [stateless?.asks?.parked.now ?? 0, 0],
     subscriptions: [stateless?.subscriptions ?? 0, 0],
-    "subscription bytes": [memory.subscriptions, 0],
-    "unread bytes": [memory.unread, 0],
+    "subscription bytes": [memory["subscriptions"] ?? 0, 0],
+    "unread bytes": [memory["unread"] ?? 0, 0],
     "requests in flight": [lanes.shared.requestsInFlight, BYSTANDER_CALLS],
-    "request bytes": [memory.requests, BYSTANDER_BYTES],
+    "request bytes": [memory["requests"] ?? 0, BYSTANDER_BYTES],
   };
   const left = Object.entries(uses).filter(([, [amount, most]]) => amount > most);
   return left.map(([use, [amount]]) => `${amount} ${use}`).join(", ");

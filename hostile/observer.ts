@@ -3,10 +3,9 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { memoryBytes } from "../bench/proc.ts";
+import { memoryBytes, readProc } from "../bench/proc.ts";
 import { increment } from "../chaos/ledger.ts";
 import { type HttpReply, send } from "../test/support/http-client.ts";
 import { readMessages } from "../test/support/json-rpc.ts";
@@ -284,11 +283,7 @@ class LivezWatcher {
 
 /** Returns the time that a process's main thread was ready without a core. It is 0 after an exit, or if the kernel does not count it. */
 function runQueueWaitMs(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;
-  } catch {
-    return 0;
-  }
+  return Number(readProc(`${pid}/task/${pid}/schedstat`)?.split(" ")[1] ?? 0) / 1e6;
 }
 
 /** Begins the observation. @returns a function that ends it. */
@@ -297,9 +292,9 @@ async function observe(watched: Watched): Promise<() => Promise<Observation>> {
   const livez = new LivezWatcher(watched);
   let peakRssBytes = 0;
   const measuringMemory = setInterval(() => {
-    try {
-      peakRssBytes = memoryBytes(watched.pid, "VmHWM");
-    } catch {
+    const bytes = memoryBytes(watched.pid, "VmHWM");
+    if (!Number.isNaN(bytes)) peakRssBytes = bytes;
+    else {
       // The sidecar has exited.
       bystander.giveUp();
       livez.giveUp();
