@@ -1,13 +1,13 @@
 // Counts the files and functions of src/ that one request goes through, by V8's precise coverage after a warm-up.
 // `node bench/hops.ts [--files] [PATH/main.ts]`; `--files` also prints the names of the files.
 
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { McpClient } from "../test/support/mcp-client.ts";
-import { Inspector } from "./inspector.ts";
 import { findFreePort, ProgramProcess } from "./program.ts";
 
 const ROOT = dirname(import.meta.dirname);
@@ -18,6 +18,40 @@ const POLL_MS = 10;
 interface ScriptCoverage {
   readonly url: string;
   readonly functions: readonly { readonly ranges: readonly { readonly count: number }[] }[];
+}
+
+/** The inspector of a Node process, by the Chrome DevTools protocol. */
+class Inspector {
+  readonly #socket: WebSocket;
+  #lastId = 0;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+  }
+
+  /** @param port that of `--inspect`, on loopback. */
+  static async connect(port: number): Promise<Inspector> {
+    const response = await fetch(`http://127.0.0.1:${port}/json/list`);
+    const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
+    const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
+    await once(socket, "open");
+    return new Inspector(socket);
+  }
+
+  /** Sends a command, one at a time. Events are ignored. @returns the result. */
+  async command(method: string, params: object = {}): Promise<unknown> {
+    const id = ++this.#lastId;
+    this.#socket.send(JSON.stringify({ id, method, params }));
+    for (;;) {
+      const [{ data }] = (await once(this.#socket, "message")) as [{ readonly data: string }];
+      const message = JSON.parse(data) as { readonly id?: number; readonly result?: unknown };
+      if (message.id === id) return message.result;
+    }
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
 }
 
 /** A sidecar with an inspector, and one MCP session. */

@@ -92,7 +92,7 @@ async function waitUntil(isDone: () => boolean): Promise<void> {
 }
 
 /** Returns the counts that must be zero. */
-export function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
+function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
   const { verdicts } = ledger;
   return {
     lost: verdicts.lost,
@@ -125,7 +125,7 @@ export function failures(result: RunResult): string[] {
   return failed;
 }
 
-export function faultsMissing({ faults }: RunResult): string[] {
+function faultsMissing({ faults }: RunResult): string[] {
   return [...faults].filter(([, count]) => count === 0).map(([kind]) => kind);
 }
 

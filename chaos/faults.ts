@@ -36,7 +36,7 @@ export type FaultKind = ToolFault | DriverFault;
 export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 
 /** The faults with which a server exits. */
-const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
+const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "last_words", "half_line_and_crash"]);
 
 /** Returns those of the faults that are possible with a server of this era. */
 export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS): FaultKind[] {

@@ -14,12 +14,6 @@ import { RawConnection } from "../test/support/raw-connection.ts";
 import { readStatus, type Status } from "../test/support/status.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
-export interface Sent {
-  readonly status: number;
-  readonly body: string;
-  readonly sessionId: string | undefined;
-}
-
 export interface SendOptions {
   /** Undefined to send none. By default, that of the attacker. */
   readonly sessionId?: string | undefined;
@@ -128,7 +122,7 @@ export class Attacker {
   /** Opens a session, by initialize and notifications/initialized. */
   async open(protocolVersion = "2025-11-25", capabilities = {}): Promise<void> {
     const reply = await this.quietly(initializeRequest(capabilities, protocolVersion), { sessionId: undefined });
-    this.sessionId = reply?.sessionId ?? "";
+    this.sessionId = reply?.headers["mcp-session-id"]?.toString() ?? "";
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
 
@@ -140,31 +134,31 @@ export class Attacker {
   }
 
   /** Sends any body, and counts the response. */
-  post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+  post(body: unknown, options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }));
   }
 
   /** Sends any body that only prepares the attack. The response is checked but not counted. */
-  quietly(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+  quietly(body: unknown, options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }), false);
   }
 
   /** Sends a request as it is given, and counts the response. The headers have the token and the media types. */
-  postAs(body: string, headers: Headers): Promise<Sent | undefined> {
+  postAs(body: string, headers: Headers): Promise<HttpReply | undefined> {
     return this.#exchange(undefined, (signal) => send(this.url, { body, headers, agent: this.#agent, signal }));
   }
 
   /** Sends a GET or DELETE, and counts the response. A stream that stays open has no response. */
-  fetch(method: "GET" | "DELETE", { limitMs, headers: more = {}, ...options }: SendOptions = {}): Promise<Sent | undefined> {
+  fetch(method: "GET" | "DELETE", { limitMs, headers: more = {}, ...options }: SendOptions = {}): Promise<HttpReply | undefined> {
     const headers = this.#client(options).getHeaders({ headers: more });
     return this.#exchange(limitMs, (signal) => send(this.url, { method, headers, agent: this.#agent, signal }));
   }
 
-  request(method: string, params: unknown, options?: SendOptions): Promise<Sent | undefined> {
+  request(method: string, params: unknown, options?: SendOptions): Promise<HttpReply | undefined> {
     return this.post({ jsonrpc: "2.0", id: ++this.#lastId, method, params }, options);
   }
 
-  callTool(name: string, args: unknown = {}, options?: SendOptions): Promise<Sent | undefined> {
+  callTool(name: string, args: unknown = {}, options?: SendOptions): Promise<HttpReply | undefined> {
     return this.request("tools/call", { name, arguments: args }, options);
   }
 
@@ -195,32 +189,23 @@ export class Attacker {
     return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
   }
 
-  /** Opens a raw connection, which is closed at the end of the attack. @returns undefined if this fails. */
-  async connect(): Promise<RawConnection | undefined> {
-    const connection = await within(RawConnection.open(this.origin), ANSWER_LIMIT_MS).catch(() => undefined);
-    if (connection === undefined) this.replies.add("not connected");
-    else this.#ended.addEventListener("abort", () => connection[Symbol.dispose](), { once: true });
-    return connection;
-  }
-
   /** Writes to a raw connection of which nothing is read. @returns undefined if it is not opened. */
-  async writeUnread(text: string): Promise<Socket | undefined> {
+  async writeUnread(bytes: string | Buffer): Promise<Socket | undefined> {
     const { hostname, port } = new URL(this.origin);
     const socket = connect(Number(port), hostname).pause();
     // The sidecar closes the connection at some time.
     socket.on("error", () => undefined);
     this.#ended.addEventListener("abort", () => socket.destroy(), { once: true });
     if ((await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined) return undefined;
-    socket.write(text);
+    socket.write(bytes);
     return socket;
   }
 
   /** Writes to a raw connection of its own, and reads and counts one response. */
   async writeRaw(text: string, limitMs = ANSWER_LIMIT_MS): Promise<void> {
-    using connection = await this.connect();
-    if (connection === undefined) return;
-    await connection.write(text).catch(() => undefined);
     try {
+      using connection = await RawConnection.open(this.origin);
+      await within(connection.write(text), limitMs).catch(() => undefined);
       const reply = await within(connection.reply(), limitMs);
       if (reply === undefined) this.replies.add("no answer");
       else this.replies.addReply(reply.status, reply.body);
@@ -258,13 +243,13 @@ export class Attacker {
     limitMs = ANSWER_LIMIT_MS,
     start: (signal: AbortSignal) => Promise<HttpReply>,
     isCounted = true,
-  ): Promise<Sent | undefined> {
+  ): Promise<HttpReply | undefined> {
     const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
     try {
-      const { status, body, headers } = await start(signal);
-      if (isCounted) this.replies.addReply(status, body);
-      else this.replies.check(body);
-      return { status, body, sessionId: headers["mcp-session-id"]?.toString() };
+      const reply = await start(signal);
+      if (isCounted) this.replies.addReply(reply.status, reply.body);
+      else this.replies.check(reply.body);
+      return reply;
     } catch (error) {
       if (isCounted) this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
       return undefined;
@@ -302,13 +287,13 @@ export class StatelessAttacker {
   }
 
   /** Sends a request, and counts the response. @param headers replace those of the request; undefined removes one. */
-  request(method: string, params: Readonly<Record<string, unknown>> = {}, headers: HeaderChanges = {}): Promise<Sent | undefined> {
+  request(method: string, params: Readonly<Record<string, unknown>> = {}, headers: HeaderChanges = {}): Promise<HttpReply | undefined> {
     const { requestState, inputResponses } = params;
     const composed = this.client.compose(method, params, { headers, requestState, inputResponses: inputResponses as object });
     return this.attacker.postAs(composed.body, composed.headers);
   }
 
-  callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<Sent | undefined> {
+  callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<HttpReply | undefined> {
     return this.request("tools/call", { name, arguments: args }, headers);
   }
 

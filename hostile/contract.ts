@@ -9,9 +9,6 @@ export const LONG_LINE_BYTES = 60 * 1024 * 1024;
 export const BYSTANDER_MARK = "bystander-7f3a";
 /** A part of the result of a tool that the sidecar's policy must not let be called. */
 export const FORBIDDEN_MARK = "forbidden-tool-ran";
-/** A part of an answer that the server must get from its owner only. It replies with FORBIDDEN_MARK. */
-export const STOLEN_MARK = "stolen-answer";
-
 /** The first argument of the server, which selects the tools that it lists. */
 export type ToolList =
   | "plain"

@@ -1,5 +1,6 @@
 // Request bodies of the largest size that are costly to parse.
 
+import { setImmediate } from "node:timers/promises";
 import { type SendOptions, times } from "../attacker.ts";
 import { MAX_BODY_BYTES } from "../contract.ts";
 import { SHAPES, type Shape, shapeText } from "../shapes.ts";
@@ -67,10 +68,11 @@ export const BODY_ATTACKS: readonly Attack[] = [
     name: "body: 200 cut in the middle of 4 MiB",
     run: async ({ attacker }) => {
       const body = bodyOf(CALL, "objects");
-      const head = attacker.head([`Content-Length: ${body.length}`]);
+      const head = Buffer.from(attacker.head([`Content-Length: ${body.length}`]));
       for (let round = 0; round < 200 && !attacker.isOver; round++) {
-        using connection = await attacker.connect();
-        await connection?.write(Buffer.concat([Buffer.from(head), body.subarray(0, (round + 1) * 8000)])).catch(() => undefined);
+        const socket = await attacker.writeUnread(Buffer.concat([head, body.subarray(0, (round + 1) * 8000)]));
+        await setImmediate();
+        socket?.destroy();
       }
     },
   },

@@ -2,7 +2,7 @@
 
 import { ASKABLE } from "../../test/support/mcp-client.ts";
 import { type Attacker, times, within } from "../attacker.ts";
-import { LISTEN_SWITCH, LISTEN_TRICKS, LONG_LINE_BYTES, STOLEN_MARK } from "../contract.ts";
+import { LISTEN_SWITCH, LISTEN_TRICKS, LONG_LINE_BYTES } from "../contract.ts";
 import type { Attack, Scene } from "../stage.ts";
 
 const MIB = 1024 * 1024;
@@ -37,10 +37,8 @@ function ask(client: Attacker, members: string, { isEndless = false, limitMs = L
   return client.callTool("trick", { trick: "input", members, isEndless }, { limitMs });
 }
 
-type OnQuestion = (id: number) => Promise<unknown>;
-
-/** Makes the server ask, and posts these members of a response for each question. `onQuestion` is called before. */
-async function askAndAnswer(client: Attacker, member: string, isEndless = false, onQuestion?: OnQuestion): Promise<void> {
+/** Makes the server ask, and posts these members of a response for each question. */
+async function askAndAnswer(client: Attacker, member: string, isEndless = false): Promise<void> {
   const stream = await client.begin("trick", { trick: "input", members: ONE_QUESTION, isEndless });
   for (;;) {
     const text = await within(stream?.nextText() ?? Promise.resolve(undefined), ANSWERED_LIMIT_MS);
@@ -48,7 +46,6 @@ async function askAndAnswer(client: Attacker, member: string, isEndless = false,
     const { id, method } = JSON.parse(text) as { readonly id?: number; readonly method?: string };
     if (method === undefined) return client.replies.addReply(stream?.status ?? 0, text);
     if (id === undefined) continue;
-    await onQuestion?.(id);
     await client.post(`{"jsonrpc":"2.0","id":${id},${member}}`);
   }
 }
@@ -88,16 +85,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
         await other.close();
       }),
     );
-  }),
-  modernServer("answers to the questions of another client, whose ids are known", async (client, { others }) => {
-    const [thief] = others;
-    await thief?.open("2025-11-25", ASKABLE);
-    const stolen = `"result":{"action":"accept","content":{"text":"${STOLEN_MARK}"}}`;
-    const steal: OnQuestion = async (id) => {
-      for (const near of [id, id + 1, id - 1]) await thief?.post(`{"jsonrpc":"2.0","id":${near},${stolen}}`);
-    };
-    await times(40, () => askAndAnswer(client, ACCEPTED, false, steal));
-    await thief?.close();
   }),
   modernServer("members of questions that are repeated, escaped, deep, or of another form", async (client) => {
     for (const members of POISONED_MEMBERS) await ask(client, members, { limitMs: 300 });

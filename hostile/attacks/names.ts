@@ -63,16 +63,4 @@ export const NAME_ATTACKS: readonly Attack[] = [
       for (const body of bodies()) await attacker.post(body);
     },
   })),
-  {
-    name: "name: 60 sessions with 1,000 subscriptions of 8 KiB each, in batches",
-    run: async ({ attacker }) => {
-      for (let session = 0; session < 60 && !attacker.isOver; session++) {
-        await attacker.open(OLDER);
-        for (let batch = 0; batch < 10; batch++) {
-          const uri = (id: number): string => `file:///${batch}/${id}/${"u".repeat(8 * KIB - 40)}`;
-          await attacker.post(batchOf(100, (id) => ({ id, method: "resources/subscribe", params: { uri: uri(id) } })));
-        }
-      }
-    },
-  },
 ];

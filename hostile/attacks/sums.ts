@@ -34,12 +34,6 @@ function lineOf(bytes: number, as: string): object {
 
 const SUMS: readonly Sum[] = [
   {
-    name: "1,000 calls in flight with ids of 1 KiB",
-    count: 1000,
-    use: (attacker, count) =>
-      callAtOnce(attacker, count, (index) => call(`${index}${"i".repeat(1000)}`, "echo", { text: "t", delayMs: SLOW_MS })),
-  },
-  {
     name: "1,000 calls in flight with 60 KB",
     count: 1000,
     use: (attacker, count) =>

@@ -1,7 +1,7 @@
 // An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
 // allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list and a `ServerEra`.
 
-import { readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
+import { readLines, readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
 import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
 import { FORBIDDEN_MARK, LISTEN_SWITCH, type ListenTrick, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
@@ -15,6 +15,7 @@ interface Message {
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
+const CAPABILITIES = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
 const QUESTION = { method: "elicitation/create", params: { message: "?", requestedSchema: {} } };
 
 const LISTENS: Readonly<Record<ListenTrick, (id: Id, filter: unknown) => void>> = {
@@ -35,19 +36,7 @@ recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
 const era = (process.argv[3] ?? "legacy") as ServerEra;
 
-let pieces: string[] = [];
-process.stdin.setEncoding("utf8");
-process.stdin.on("data", (chunk: string) => {
-  if (!chunk.includes("\n")) {
-    pieces.push(chunk);
-    return;
-  }
-  const lines = (pieces.join("") + chunk).split("\n");
-  pieces = [lines.pop() ?? ""];
-  for (const line of lines) if (line !== "") onLine(line);
-});
-// The sidecar has exited, or terminates this server.
-process.stdin.on("end", () => process.exit(0));
+readLines(onLine);
 
 /** Length above which only the head of a line is parsed, so that this server does not delay the bystander. */
 const READ_LENGTH = 256 * 1024;
@@ -101,15 +90,17 @@ function onInitialize(id: Id, params: Message["params"]): void {
     id,
     result: {
       protocolVersion: params?.["protocolVersion"],
-      capabilities: { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } },
+      capabilities: CAPABILITIES,
       serverInfo: { name: "hostile", version: "1.0.0" },
     },
   });
 }
 
 function onDiscover(id: Id): void {
-  const capabilities = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
-  say({ id, result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities, ttlMs: 0, cacheScope: "private" } });
+  say({
+    id,
+    result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities: CAPABILITIES, ttlMs: 0, cacheScope: "private" },
+  });
 }
 
 function onList(id: Id): void {

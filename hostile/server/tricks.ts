@@ -2,7 +2,6 @@
 
 import { say, sayLine, writeAll } from "../../chaos/server/process.ts";
 import { META } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, STOLEN_MARK } from "../contract.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
 
 type Id = string | number;
@@ -71,8 +70,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
     if (!isAnswered || isEndless === true) {
       return sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"input_required",${String(members)}}}`);
     }
-    const answers = JSON.stringify(inputResponses ?? {});
-    const text = answers.includes(STOLEN_MARK) ? FORBIDDEN_MARK : `${Object.keys(inputResponses ?? {}).length} answers`;
+    const text = `${Object.keys(inputResponses ?? {}).length} answers`;
     say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
   },
   /** Writes a given line, then the response. */
