@@ -19,7 +19,6 @@ export interface SendOptions {
   readonly sessionId?: string | undefined;
   /** Undefined to send none. By default, that of the attacker. */
   readonly token?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
   readonly limitMs?: number;
 }
 
@@ -126,13 +125,6 @@ export class Attacker {
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
 
-  /** Ends the session. */
-  async close(): Promise<void> {
-    await this.#client({})
-      .end()
-      .catch(() => undefined);
-  }
-
   /** Sends any body, and counts the response. */
   post(body: unknown, options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }));
@@ -148,10 +140,9 @@ export class Attacker {
     return this.#exchange(undefined, (signal) => send(this.url, { body, headers, agent: this.#agent, signal }));
   }
 
-  /** Sends a GET or DELETE, and counts the response. A stream that stays open has no response. */
-  fetch(method: "GET" | "DELETE", { limitMs, headers: more = {}, ...options }: SendOptions = {}): Promise<HttpReply | undefined> {
-    const headers = this.#client(options).getHeaders({ headers: more });
-    return this.#exchange(limitMs, (signal) => send(this.url, { method, headers, agent: this.#agent, signal }));
+  /** Ends a session, and counts the response. */
+  end(options: SendOptions = {}): Promise<HttpReply | undefined> {
+    return this.#exchange(options.limitMs, () => this.#client(options).end());
   }
 
   request(method: string, params: unknown, options?: SendOptions): Promise<HttpReply | undefined> {

@@ -28,7 +28,3 @@ export type ServerEra = "legacy" | "dual" | "modern";
 
 /** While this file exists in the attack's directory, servers answer `tools/list` late: after these milliseconds, or "never". */
 export const SLOW_LIST_SWITCH = "slow-list";
-/** While this file exists, servers treat subscriptions as its content says: a kind of LISTEN_TRICKS. */
-export const LISTEN_SWITCH = "listen";
-export const LISTEN_TRICKS = ["silent", "refused", "ended", "acknowledged-twice", "asks"] as const;
-export type ListenTrick = (typeof LISTEN_TRICKS)[number];

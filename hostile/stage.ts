@@ -42,7 +42,6 @@ export interface Scene {
   readonly others: readonly Attacker[];
   /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;
-  readonly removeSwitch: (name: string) => void;
   /** Returns the number of server processes that are running. */
   readonly countServers: () => number;
 }
@@ -105,7 +104,6 @@ export async function stage(attack: Attack, random: Random, basePeakBytes: numbe
       attacker,
       others: OTHER_TOKENS.map((token) => new Attacker(origin, token, replies, ended.signal)),
       setSwitch: (name, text) => writeFileSync(join(directory, name), text),
-      removeSwitch: (name) => rmSync(join(directory, name), { force: true }),
       countServers: () => servers.running().filter(({ kind }) => kind === "server").length,
     };
     const running = attacker.open().then(() => attack.run(scene));

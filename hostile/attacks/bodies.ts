@@ -1,6 +1,5 @@
 // Request bodies of the largest size that are costly to parse.
 
-import { setImmediate } from "node:timers/promises";
 import { type SendOptions, times } from "../attacker.ts";
 import { MAX_BODY_BYTES } from "../contract.ts";
 import { SHAPES, type Shape, shapeText } from "../shapes.ts";
@@ -71,7 +70,6 @@ export const BODY_ATTACKS: readonly Attack[] = [
       const head = Buffer.from(attacker.head([`Content-Length: ${body.length}`]));
       for (let round = 0; round < 200 && !attacker.isOver; round++) {
         const socket = await attacker.writeUnread(Buffer.concat([head, body.subarray(0, (round + 1) * 8000)]));
-        await setImmediate();
         socket?.destroy();
       }
     },

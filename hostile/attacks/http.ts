@@ -44,12 +44,6 @@ export const HTTP_ATTACKS: readonly Attack[] = [
     for (let round = 0; round < 20; round++)
       await attacker.callTool("trick", { trick: "flood", uri: FLOOD_URI, count: 50, padding: 100_000 });
   }),
-  http("http: 5,000 sessions, opened and ended", async (attacker) => {
-    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "c".repeat(10_000), version: "1" } };
-    for (let round = 0; round < 100 && !attacker.isOver; round++) {
-      await times(50, () => attacker.request("initialize", params, { sessionId: undefined }));
-    }
-  }),
   http("http: 2,000 calls at once from one session", async (attacker) => {
     await times(2000, () => attacker.callTool("echo", { text: "t", delayMs: 100 }));
   }),

@@ -2,7 +2,7 @@
 
 import { ASKABLE } from "../../test/support/mcp-client.ts";
 import { type Attacker, times, within } from "../attacker.ts";
-import { LISTEN_SWITCH, LISTEN_TRICKS, LONG_LINE_BYTES } from "../contract.ts";
+import { LONG_LINE_BYTES } from "../contract.ts";
 import type { Attack, Scene } from "../stage.ts";
 
 const MIB = 1024 * 1024;
@@ -26,7 +26,7 @@ function modernServer(name: string, run: (client: Attacker, scene: Scene) => Pro
       const { attacker } = scene;
       await attacker.open("2025-11-25", ASKABLE);
       await run(attacker, scene);
-      await attacker.close();
+      await attacker.end();
       await attacker.expectNothingLeft();
     },
   };
@@ -51,25 +51,18 @@ async function askAndAnswer(client: Attacker, member: string, isEndless = false)
 }
 
 const POISONED_MEMBERS: readonly string[] = [
-  '"inputRequests":[]',
   '"inputRequests":null,"requestState":null',
-  '"requestState":7',
   String.raw`"inputRequests":{"q":${QUESTION}},"input\u0052equests":{}`,
   String.raw`"inputRequests":{"q":${QUESTION},"\u0071":${QUESTION}}`,
   `"inputRequests":{"__proto__":${QUESTION},"constructor":${QUESTION},"":${QUESTION}}`,
   '"inputRequests":{"q":{"method":"tools/call","params":{"name":"denied"}}}',
   '"inputRequests":{"q":{"method":"elicitation/create","method":"roots/list","params":{}}}',
-  '"inputRequests":{"q":{"id":1,"jsonrpc":"1.0","method":"sampling/createMessage","params":{"_meta":{"progressToken":1,"progressToken":2}}}}',
-  '"inputRequests":{"q":{"method":"sampling/createMessage","params":[]}}',
   `"inputRequests":{"q":${"[".repeat(20_000)}${"]".repeat(20_000)}}`,
   `"inputRequests":{"q":{"method":"roots/list","params":{"a":${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}}}}`,
   `"inputRequests":{${Array.from({ length: 10_000 }, (_, index) => `"q${index}":${QUESTION}`).join(",")}}`,
-  `"resultType":"complete","content":[],${ONE_QUESTION}`,
 ];
 
 const ANSWERS: readonly string[] = [
-  '"result":null',
-  '"result":{},"error":{"code":1,"message":"no"}',
   `"error":{"code":1,"message":"${"m".repeat(MIB)}"}`,
   `"result":{"action":"accept","content":{"text":"${"a".repeat(3 * MIB)}"}}`,
   `"result":{"a":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
@@ -82,7 +75,7 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
       others.map(async (other) => {
         await other.open("2025-11-25", ASKABLE);
         await times(50, () => ask(other, ONE_QUESTION));
-        await other.close();
+        await other.end();
       }),
     );
   }),
@@ -113,14 +106,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
       }
     },
     { mayRefuse: true },
-  ),
-  ...LISTEN_TRICKS.map((trick) =>
-    modernServer(`subscriptions that are ${trick}, and 400 resources`, async (client, { setSwitch, removeSwitch }) => {
-      setSwitch(LISTEN_SWITCH, trick);
-      await times(400, (index) => client.request("resources/subscribe", { uri: `x://${index}` }));
-      await times(400, (index) => client.request("resources/unsubscribe", { uri: `x://${index}` }));
-      removeSwitch(LISTEN_SWITCH);
-    }),
   ),
   modernServer("notifications with the ids of other requests", async (client) => {
     await client.request("resources/subscribe", { uri: "file:///forged" });

@@ -32,12 +32,6 @@ const echo = (id: string | number): object => ({ id, method: "tools/call", param
 
 const BATCHES: Readonly<Record<string, () => readonly string[]>> = {
   "100 and 101 calls": () => [batchOf(100, echo), batchOf(101, echo)],
-  "100 calls with the same id": () => [batchOf(100, () => echo(1))],
-  "100 initializes and of 100 batches": () => [
-    batchOf(100, (id) => ({ id, method: "initialize", params: { protocolVersion: OLDER, capabilities: {}, clientInfo: { name: "a" } } })),
-    `[${"[".repeat(99)}${"]".repeat(99)}]`,
-    `[${"[],".repeat(99)}[]]`,
-  ],
   "1,000,000 empty objects, of 100 ids of 40 KB": () => [
     `[${"{},".repeat(1_000_000)}{}]`,
     batchOf(100, (index) => echo(`${index}${"i".repeat(40_000)}`)),

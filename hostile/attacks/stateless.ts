@@ -107,12 +107,6 @@ const LISTENS: readonly Attack[] = (["legacy", "dual"] as const).flatMap((era) =
     for (const [count, length] of FILTERS) await client.listen(1, { toolsListChanged: true, resourceSubscriptions: uris(count, length) });
     await client.listen(1, { resourceSubscriptions: Array.from({ length: 20_000 }, () => "file:///same") });
   }),
-  listens("256 filters of 2000 resources at once, each closed and opened again", era, async (client) => {
-    for (let round = 0; round < 3; round++) {
-      await client.listen(MOST, { toolsListChanged: true, resourceSubscriptions: uris(2000, 100) }, { isRead: true });
-      client.endListens();
-    }
-  }),
   listens(`21 clients with ${MOST} subscriptions each, and 1000 changes of the tools`, era, async (client, scene) => {
     const clients = [client, ...scene.others.map((other) => new StatelessAttacker(other))];
     for (const each of clients) await each.listen(MOST, { toolsListChanged: true }, { isRead: true });
@@ -184,14 +178,6 @@ const QUESTIONS: readonly Attack[] = [
     for (const bytes of [1024, MIB, 4 * MIB, 16 * MIB]) {
       await client.callTool("trick", { trick: "repeat", before, piece: "x", after: '"}}', bytes });
     }
-  }),
-  questions("a state used 50 times at once, and 2000 that do not exist", async (client) => {
-    const state = await ask(client, ONE);
-    const used = await times(50, () => answer(client, ONE, state, { other: ANSWER }));
-    const valid = used.filter((sent) => sent?.body.includes("REQUEST_STATE_INVALID") === false);
-    if (valid.length > 1) client.attacker.addBreach(`a state was valid ${valid.length} times`);
-    for (const unknown of ["", "x".repeat(MIB), 1, null, [], {}, { toString: 1 }]) await answer(client, {}, unknown, {});
-    await times(2000, (index) => answer(client, {}, `state-${index}`, { q: ANSWER }));
   }),
   questions("answers of 3 MiB, with 100,000 keys, and 10,000 levels deep", async (client) => {
     const keys = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`k${index}`, ANSWER]));

@@ -40,12 +40,6 @@ const SUMS: readonly Sum[] = [
       callAtOnce(attacker, count, (index) => call(index, "echo", { text: "t", delayMs: SLOW_MS, padding: "p".repeat(60_000) })),
   },
   {
-    name: "60 bodies of 1 MB in which each character is escaped",
-    count: 60,
-    use: (attacker, count) =>
-      callAtOnce(attacker, count, (index) => call(index, "echo", { text: "t", delayMs: SLOW_MS, padding: "\u0001".repeat(160_000) })),
-  },
-  {
     name: "100 bodies of 4 MB that stall",
     count: 100,
     use: (attacker, count) => {
@@ -108,7 +102,7 @@ const SUMS: readonly Sum[] = [
       const question = { method: "elicitation/create", params: { message: "m".repeat(1000), requestedSchema: {} } };
       const args = { trick: "input", members: `"inputRequests":${JSON.stringify({ q: question })}`, padding: "p".repeat(60_000) };
       await times(count, (index) => attacker.post(call(index, "trick", args), { limitMs: SLOW_MS }));
-      await attacker.close();
+      await attacker.end();
     },
   },
   {

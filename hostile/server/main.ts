@@ -3,7 +3,7 @@
 
 import { readLines, readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
 import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, LISTEN_SWITCH, type ListenTrick, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
+import { FORBIDDEN_MARK, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
 import { TRICKS } from "./tricks.ts";
 
@@ -16,22 +16,6 @@ interface Message {
 }
 
 const CAPABILITIES = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
-const QUESTION = { method: "elicitation/create", params: { message: "?", requestedSchema: {} } };
-
-const LISTENS: Readonly<Record<ListenTrick, (id: Id, filter: unknown) => void>> = {
-  silent: () => undefined,
-  refused: (id) => say({ id, error: { code: -32603, message: "no" } }),
-  ended: (id, filter) => {
-    acknowledge(id, filter);
-    say({ id, result: { resultType: "complete", _meta: { [META.subscriptionId]: id } } });
-  },
-  "acknowledged-twice": (id, filter) => {
-    acknowledge(id, filter);
-    acknowledge(id, {});
-  },
-  asks: (id) => say({ id, result: { resultType: "input_required", inputRequests: { q: QUESTION } } }),
-};
-
 recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
 const era = (process.argv[3] ?? "legacy") as ServerEra;
@@ -70,7 +54,7 @@ function onMessage({ id, method, params }: Message, line: string): void {
       if (era !== "legacy") return onDiscover(id);
       return say({ id, error: { code: -32601, message: "no such method" } });
     case "subscriptions/listen":
-      return listen(id, params?.["notifications"]);
+      return acknowledge(id, params?.["notifications"]);
     case "tools/list":
       return onList(id);
     case "tools/call":
@@ -140,12 +124,6 @@ function onCall(id: Id, name: string, args: Readonly<Record<string, unknown>>, p
 
 function sayText(id: Id, text: string): void {
   say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
-}
-
-/** Accepts all that is asked for, if no trick is chosen. */
-function listen(id: Id, filter: unknown): void {
-  const trick = readSwitch(LISTEN_SWITCH) as ListenTrick | undefined;
-  (trick === undefined ? acknowledge : LISTENS[trick])(id, filter);
 }
 
 /** The id of the request is that of the subscription. */
