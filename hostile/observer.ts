@@ -105,15 +105,10 @@ class Bystander {
   #count = 0;
   #isCalling = true;
 
-  private constructor(post: PostCall, seed: number) {
+  constructor(post: PostCall, seed: number) {
     this.#post = post;
     this.#seed = seed;
     this.#pending = DELAYS_MS.map((delayMs) => this.#keepCalling(delayMs));
-  }
-
-  static async open({ origin, token, isStateless, seed }: Watched): Promise<Bystander> {
-    const url = `${origin}/mcp`;
-    return new Bystander(isStateless ? statelessCalls(url, token) : await sessionCalls(url, token), seed);
   }
 
   /** Sends calls until one gets a right response. @returns false if this takes too long. */
@@ -167,15 +162,15 @@ class Bystander {
   }
 }
 
-async function sessionCalls(url: string, token: string): Promise<PostCall> {
+/** Opens the bystander's session, if it has one. @returns a function that calls the honest tool. */
+async function callsOf({ origin, token, isStateless }: Watched): Promise<PostCall> {
+  const url = `${origin}/mcp`;
+  if (isStateless) {
+    const modern = new ModernClient(url, { token });
+    return (id, args, call) => send(url, { ...modern.compose("tools/call", { name: "echo", arguments: args }, { id }), ...call });
+  }
   const client = await new McpClient(url, { token }).open();
-  return (id, args, options) =>
-    client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: args } }, options);
-}
-
-function statelessCalls(url: string, token: string): PostCall {
-  const client = new ModernClient(url, { token });
-  return (id, args, options) => send(url, { ...client.compose("tools/call", { name: "echo", arguments: args }, { id }), ...options });
+  return (id, args, call) => client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: args } }, call);
 }
 
 function outcomeOf(reply: HttpReply, id: string | number, text: string): string {
@@ -259,7 +254,7 @@ function runQueueWaitMs(pid: number): number {
 
 /** Begins the observation. @returns a function that ends it. */
 async function observe(watched: Watched): Promise<() => Promise<Observation>> {
-  const bystander = await Bystander.open(watched);
+  const bystander = new Bystander(await callsOf(watched), watched.seed);
   const livez = new LivezWatcher(watched);
   let peakRssBytes = 0;
   const measuringMemory = setInterval(() => {

@@ -63,15 +63,4 @@ export const BODY_ATTACKS: readonly Attack[] = [
       }
     },
   })),
-  {
-    name: "body: 200 cut in the middle of 4 MiB",
-    run: async ({ attacker }) => {
-      const body = bodyOf(CALL, "objects");
-      const head = Buffer.from(attacker.head([`Content-Length: ${body.length}`]));
-      for (let round = 0; round < 200 && !attacker.isOver; round++) {
-        const socket = await attacker.writeUnread(Buffer.concat([head, body.subarray(0, (round + 1) * 8000)]));
-        socket?.destroy();
-      }
-    },
-  },
 ];

@@ -2,7 +2,6 @@
 
 import { ASKABLE } from "../../test/support/mcp-client.ts";
 import { type Attacker, times, within } from "../attacker.ts";
-import { LONG_LINE_BYTES } from "../contract.ts";
 import type { Attack, Scene } from "../stage.ts";
 
 const MIB = 1024 * 1024;
@@ -116,15 +115,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     await client.writeUnread(client.streamHead());
     await client.callTool("trick", { trick: "flood", uri: "x://flood", count: 50_000, padding: 1000 });
   }),
-  modernServer(
-    "60 MiB of structured content that becomes an object, with a limit",
-    async (client) => {
-      const before = '{"jsonrpc":"2.0","id":OWN,"result":{"resultType":"complete","content":[],"structuredContent":[';
-      const after = '0],"_meta":{"io.modelcontextprotocol/serverInfo":{}},"ttlMs":1}}';
-      await client.callTool("trick", { trick: "repeat", before, piece: "0,", after, bytes: LONG_LINE_BYTES });
-    },
-    { flags: [...FLAGS, "--max-result-bytes", "16384"], mayRefuse: true },
-  ),
   ...(["many-tools", "large-tool", "deep-schema", "poisoned-schema"] as const).map((tools) =>
     modernServer(`a list of ${tools}`, (client) => client.request("tools/list", {}), { tools }),
   ),
