@@ -94,7 +94,7 @@ export abstract class Caller {
 
   /** Closes an ended session after its last pending response. */
   async closeWhenIdle(): Promise<void> {
-    await Promise.all([...this.#running].map(({ record, ended }) => (record === undefined ? undefined : ended)));
+    await Promise.all([...this.#running].filter(({ record }) => record !== undefined).map(({ ended }) => ended));
     this.close();
   }
 

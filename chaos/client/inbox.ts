@@ -120,7 +120,7 @@ function judge(record: RequestRecord, response: Response, httpStatus: number): J
   const { resultType } = (response.result ?? {}) as { readonly resultType?: unknown };
   if (resultType !== (isStateless ? "complete" : undefined)) return expect(false, response);
   const isRight = RESULTS[what];
-  return isRight === undefined ? judgeTool(record, response) : expect(isRight((response.result ?? {}) as OtherResult), response);
+  return isRight === undefined ? judgeTool(record, response) : expect(isRight(response.result ?? {}), response);
 }
 
 interface OtherResult {

@@ -1,6 +1,6 @@
 // The requests of one client without a session (MCP 2026-07-28). Each has its own HTTP exchange, which has its response too.
 
-import { META, ModernClient } from "../../test/support/modern-client.ts";
+import { META, type ModernClient } from "../../test/support/modern-client.ts";
 import { ASK_TOOL, type AskAnswer, questionOf, resourceOf } from "../contract.ts";
 import type { Ledger, RequestRecord, Verdict } from "../ledger.ts";
 import { Caller } from "./caller.ts";

@@ -17,8 +17,9 @@ export function readLines(onLine: (line: string) => void): void {
   let pieces: string[] = [];
   process.stdin.setEncoding("utf8");
   process.stdin.on("data", (chunk: string) => {
-    if (!chunk.includes("\n")) return void pieces.push(chunk);
-    const lines = (pieces.join("") + chunk).split("\n");
+    pieces.push(chunk);
+    if (!chunk.includes("\n")) return;
+    const lines = pieces.join("").split("\n");
     pieces = [lines.pop() ?? ""];
     for (const line of lines) if (line !== "") onLine(line);
   });

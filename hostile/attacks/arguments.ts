@@ -30,7 +30,6 @@ const CHECKS: readonly (readonly [name: string, tools: ToolList, argumentTexts: 
     () => [`{${list(20_000, (index) => `"${"abc".repeat(8)}${index}":1`)}}`],
   ],
   ["oneOf, 2^24 ways", "one-of-schema", () => ['{"value":"x"}', '{"value":"xxxxxx"}', '{"value":5}']],
-  ["a schema 5,000 deep", "deep-schema", () => ["{}", `${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`]],
 ];
 
 /** Patterns that a rule has to compare with names. */

@@ -97,15 +97,6 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
   modernServer("answers with other, repeated, escaped, long and deep members", async (client) => {
     for (const answer of ANSWERS) await askAndAnswer(client, answer);
   }),
-  modernServer(
-    "20 crashes while calls ask",
-    async (client) => {
-      for (let count = 0; count < 20; count++) {
-        await Promise.all([times(10, () => ask(client, ONE_QUESTION, { limitMs: 200 })), client.callTool("exit")]);
-      }
-    },
-    { mayRefuse: true },
-  ),
   modernServer("notifications with the ids of other requests", async (client) => {
     await client.request("resources/subscribe", { uri: "file:///forged" });
     await client.callTool("trick", { trick: "forge", count: 1000 });

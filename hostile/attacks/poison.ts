@@ -68,47 +68,49 @@ export const HIDDEN_ID_ATTACKS: readonly Attack[] = PLACES.map(([place, put]) =>
   },
 }));
 
-/** Each hides a member on which a decision of the sidecar depends: in a message, in the params of a call, or in its arguments. */
-const HIDDEN_MEMBERS: readonly (readonly [start: string, before: string, poison: string, spelled: string, end: string])[] = [
-  ["", '"jsonrpc":"2.0","id":90', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
-  ["", '"jsonrpc":"2.0","id":91,"method":"tools/call"', "para\\\\", '"para\\u006ds":{"name":"denied"}', ""],
-  ["", '"jsonrpc":"2.0","id":92,"method":"tools/call","result":{}', "para\\\\", '"para\\u006ds":{"name":"denied"}', ""],
-  ["", '"id":93', "json\\\\", '"json\\u0072pc":"2.0"', ',"method":"tools/call","params":{"name":"denied"}'],
-  ["", '"jsonrpc":"2.0","method":"tools/call","params":{"name":"denied"}', "\\\\", '"\\u0069d":94', ""],
-  ["", '"jsonrpc":"2.0","id":95,"method":"ping"', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
-  ...[
-    ['"arguments":{}', "n\\\\", '"n\\u0061me":"denied"'] as const,
-    ['"name":"echo"', "n\\\\", '"n\\u0061me":"denied"'] as const,
-    ['"name":"strict"', "argument\\\\", '"argument\\u0073":{"force":true}'] as const,
-  ].map((each) => ['"jsonrpc":"2.0","id":2,"method":"tools/call","params":{', ...each, "}"] as const),
-  // Each spelling follows different members, because the engine misreads a name only if the poison is the only name after its members.
-  ...[
-    ["f\\\\", "f\\u006frce"] as const,
-    ["\\\\", "\\u0066orce"] as const,
-    ["forc\\\\", "forc\\u0065"] as const,
-    ["f\\\\", "force"] as const,
-  ].flatMap(([poison, name], index) =>
-    [`"a${index}":1`, `"text":"t","b${index}":1`].map(
-      (before) =>
-        [
-          '"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"strict","arguments":{',
-          before,
-          poison,
-          `"${name}":true`,
-          "}}",
-        ] as const,
-    ),
-  ),
+type Hidden = readonly [before: string, poison: string, spelled: string, after?: string];
+
+/** Each hides a member of a message on which a decision of the sidecar depends. */
+const HIDDEN_MEMBERS: readonly Hidden[] = [
+  ['"jsonrpc":"2.0","id":90', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
+  ['"jsonrpc":"2.0","id":91,"method":"tools/call"', "para\\\\", '"para\\u006ds":{"name":"denied"}'],
+  ['"jsonrpc":"2.0","id":92,"method":"tools/call","result":{}', "para\\\\", '"para\\u006ds":{"name":"denied"}'],
+  ['"id":93', "json\\\\", '"json\\u0072pc":"2.0"', ',"method":"tools/call","params":{"name":"denied"}'],
+  ['"jsonrpc":"2.0","method":"tools/call","params":{"name":"denied"}', "\\\\", '"\\u0069d":94'],
+  ['"jsonrpc":"2.0","id":95,"method":"ping"', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
 ];
+
+/** Each hides a member of the params of a call. */
+const HIDDEN_PARAMS: readonly Hidden[] = [
+  ['"arguments":{}', "n\\\\", '"n\\u0061me":"denied"'],
+  ['"name":"echo"', "n\\\\", '"n\\u0061me":"denied"'],
+  ['"name":"strict"', "argument\\\\", '"argument\\u0073":{"force":true}'],
+];
+
+/** Each hides an argument that ARGUMENT_CHECK refuses, after other members: the engine misreads a name only if the poison is the only one after them. */
+const HIDDEN_ARGUMENTS: readonly Hidden[] = ['"a', '"text":"t","b'].flatMap((start): Hidden[] => [
+  [`${start}0":1`, "f\\\\", '"f\\u006frce":true'],
+  [`${start}1":1`, "\\\\", '"\\u0066orce":true'],
+  [`${start}2":1`, "forc\\\\", '"forc\\u0065":true'],
+  [`${start}3":1`, "f\\\\", '"force":true'],
+]);
+
+const CALL = '"jsonrpc":"2.0","id":2,"method":"tools/call","params":{';
 
 export const ENVELOPE_ATTACKS: readonly Attack[] = [
   {
     name: "poison: escaped method, params, jsonrpc, name, argument",
     flags: ["--deny-tools", "denied", ...ENFORCE],
     run: async ({ attacker }) => {
-      for (const [start, before, poison, spelled, end] of HIDDEN_MEMBERS) {
-        await attacker.quietly(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"p":{${before},"${poison}":1}}}`);
-        await attacker.post(`{${start}${before},${spelled}${end}}`);
+      for (const [start, end, hidden] of [
+        ["{", "}", HIDDEN_MEMBERS],
+        [`{${CALL}`, "}}", HIDDEN_PARAMS],
+        [`{${CALL}"name":"strict","arguments":{`, "}}}", HIDDEN_ARGUMENTS],
+      ] as const) {
+        for (const [before, poison, spelled, after = ""] of hidden) {
+          await attacker.quietly(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"p":{${before},"${poison}":1}}}`);
+          await attacker.post(`${start}${before},${spelled}${after}${end}`);
+        }
       }
     },
   },
