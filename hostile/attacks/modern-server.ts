@@ -101,11 +101,16 @@ export const MODERN_SERVER_ATTACKS: readonly Attack[] = [
     await client.request("resources/subscribe", { uri: "file:///forged" });
     await client.callTool("trick", { trick: "forge", count: 1000 });
   }),
-  modernServer("100,000 updates for a stream that is not read", async (client) => {
-    await client.request("resources/subscribe", { uri: "x://flood" });
-    await client.writeUnread(client.streamHead());
-    await client.callTool("trick", { trick: "flood", uri: "x://flood", count: 50_000, padding: 1000 });
-  }),
+  modernServer(
+    "100,000 updates for a stream that is not read",
+    async (client) => {
+      await client.request("resources/subscribe", { uri: "x://flood" });
+      await client.writeUnread(client.streamHead());
+      await client.callTool("trick", { trick: "flood", uri: "x://flood", count: 50_000, padding: 1000 });
+    },
+    // The server needs more than two seconds to write them on a busy machine.
+    { flags: [] },
+  ),
   ...(["many-tools", "large-tool", "deep-schema", "poisoned-schema"] as const).map((tools) =>
     modernServer(`a list of ${tools}`, (client) => client.request("tools/list", {}), { tools }),
   ),
