@@ -44,9 +44,6 @@ export const HTTP_ATTACKS: readonly Attack[] = [
     for (let round = 0; round < 20; round++)
       await attacker.callTool("trick", { trick: "flood", uri: FLOOD_URI, count: 50, padding: 100_000 });
   }),
-  http("http: 2,000 calls at once from one session", async (attacker) => {
-    await times(2000, () => attacker.callTool("echo", { text: "t", delayMs: 100 }));
-  }),
 ];
 
 const CONNECTIONS = 300;

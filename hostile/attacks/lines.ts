@@ -74,7 +74,6 @@ const PLACES: readonly (readonly [name: string, before: string, piece: string, a
   ["members of a result", '"result":{', '"":0,', '"content":[]}}'],
   ["members of _meta", '"result":{"content":[],"_meta":{', '"":0,', '"z":0}}}'],
   ["members of an item", '"result":{"content":[{', '"":0,', '"type":"text","text":"a"}]}}'],
-  ["members of a resource", '"result":{"content":[{"type":"resource","resource":{', '"":0,', '"uri":"a:b"}}]}}'],
   ["members of an error", '"error":{"code":1,"message":"no",', '"":0,', '"z":0}}'],
   ["base64", '"result":{"content":[{"type":"image","data":"', String.raw`\/`, '"}]}}'],
   ["white space", '"result":{"content":[', " ", "]}}"],

@@ -105,7 +105,6 @@ const LISTENS: readonly Attack[] = (["legacy", "dual"] as const).flatMap((era) =
   }),
   listens("filters of 1 to 300,000 resources, of 256 KiB and of 4 MiB", era, async (client) => {
     for (const [count, length] of FILTERS) await client.listen(1, { toolsListChanged: true, resourceSubscriptions: uris(count, length) });
-    await client.listen(1, { resourceSubscriptions: Array.from({ length: 20_000 }, () => "file:///same") });
   }),
   listens(`21 clients with ${MOST} subscriptions each, and 1000 changes of the tools`, era, async (client, scene) => {
     const clients = [client, ...scene.others.map((other) => new StatelessAttacker(other))];
