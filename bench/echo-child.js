@@ -5,25 +5,9 @@
 /** Size above which a result is kept as bytes, so that it is encoded only once. */
 const LARGE_RESULT_BYTES = 16_384;
 
-const TOOLS = [
-  {
-    name: "echo",
-    description: "Returns the given text, or a text of the given size.",
-    inputSchema: {
-      type: "object",
-      properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 }, json: { type: "boolean" } },
-    },
-    annotations: { readOnlyHint: true },
-  },
-  {
-    name: "progress",
-    description: "Sends the given number of progress notifications at once, then its result.",
-    inputSchema: { type: "object", properties: { count: { type: "integer", minimum: 0 } } },
-    annotations: { readOnlyHint: true },
-  },
-];
+const TOOLS = ["echo", "progress"].map((name) => ({ name, inputSchema: { type: "object" }, annotations: { readOnlyHint: true } }));
 
-/** JSON of results by size and content; large ones as bytes. */
+/** JSON of results by size; large ones as bytes. */
 const resultsBySize = new Map();
 /** Output to write before `pendingText`. */
 let pieces = [];
@@ -89,23 +73,14 @@ function initializeResult(params) {
   };
 }
 
-function echoResult({ text, bytes, json }) {
-  if (text !== undefined) return textResult(text);
-  const size = bytes ?? 0;
-  const key = json ? `${size} of JSON` : size;
-  let result = resultsBySize.get(key);
+function echoResult({ bytes = 0 }) {
+  let result = resultsBySize.get(bytes);
   if (result === undefined) {
-    const whole = textResult(json ? jsonText(size) : "x".repeat(size));
-    result = size > LARGE_RESULT_BYTES ? Buffer.from(whole) : whole;
-    resultsBySize.set(key, result);
+    const whole = textResult("x".repeat(bytes));
+    result = bytes > LARGE_RESULT_BYTES ? Buffer.from(whole) : whole;
+    resultsBySize.set(bytes, result);
   }
   return result;
-}
-
-/** Returns JSON as the text of a result, as many tools do. */
-function jsonText(length) {
-  const item = JSON.stringify({ id: 1234, name: "an item", tags: ["a", "b"], path: "/usr/lib/item", ok: true });
-  return `[${`${item},`.repeat(Math.ceil(length / item.length))}`.slice(0, length);
 }
 
 function textResult(text) {

@@ -1,13 +1,13 @@
 // Counts the files and functions of src/ that one request goes through, by V8's precise coverage after a warm-up.
 // `node bench/hops.ts [--files] [PATH/main.ts]`; `--files` also prints the names of the files.
 
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { McpClient } from "../test/support/mcp-client.ts";
-import { Inspector } from "./inspector.ts";
 import { findFreePort, ProgramProcess } from "./program.ts";
 
 const ROOT = dirname(import.meta.dirname);
@@ -20,74 +20,80 @@ interface ScriptCoverage {
   readonly functions: readonly { readonly ranges: readonly { readonly count: number }[] }[];
 }
 
-/** A sidecar with an inspector, and one MCP session. */
-class InspectedSidecar {
-  readonly directory: string;
-  readonly #main: string;
-  readonly #process: ProgramProcess;
-  readonly #client: McpClient;
-  readonly #inspector: Inspector;
-
-  private constructor(directory: string, main: string, sidecar: ProgramProcess, client: McpClient, inspector: Inspector) {
-    this.directory = directory;
-    this.#main = main;
-    this.#process = sidecar;
-    this.#client = client;
-    this.#inspector = inspector;
-  }
-
-  static async start(main: string, flags: readonly string[]): Promise<InspectedSidecar> {
-    const directory = await mkdtemp(join(tmpdir(), "hops-"));
-    const inspectorPort = await findFreePort();
-    // With the second flag, the sidecar does not start Node again, which would end the inspector.
-    const nodeFlags = [`--inspect=127.0.0.1:${inspectorPort}`, "--max-semi-space-size=8"];
-    const program = {
-      name: "the sidecar",
-      token: undefined,
-      environment: { FIXTURE_READ_ONLY: "wait_for_file" },
-      healthPath: "/readyz",
-      nodeArgs: (port: number) => [...nodeFlags, main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER],
-    };
-    const sidecar = await ProgramProcess.start(program, join(directory, "log"));
-    const inspector = await Inspector.connect(inspectorPort);
-    const client = await new McpClient(sidecar.url).open();
-    await inspector.command("Profiler.enable");
-    await inspector.command("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
-    return new InspectedSidecar(directory, main, sidecar, client, inspector);
-  }
-
-  /** Resolves when the output of the sidecar has this part. */
-  async logged(part: string): Promise<void> {
-    while (!(await readFile(join(this.directory, "log"), "utf8")).includes(part)) await sleep(POLL_MS);
-  }
-
-  async serverPid(): Promise<number> {
-    const { pid } = (await (await fetch(`${this.#process.origin}/readyz`)).json()) as { readonly pid: number };
-    return pid;
-  }
-
-  async callTool(name: string, args: object): Promise<void> {
-    const { status, result } = await this.#client.callTool(name, args);
-    if (result === undefined) throw new Error(`${name} was answered with ${status}`);
-  }
-
-  /** The functions that were called since the last time, by file. */
-  async takeCalled(): Promise<ReadonlyMap<string, number>> {
-    const { result } = (await this.#inspector.command("Profiler.takePreciseCoverage")) as { readonly result: readonly ScriptCoverage[] };
-    const called = new Map<string, number>();
-    for (const { url, functions } of result) {
-      const file = url.startsWith("file:") ? relative(dirname(this.#main), fileURLToPath(url)) : "..";
-      const count = functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length;
-      if (!file.startsWith("..") && count > 0) called.set(file, count);
+/** Connects to the inspector of a Node process. */
+async function connectInspector(port: number) {
+  const response = await fetch(`http://127.0.0.1:${port}/json/list`);
+  const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
+  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
+  await once(socket, "open");
+  let id = 0;
+  /** Sends a command, one at a time. @returns its result. */
+  const command = async (method: string, params: object = {}): Promise<unknown> => {
+    socket.send(JSON.stringify({ id: ++id, method, params }));
+    for (;;) {
+      const [{ data }] = (await once(socket, "message")) as [{ readonly data: string }];
+      const message = JSON.parse(data) as { readonly id?: number; readonly result?: unknown };
+      if (message.id === id) return message.result;
     }
-    return called;
-  }
+  };
+  return { command, close: () => socket.close() };
+}
 
-  async stop(): Promise<void> {
-    this.#inspector.close();
-    await this.#process.end();
-    await rm(this.directory, { recursive: true });
+/** A sidecar with an inspector, and one MCP session. */
+type InspectedSidecar = Awaited<ReturnType<typeof startInspected>>;
+
+async function startInspected(main: string, flags: readonly string[]) {
+  const directory = await mkdtemp(join(tmpdir(), "hops-"));
+  const inspectorPort = await findFreePort();
+  // With the second flag, the sidecar does not start Node again, which would end the inspector.
+  const nodeFlags = [`--inspect=127.0.0.1:${inspectorPort}`, "--max-semi-space-size=8"];
+  const program = {
+    name: "the sidecar",
+    token: undefined,
+    environment: { FIXTURE_READ_ONLY: "wait_for_file" },
+    healthPath: "/readyz",
+    nodeArgs: (port: number) => [...nodeFlags, main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER],
+  };
+  const sidecar = await ProgramProcess.start(program, join(directory, "log"));
+  const { command, close } = await connectInspector(inspectorPort);
+  const client = await new McpClient(sidecar.url).open();
+  await command("Profiler.enable");
+  await command("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+  return {
+    directory,
+    /** Resolves when the output of the sidecar has this part. */
+    async logged(part: string): Promise<void> {
+      while (!(await readFile(join(directory, "log"), "utf8")).includes(part)) await sleep(POLL_MS);
+    },
+    async serverPid(): Promise<number> {
+      return ((await (await fetch(`${sidecar.origin}/readyz`)).json()) as { readonly pid: number }).pid;
+    },
+    async callTool(name: string, args: object): Promise<void> {
+      const { status, result } = await client.callTool(name, args);
+      if (result === undefined) throw new Error(`${name} was answered with ${status}`);
+    },
+    /** The functions that were called since the last time, by file. */
+    async takeCalled(): Promise<ReadonlyMap<string, number>> {
+      const { result } = (await command("Profiler.takePreciseCoverage")) as { readonly result: readonly ScriptCoverage[] };
+      return calledFunctions(result, dirname(main));
+    },
+    async stop(): Promise<void> {
+      // Otherwise, Node waits for it at its end.
+      close();
+      await sidecar.end();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+function calledFunctions(scripts: readonly ScriptCoverage[], folder: string): ReadonlyMap<string, number> {
+  const called = new Map<string, number>();
+  for (const { url, functions } of scripts) {
+    const file = url.startsWith("file:") ? relative(folder, fileURLToPath(url)) : "..";
+    const count = functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length;
+    if (!file.startsWith("..") && count > 0) called.set(file, count);
   }
+  return called;
 }
 
 type Run = (sidecar: InspectedSidecar) => Promise<void>;
@@ -118,7 +124,7 @@ const SCENARIOS: readonly (readonly [name: string, flags: readonly string[], war
 const args = process.argv.slice(2);
 const main = resolve(args.find((arg) => arg !== "--files") ?? join(ROOT, "src", "main.ts"));
 for (const [name, flags, warmUps, run] of SCENARIOS) {
-  const sidecar = await InspectedSidecar.start(main, flags);
+  const sidecar = await startInspected(main, flags);
   try {
     for (let count = 0; count < warmUps; count++) await run(sidecar);
     await sidecar.takeCalled();

@@ -4,6 +4,10 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Headers } from "../test/support/http-client.ts";
+import { McpClient } from "../test/support/mcp-client.ts";
+import { headBytes } from "../test/support/mcp-request-bytes.ts";
+import { ModernClient } from "../test/support/modern-client.ts";
 import { HttpConnection, type HttpResponse, type Outcome } from "./http-connection.ts";
 import { memoryBytes, treeCpuMs } from "./proc.ts";
 import { median, percentile, sum } from "./statistics.ts";
@@ -19,8 +23,6 @@ export interface Calls {
   readonly title: string;
   readonly connections: number;
   readonly resultBytes: number;
-  /** In a result of JSON in text, every few characters need an escape. */
-  readonly isJson?: boolean;
   /** True for calls without a session (MCP 2026-07-28). */
   readonly isStateless?: boolean;
 }
@@ -42,16 +44,9 @@ export interface LoadResult {
   readonly errors: readonly string[];
 }
 
-type Session = (method: "POST" | "GET" | "DELETE", body?: string) => string;
+/** Composes a request with this id. */
+type Post = (id: number) => string;
 
-const LEGACY_VERSION = "2025-11-25";
-const MODERN_VERSION = "2026-07-28";
-const CLIENT_INFO = { name: "bench-load", version: "1.0.0" };
-const MODERN_META = {
-  "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
-  "io.modelcontextprotocol/clientCapabilities": {},
-  "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
-};
 const TURN_MS = 1000;
 const WARM_UP_MS = 1000;
 /** Errors after which a turn ends. */
@@ -80,21 +75,30 @@ async function runCalls(sides: readonly Side[], calls: Calls, seconds: number): 
 class Player {
   readonly #side: Side;
   readonly #calls: Calls;
-  readonly #session: Session;
+  /** Undefined for calls without a session. */
+  readonly #client: McpClient | undefined;
+  readonly #post: Post;
   readonly #turns: { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number; readonly cpuMs: number }[] = [];
   #lastId = 0;
   #errors = 0;
   #latenciesMs: number[] = [];
 
-  private constructor(side: Side, calls: Calls, session: Session) {
+  private constructor(side: Side, calls: Calls, client: McpClient | undefined, post: Post) {
     this.#side = side;
     this.#calls = calls;
-    this.#session = session;
+    this.#client = client;
+    this.#post = post;
   }
 
   static async open(side: Side, calls: Calls): Promise<Player> {
-    const session = calls.isStateless === true ? requestsTo(side, modernHeaders()) : await openSession(side);
-    return new Player(side, calls, session);
+    const args = { bytes: calls.resultBytes };
+    if (calls.isStateless === true) {
+      const modern = new ModernClient(urlOf(side), { token: side.token });
+      const { body, headers } = modern.compose("tools/call", { name: "echo", arguments: args }, { id: 0 });
+      return new Player(side, calls, undefined, postOf(side, headers, body));
+    }
+    const client = await openSession(side);
+    return new Player(side, calls, client, postOf(side, client.postHeaders(), toolCall({ name: "echo", arguments: args })));
   }
 
   async takeTurn(): Promise<void> {
@@ -134,14 +138,14 @@ class Player {
   }
 
   async close(): Promise<void> {
-    if (this.#calls.isStateless !== true) await closeSession(this.#side, this.#session);
+    await this.#client?.end();
   }
 
   #callNext(connection: HttpConnection, untilMs: number, onEnd: () => void): void {
     // Ids are unique on all connections, because some targets distinguish calls of a session only by id.
     const id = ++this.#lastId;
     const sentAtMs = performance.now();
-    connection.request(this.#session("POST", echoCall(id, this.#calls)), (outcome) => {
+    connection.request(this.#post(id), (outcome) => {
       const nowMs = performance.now();
       const fault = faultOf(outcome, id, this.#calls);
       if (fault !== undefined) this.#countError(fault);
@@ -158,7 +162,7 @@ class Player {
 }
 
 async function runProgress(side: Side, notifications: number, seconds: number): Promise<Measured> {
-  const session = await openSession(side);
+  const client = await openSession(side);
   const connection = new HttpConnection(side.port);
   const rates: number[] = [];
   const losses: number[] = [];
@@ -167,7 +171,7 @@ async function runProgress(side: Side, notifications: number, seconds: number): 
   for (let id = 1; performance.now() < untilMs || rates.length === 0; id++) {
     const params = { name: "progress", arguments: { count: notifications }, _meta: { progressToken: `of-${id}` } };
     const startedAtMs = performance.now();
-    const { body } = await connection.exchange(session("POST", toolCall(id, params)));
+    const { body } = await connection.exchange(postOf(side, client.postHeaders(), toolCall(params))(id));
     const elapsedMs = performance.now() - startedAtMs;
     if (!hasId(body, id)) throw new Error(`no answer to ${id}: ${excerpt(body)}`);
     const arrived = countProgress(body.toString("latin1"), id);
@@ -178,7 +182,7 @@ async function runProgress(side: Side, notifications: number, seconds: number): 
     }
   }
   connection.close();
-  await closeSession(side, session);
+  await client.end();
   return { "notifications/s": median(rates), "lost of a call": median(losses) };
 }
 
@@ -199,9 +203,9 @@ async function runStreams(side: Side, count: number): Promise<Measured> {
   const beforeBytes = memoryBytes(side.pid, "VmRSS");
   const streams: Socket[] = [];
   for (let opened = 0; opened < count; opened++) {
-    const session = await openSession(side);
+    const client = await openSession(side);
     const stream = connect(side.port, "127.0.0.1");
-    stream.write(session("GET"), "latin1");
+    stream.write(headBytes("GET /mcp", { ...client.getHeaders(), Host: `127.0.0.1:${side.port}` }), "latin1");
     await once(stream, "data");
     streams.push(stream);
   }
@@ -211,64 +215,36 @@ async function runStreams(side: Side, count: number): Promise<Measured> {
   return { "KB of a stream": (openBytes - beforeBytes) / 1000 / count };
 }
 
-/** Opens a session. @returns a function that composes its requests. */
-async function openSession(side: Side): Promise<Session> {
-  const opening = new HttpConnection(side.port);
-  const params = { protocolVersion: LEGACY_VERSION, capabilities: {}, clientInfo: CLIENT_INFO };
-  const initialize = JSON.stringify({ jsonrpc: "2.0", id: "initialize", method: "initialize", params });
-  const { status, head, body } = await opening.exchange(requestsTo(side)("POST", initialize));
-  if (status !== 200) throw new Error(`initialize answered ${status}: ${excerpt(body)}`);
-  const sessionId = /\r\nmcp-session-id: *([^\r]+)/i.exec(head)?.[1];
-  const session = requestsTo(side, {
-    "MCP-Protocol-Version": LEGACY_VERSION,
-    ...(sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId }),
-  });
-  await opening.exchange(session("POST", '{"jsonrpc":"2.0","method":"notifications/initialized"}'));
-  // As most clients do. The metrics of the sidecar distinguish listed tools only.
-  await opening.exchange(session("POST", '{"jsonrpc":"2.0","id":"tools","method":"tools/list"}'));
-  opening.close();
-  return session;
+/** Opens a session, and lists the tools as most clients do. */
+async function openSession(side: Side): Promise<McpClient> {
+  const client = await new McpClient(urlOf(side), { token: side.token, sendsVersion: true }).open();
+  // The metrics of the sidecar distinguish listed tools only.
+  await client.request("tools/list");
+  return client;
 }
 
-/** Ends a session, so that a target with one server per session ends the server. */
-async function closeSession(side: Side, session: Session): Promise<void> {
-  const closing = new HttpConnection(side.port);
-  await closing.exchange(session("DELETE"));
-  closing.close();
+function urlOf({ port }: Side): string {
+  return `http://127.0.0.1:${port}/mcp`;
 }
 
-function requestsTo({ port, token }: Side, more: Readonly<Record<string, string>> = {}): Session {
-  const headers = { Host: `127.0.0.1:${port}`, ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }), ...more };
-  const fixed = Object.entries(headers)
-    .map(([name, value]) => `${name}: ${value}\r\n`)
-    .join("");
-  return (method, body) => {
-    const start = `${method} /mcp HTTP/1.1\r\n${fixed}`;
-    if (body === undefined) return `${start}Accept: text/event-stream\r\n\r\n`;
-    // The body is ASCII, so that its length is its size.
-    const types = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
-    return `${start}${types}Content-Length: ${body.length}\r\n\r\n${body}`;
+/** @param template the body with the id 0. It is ASCII, so that its length is its size. */
+function postOf({ port }: Side, headers: Headers, template: string): Post {
+  const start = headBytes("POST /mcp", { ...headers, Host: `127.0.0.1:${port}` }).slice(0, -2);
+  return (id) => {
+    const body = template.replace('"id":0', `"id":${id}`);
+    return `${start}Content-Length: ${body.length}\r\n\r\n${body}`;
   };
 }
 
-function modernHeaders(): Readonly<Record<string, string>> {
-  return { "MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "tools/call", "Mcp-Name": "echo" };
-}
-
-function echoCall(id: number, { resultBytes, isJson, isStateless }: Calls): string {
-  const meta = isStateless === true ? { _meta: MODERN_META } : {};
-  return toolCall(id, { name: "echo", arguments: { bytes: resultBytes, json: isJson === true }, ...meta });
-}
-
-function toolCall(id: number, params: object): string {
-  return JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params });
+function toolCall(params: object): string {
+  return JSON.stringify({ jsonrpc: "2.0", id: 0, method: "tools/call", params });
 }
 
 /**
  * Returns what is wrong with a response. It compares bytes instead of parsing, because parsing 1 MB per response would make the load process
  * the bottleneck.
  */
-function faultOf(outcome: Outcome, id: number, { resultBytes, isJson }: Calls): string | undefined {
+function faultOf(outcome: Outcome, id: number, { resultBytes }: Calls): string | undefined {
   if (outcome instanceof Error) return outcome.message;
   const { status, body }: HttpResponse = outcome;
   const textAt = body.indexOf('"text":"');
@@ -276,8 +252,8 @@ function faultOf(outcome: Outcome, id: number, { resultBytes, isJson }: Calls): 
   if (!hasId(body, id)) return `answer to another request than ${id}: ${excerpt(body)}`;
   // A plain text has no quotes, so the next quote ends it.
   const start = textAt + '"text":"'.length;
-  const bytes = isJson === true ? body.length - start : body.indexOf('"', start) - start;
-  return bytes === resultBytes || (isJson === true && bytes > resultBytes) ? undefined : `result of ${bytes} bytes`;
+  const bytes = body.indexOf('"', start) - start;
+  return bytes === resultBytes ? undefined : `result of ${bytes} bytes`;
 }
 
 function hasId(body: Buffer, id: number): boolean {

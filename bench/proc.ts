@@ -11,12 +11,9 @@ const PARENT = 1;
 const CPU_TIMES = [11, 15] as const;
 const START_TIME = 19;
 
-/** Returns the resident memory of one process without its children, in bytes: the current one (`VmRSS`) or the peak (`VmHWM`). */
+/** Returns the resident memory of one process without its children, in bytes: the current one (`VmRSS`) or the peak (`VmHWM`). NaN after its end. */
 export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];
-  if (kibibytes === undefined) throw new Error(`no ${field} of process ${pid}`);
-  return Number(kibibytes) * 1024;
+  return 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readProc(`${pid}/status`) ?? "")?.[1]);
 }
 
 /** Returns the CPU time of a process and all that descend from it. */
@@ -47,9 +44,14 @@ function cpuMs(fields: readonly string[]): number {
 }
 
 function fieldsOf(pid: number): readonly string[] | undefined {
+  const stat = readProc(`${pid}/stat`);
+  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+/** @returns undefined if the process has ended. */
+export function readProc(path: string): string | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return readFileSync(`/proc/${path}`, "latin1");
   } catch {
     return undefined;
   }

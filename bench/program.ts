@@ -44,7 +44,7 @@ process.on("exit", () => {
   for (const groupId of running) killGroup(groupId);
 });
 
-export class ProgramProcess implements AsyncDisposable {
+export class ProgramProcess {
   readonly program: Program;
   readonly port: number;
   readonly origin: string;
@@ -95,26 +95,14 @@ export class ProgramProcess implements AsyncDisposable {
     return started;
   }
 
-  /** Resolves when the process has exited. */
-  get exited(): Promise<unknown> {
-    return this.#exited;
-  }
-
   /** The memory of the process itself, without that of its servers. NaN after its exit. */
   memoryBytes(field: "VmRSS" | "VmHWM" = "VmRSS"): number {
-    return this.#hasExited ? Number.NaN : memoryBytes(this.pid, field);
+    return memoryBytes(this.pid, field);
   }
 
-  async isReady(): Promise<boolean> {
+  async #isReady(): Promise<boolean> {
     const reply = await send(new URL(this.program.healthPath, this.origin), { method: "GET", agent: false }).catch(() => undefined);
     return reply?.status === 200;
-  }
-
-  /** Sends SIGKILL to the process, but not to its servers. */
-  async kill(): Promise<void> {
-    this.#isEnding = true;
-    this.#child.kill("SIGKILL");
-    await this.#exited;
   }
 
   /** Sends SIGTERM, then SIGKILL if it does not exit. May be called again. */
@@ -131,10 +119,6 @@ export class ProgramProcess implements AsyncDisposable {
     await this.#exited;
     const { exitCode, signalCode } = this.#child;
     return { exitCode, signal: signalCode, tookMs, isForced };
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.end();
   }
 
   /** Returns the lines of its log file that report an unhandled error. */
@@ -154,7 +138,7 @@ export class ProgramProcess implements AsyncDisposable {
   async #waitUntilReady(startedAtMs: number): Promise<void> {
     const { name } = this.program;
     const hint = (): string => (this.#logFile === undefined ? `: ${this.#errorOutput}` : `; see ${this.#logFile}`);
-    while (!(await this.isReady())) {
+    while (!(await this.#isReady())) {
       if (this.#hasExited) throw new Error(`${name} exited before it was ready${hint()}`);
       if (performance.now() > startedAtMs + READY_DEADLINE_MS) throw new Error(`${name} was not ready in time${hint()}`);
       await sleep(READY_POLL_MS);

@@ -21,25 +21,10 @@ const PEERS_DIR = join(BENCH_DIR, "node_modules");
 const TOKEN = randomBytes(24).toString("hex");
 const SERVER_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
-/** The targets of `npm run bench`, by name. */
-const TARGETS: Readonly<Record<string, () => Target>> = {
-  claw: () => claw("claw", MAIN),
-  supergateway: () => supergateway("supergateway", []),
-  // By default, it logs every message in full. This shows the cost of the log.
-  "supergateway-quiet": () => supergateway("supergateway-quiet", ["--logLevel", "none"]),
-  "mcp-proxy": () => mcpProxy("mcp-proxy", []),
-  // By default, it keeps every event for replay. This shows the cost of the store.
-  "mcp-proxy-no-store": () => mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
-};
-
-/** Returns the named targets. Installs the similar programs if they are needed for the first time. */
-export function findTargets(names: readonly string[]): Target[] {
+/** Returns this build and the peers. Installs the peers if they are needed for the first time. */
+export function thisAndPeers(): Target[] {
   if (!existsSync(PEERS_DIR)) execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: BENCH_DIR, stdio: ["ignore", "inherit", "inherit"] });
-  return names.map((name) => {
-    const target = TARGETS[name];
-    if (target === undefined) throw new Error(`unknown target ${name}; expected one of ${Object.keys(TARGETS).join(", ")}`);
-    return target();
-  });
+  return [claw("claw", MAIN), supergateway(), mcpProxy()];
 }
 
 /** Returns this build, and the one before it. @param before the main.js of a build, or a commit to build. */
@@ -69,21 +54,20 @@ function claw(name: string, main: string, flags: readonly string[] = []): Target
   };
 }
 
-function other(name: string, healthPath: string, nodeArgs: Target["nodeArgs"]): Target {
+function peer(name: string, healthPath: string, nodeArgs: Target["nodeArgs"]): Target {
   return { name, token: undefined, environment: {}, healthPath, nodeArgs };
 }
 
-function supergateway(name: string, flags: readonly string[]): Target {
+function supergateway(): Target {
   const main = join(PEERS_DIR, "supergateway", "dist", "index.js");
   // This option is a command for a shell.
   const stdio = SERVER_COMMAND.map((part) => `"${part}"`).join(" ");
   const fixed = ["--stdio", stdio, "--outputTransport", "streamableHttp", "--stateful", "--healthEndpoint", "/healthz"];
-  const target = other(name, "/healthz", (port) => [main, ...fixed, "--port", String(port), ...flags]);
-  return { ...target, hasServerPerSession: true };
+  return { ...peer("supergateway", "/healthz", (port) => [main, ...fixed, "--port", String(port)]), hasServerPerSession: true };
 }
 
-function mcpProxy(name: string, flags: readonly string[]): Target {
+function mcpProxy(): Target {
   const main = join(PEERS_DIR, "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
   const fixed = ["--server", "stream", "--host", "127.0.0.1"];
-  return other(name, "/ping", (port) => [main, ...fixed, "--port", String(port), ...flags, "--", ...SERVER_COMMAND]);
+  return peer("mcp-proxy", "/ping", (port) => [main, ...fixed, "--port", String(port), "--", ...SERVER_COMMAND]);
 }

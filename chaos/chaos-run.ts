@@ -1,7 +1,7 @@
 // One run: warm-up, faults under load, calm, and SIGTERM under load. And its result, with what must not be in it.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { table } from "../bench/statistics.ts";
+import { median, table } from "../bench/statistics.ts";
 import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
 import { type Inspection, inspect } from "./counters.ts";
 import { FAULT_KINDS, type FaultKind, planFaults } from "./faults.ts";
@@ -14,6 +14,10 @@ const CALM_SHARE = 0.05;
 const MIN_CALM_MS = 3000;
 /** Time between two faults. */
 const FAULT_GAP_MS = 400;
+const SAMPLE_INTERVAL_MS = 1000;
+/** The share of the samples of memory that is ignored, while caches and the heap grow. */
+const GROWING_SHARE = 0.2;
+const MAX_GROWTH_PERCENT = 10;
 const FINAL_LOAD_MS = 500;
 /** So many requests are sent before the end, and some of them are in flight then. */
 const FINAL_REQUESTS = 200;
@@ -21,12 +25,14 @@ const FINAL_REQUESTS = 200;
 const PATIENCE_MS = 200_000;
 const POLL_MS = 50;
 /** Longer than the time in which calls wait for answers (`stage.ts`). */
-export const SETTLE_MS = 2000;
+const SETTLE_MS = 2000;
 const MAX_REPEATED = 12;
 
 export interface RunOptions extends StageOptions {
   readonly durationMs: number;
   readonly kinds: readonly FaultKind[];
+  /** Time between two faults, if it is not the usual one. */
+  readonly gapMs?: number | undefined;
   /** The run goes on until so many responses are right; by default none. */
   readonly fewestRight?: number | undefined;
 }
@@ -41,9 +47,11 @@ export interface RunResult {
   readonly endedByItself: string | undefined;
   readonly rssBeforeBytes: number;
   readonly rssAfterBytes: number;
+  /** Under faults, each second. */
+  readonly rssSamplesBytes: readonly number[];
 }
 
-export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options }: RunOptions): Promise<RunResult> {
+export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewestRight = 0, ...options }: RunOptions): Promise<RunResult> {
   await using stage = await Stage.setUp(options);
   const { ledger, sidecar, saboteur, random } = stage;
 
@@ -54,7 +62,10 @@ export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options 
   const rssBeforeBytes = sidecar.memoryBytes();
 
   stage.startLoad();
-  await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
+  const rssSamplesBytes: number[] = [];
+  const sampler = setInterval(() => rssSamplesBytes.push(sidecar.memoryBytes()), SAMPLE_INTERVAL_MS).unref();
+  await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), gapMs));
+  clearInterval(sampler);
   await saboteur.retryMissing(kinds, PATIENCE_MS);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
   await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight);
@@ -72,7 +83,7 @@ export async function runChaos({ durationMs, kinds, fewestRight = 0, ...options 
   const end = await stage.tearDown();
   const faults = new Map<FaultKind, number>(kinds.map((kind) => [kind, committed.get(kind) ?? 0]));
   const { endedByItself } = sidecar;
-  return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes };
+  return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes, rssSamplesBytes };
 }
 
 async function waitUntil(isDone: () => boolean): Promise<void> {
@@ -81,7 +92,7 @@ async function waitUntil(isDone: () => boolean): Promise<void> {
 }
 
 /** Returns the counts that must be zero. */
-export function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
+function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
   const { verdicts } = ledger;
   return {
     lost: verdicts.lost,
@@ -114,7 +125,7 @@ export function failures(result: RunResult): string[] {
   return failed;
 }
 
-export function faultsMissing({ faults }: RunResult): string[] {
+function faultsMissing({ faults }: RunResult): string[] {
   return [...faults].filter(([, count]) => count === 0).map(([kind]) => kind);
 }
 
@@ -151,10 +162,29 @@ function resultRows(result: RunResult): string[][] {
     ["longest from an end to the next right answer", `${longestRecoveryMs.toFixed(0)} ms`],
     ["in flight at SIGTERM", [...outcomesAtEnd(result)].map(([what, count]) => `${count} ${what}`).join(", ")],
     ["end after SIGTERM", `${how} in ${exit.tookMs.toFixed(0)} ms`],
-    ["RSS before, after", `${(rssBeforeBytes / 1e6).toFixed(0)}, ${(rssAfterBytes / 1e6).toFixed(0)} MB`],
+    ["RSS before, after", `${inMegabytes(rssBeforeBytes)}, ${inMegabytes(rssAfterBytes)} MB`],
+    ["RSS by quarter under faults", `${rssByQuarter(result).map(inMegabytes).join(", ")} MB`],
     ["its own counters disagree with this table", inspection.counterDiscrepancies.length],
   ];
   return rows.map(([title, value]) => [title, String(value)]);
+}
+
+function inMegabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0);
+}
+
+/** Returns the medians of the resident memory in the quarters of the time under faults, after a first part. */
+function rssByQuarter({ rssSamplesBytes: samples }: RunResult): number[] {
+  const counted = samples.slice(samples.length * GROWING_SHARE);
+  const bounds = [0, 1, 2, 3, 4].map((quarter) => Math.floor((quarter * counted.length) / 4));
+  return [0, 1, 2, 3].map((quarter) => median(counted.slice(bounds[quarter], bounds[quarter + 1])));
+}
+
+/** Returns the reason why a long run fails, if its memory has grown. */
+export function growth(result: RunResult): string[] {
+  const [first = Number.NaN, , , last = Number.NaN] = rssByQuarter(result);
+  const percent = (last / first - 1) * 100;
+  return percent < MAX_GROWTH_PERCENT ? [] : [`the memory has grown by ${percent.toFixed(1)} %`];
 }
 
 /** Returns details of the first offences. */

@@ -95,10 +95,8 @@ export function isAskAnswer(value: unknown): value is AskAnswer {
 export const TOOL_FAULTS = {
   exit_cleanly: "exits with code 0 without a response",
   crash: "exits with code 7 without a response",
-  kill_itself: "sends SIGKILL to itself",
   last_words: "responds and crashes at once",
   garbage: "writes invalid JSON, and JSON that is not JSON-RPC",
-  half_line: "writes half of its response, and the rest later",
   half_line_and_crash: "writes half of its response and crashes",
   long_answer: "responds with a line of 64 MB",
   long_noise: "writes a line of 64 MB that is not JSON",

@@ -36,7 +36,7 @@ export type FaultKind = ToolFault | DriverFault;
 export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 
 /** The faults with which a server exits. */
-const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
+const ENDING_FAULTS: ReadonlySet<string> = new Set(["exit_cleanly", "crash", "last_words", "half_line_and_crash"]);
 
 /** Returns those of the faults that are possible with a server of this era. */
 export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS): FaultKind[] {
@@ -100,7 +100,8 @@ export class Saboteur {
 
   /** Returns the recoveries after exits of servers. */
   recovery(): Recovery {
-    return this.#recovery.summary(new Map(this.#servers.committedFaults().map(({ pid, atMs }) => [pid, atMs])));
+    const ends = this.#servers.committedFaults().filter(({ kind }) => ENDING_FAULTS.has(kind));
+    return this.#recovery.summary(new Map(ends.map(({ pid, atMs }) => [pid, atMs])));
   }
 
   /** Commits all faults. Resolves when those that last for a time are over too. */

@@ -23,7 +23,7 @@ export type Verdict =
  * The requests that the sidecar counts only as requests without a session: it answers a discovery itself, and a subscription can stay open. A
  * server with sessions gets a counted request for each resource of a subscription.
  */
-export const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
+const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
 
 export function increment(counts: Map<string, number>, key: string): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);

@@ -3,7 +3,9 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { MAIN, type ProgramEnd, ProgramProcess } from "../bench/program.ts";
-import { type ClientOptions, type Endpoint, LEAVE_SHARE, LoadClient } from "./client/load-client.ts";
+import { ASKABLE } from "../test/support/mcp-client.ts";
+import { ModernClient } from "../test/support/modern-client.ts";
+import { type ClientOptions, LEAVE_SHARE, LoadClient } from "./client/load-client.ts";
 import { Session } from "./client/session.ts";
 import { StatelessRequests } from "./client/stateless.ts";
 import { DIRECTORY_VARIABLE, ERA_VARIABLE, type ServerEraOption } from "./contract.ts";
@@ -40,8 +42,6 @@ export interface StageOptions {
   readonly seed: number;
   /** The protocol era of the server. */
   readonly era: ServerEraOption;
-  /** Arguments for the Node of the sidecar. */
-  readonly nodeFlags?: readonly string[];
   /** The file for the sidecar's output. By default, it is deleted with the other files. */
   readonly logFile?: string | undefined;
 }
@@ -69,11 +69,11 @@ export class Stage implements AsyncDisposable {
     this.#servers = servers;
     const recovery = new RecoveryClock();
     const onRight = (client: LoadClient, pid: number): void => recovery.onRight(client.name, pid);
-    this.#clients = createClients({ url: sidecar.url, token: TOKEN }, this.ledger, this.random.fork(), onRight);
+    this.#clients = createClients(sidecar.url, this.ledger, this.random.fork(), onRight);
     this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
-  static async setUp({ seed, era, nodeFlags = [], logFile }: StageOptions): Promise<Stage> {
+  static async setUp({ seed, era, logFile }: StageOptions): Promise<Stage> {
     const servers = new ServerProcesses();
     const { directory } = servers;
     process.once("exit", () => servers.remove());
@@ -82,7 +82,7 @@ export class Stage implements AsyncDisposable {
       token: TOKEN,
       environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, [ERA_VARIABLE]: era, [DIRECTORY_VARIABLE]: directory },
       healthPath: "/readyz",
-      nodeArgs: (port: number) => [...nodeFlags, MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
+      nodeArgs: (port: number) => [MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
     };
     return new Stage(await ProgramProcess.start(program, logFile ?? join(directory, "sidecar.log")), servers, seed);
   }
@@ -117,21 +117,24 @@ export class Stage implements AsyncDisposable {
 }
 
 /** Creates clients of both protocol eras. Every second one listens. */
-function createClients(endpoint: Endpoint, ledger: Ledger, random: Random, onRight: ClientOptions["onRight"]): LoadClient[] {
+function createClients(url: string, ledger: Ledger, random: Random, onRight: ClientOptions["onRight"]): LoadClient[] {
   return Array.from({ length: CLIENTS }, (_, index) => {
     const own = random.fork();
-    const options = { ledger, random: own, onRight, slots: own.integer(1, MAX_SLOTS), listens: index % 2 === 0 };
+    const options = { random: own, onRight, slots: own.integer(1, MAX_SLOTS), listens: index % 2 === 0 };
     if (index >= CLIENTS - STATELESS_CLIENTS) {
       const name = `stateless-${index}`;
-      const canAnswer = index % 4 < 2;
-      const capabilities = canAnswer ? { elicitation: {} } : {};
-      const createCaller: ClientOptions["createCaller"] = (onPid) => new StatelessRequests(endpoint, name, ledger, onPid, capabilities);
-      return new LoadClient({ ...options, name, answers: canAnswer, createCaller });
+      const answers = index % 4 < 2;
+      const client = new ModernClient(url, { token: TOKEN, capabilities: answers ? { elicitation: {} } : {} });
+      return new LoadClient({
+        ...options,
+        name,
+        answers,
+        createCaller: (onPid) => new StatelessRequests(url, name, client, ledger, onPid),
+      });
     }
-    const isPrivate = index < PRIVATE_CLIENTS;
-    const capabilities = isPrivate ? { elicitation: {}, sampling: {}, roots: { listChanged: true } } : {};
-    const identity = { name: `${isPrivate ? "private" : "shared"}-${index}`, capabilities, refuses: () => own.isLucky(LEAVE_SHARE) };
-    const createCaller: ClientOptions["createCaller"] = (onPid) => new Session(endpoint, identity, ledger, onPid);
-    return new LoadClient({ ...options, name: identity.name, answers: isPrivate, createCaller });
+    const answers = index < PRIVATE_CLIENTS;
+    const name = `${answers ? "private" : "shared"}-${index}`;
+    const identity = { name, token: TOKEN, capabilities: answers ? ASKABLE : {}, refuses: () => own.isLucky(LEAVE_SHARE) };
+    return new LoadClient({ ...options, name, answers, createCaller: (onPid) => new Session(url, identity, ledger, onPid) });
   });
 }

@@ -11,20 +11,14 @@ import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
+import { readStatus, type Status } from "../test/support/status.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
-
-export interface Sent {
-  readonly status: number;
-  readonly body: string;
-  readonly sessionId: string | undefined;
-}
 
 export interface SendOptions {
   /** Undefined to send none. By default, that of the attacker. */
   readonly sessionId?: string | undefined;
   /** Undefined to send none. By default, that of the attacker. */
   readonly token?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
   readonly limitMs?: number;
 }
 
@@ -127,43 +121,35 @@ export class Attacker {
   /** Opens a session, by initialize and notifications/initialized. */
   async open(protocolVersion = "2025-11-25", capabilities = {}): Promise<void> {
     const reply = await this.quietly(initializeRequest(capabilities, protocolVersion), { sessionId: undefined });
-    this.sessionId = reply?.sessionId ?? "";
+    this.sessionId = reply?.headers["mcp-session-id"]?.toString() ?? "";
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
 
-  /** Ends the session. */
-  async close(): Promise<void> {
-    await this.#client({})
-      .end()
-      .catch(() => undefined);
-  }
-
   /** Sends any body, and counts the response. */
-  post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+  post(body: unknown, options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }));
   }
 
   /** Sends any body that only prepares the attack. The response is checked but not counted. */
-  quietly(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
+  quietly(body: unknown, options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, (signal) => this.#client(options).post(body, { signal }), false);
   }
 
   /** Sends a request as it is given, and counts the response. The headers have the token and the media types. */
-  postAs(body: string, headers: Headers): Promise<Sent | undefined> {
+  postAs(body: string, headers: Headers): Promise<HttpReply | undefined> {
     return this.#exchange(undefined, (signal) => send(this.url, { body, headers, agent: this.#agent, signal }));
   }
 
-  /** Sends a GET or DELETE, and counts the response. A stream that stays open has no response. */
-  fetch(method: "GET" | "DELETE", { limitMs, headers: more = {}, ...options }: SendOptions = {}): Promise<Sent | undefined> {
-    const headers = this.#client(options).getHeaders({ headers: more });
-    return this.#exchange(limitMs, (signal) => send(this.url, { method, headers, agent: this.#agent, signal }));
+  /** Ends a session, and counts the response. */
+  end(options: SendOptions = {}): Promise<HttpReply | undefined> {
+    return this.#exchange(options.limitMs, () => this.#client(options).end());
   }
 
-  request(method: string, params: unknown, options?: SendOptions): Promise<Sent | undefined> {
+  request(method: string, params: unknown, options?: SendOptions): Promise<HttpReply | undefined> {
     return this.post({ jsonrpc: "2.0", id: ++this.#lastId, method, params }, options);
   }
 
-  callTool(name: string, args: unknown = {}, options?: SendOptions): Promise<Sent | undefined> {
+  callTool(name: string, args: unknown = {}, options?: SendOptions): Promise<HttpReply | undefined> {
     return this.request("tools/call", { name, arguments: args }, options);
   }
 
@@ -179,8 +165,8 @@ export class Attacker {
   }
 
   /** Returns the head of a POST for a raw connection. Its fields may repeat others. */
-  head(fields: readonly string[], options: SendOptions = {}): string {
-    const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client(options).postHeaders() });
+  head(fields: readonly string[]): string {
+    const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client({}).postHeaders() });
     return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
@@ -194,43 +180,28 @@ export class Attacker {
     return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
   }
 
-  /** Opens a raw connection, which is closed at the end of the attack. @returns undefined if this fails. */
-  async connect(): Promise<RawConnection | undefined> {
-    const connection = await within(RawConnection.open(this.origin), ANSWER_LIMIT_MS).catch(() => undefined);
-    if (connection === undefined) this.replies.add("not connected");
-    else this.#ended.addEventListener("abort", () => connection[Symbol.dispose](), { once: true });
-    return connection;
-  }
-
   /** Writes to a raw connection of which nothing is read. @returns undefined if it is not opened. */
-  async writeUnread(text: string): Promise<Socket | undefined> {
+  async writeUnread(bytes: string | Buffer): Promise<Socket | undefined> {
     const { hostname, port } = new URL(this.origin);
     const socket = connect(Number(port), hostname).pause();
     // The sidecar closes the connection at some time.
     socket.on("error", () => undefined);
     this.#ended.addEventListener("abort", () => socket.destroy(), { once: true });
     if ((await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined) return undefined;
-    socket.write(text);
+    socket.write(bytes);
     return socket;
   }
 
   /** Writes to a raw connection of its own, and reads and counts one response. */
-  async writeRaw(text: string | Buffer, limitMs?: number): Promise<HttpReply | undefined> {
-    const connection = await this.connect();
-    await connection?.write(text).catch(() => undefined);
-    return connection === undefined ? undefined : this.hear(connection, limitMs);
-  }
-
-  /** Reads and counts one response on a raw connection. @returns undefined if there is none. */
-  async hear(connection: RawConnection, limitMs = ANSWER_LIMIT_MS): Promise<HttpReply | undefined> {
+  async writeRaw(text: string, limitMs = ANSWER_LIMIT_MS): Promise<void> {
     try {
+      using connection = await RawConnection.open(this.origin);
+      await within(connection.write(text), limitMs).catch(() => undefined);
       const reply = await within(connection.reply(), limitMs);
       if (reply === undefined) this.replies.add("no answer");
       else this.replies.addReply(reply.status, reply.body);
-      return reply;
     } catch {
       this.replies.add("cut");
-      return undefined;
     }
   }
 
@@ -240,9 +211,7 @@ export class Attacker {
 
   /** Reads `/status`. @returns undefined if it cannot be read. */
   async status(): Promise<Status | undefined> {
-    const headers = { Authorization: `Bearer ${this.token}` };
-    const reply = await send(new URL("/status", this.origin), { method: "GET", headers }).catch(() => undefined);
-    return reply === undefined ? undefined : (JSON.parse(reply.body) as Status);
+    return readStatus(this, { Authorization: `Bearer ${this.token}` }).catch(() => undefined);
   }
 
   /** Waits until subscriptions, questions and requests of the attack have ended. Any that stay are a missed bar. */
@@ -265,26 +234,18 @@ export class Attacker {
     limitMs = ANSWER_LIMIT_MS,
     start: (signal: AbortSignal) => Promise<HttpReply>,
     isCounted = true,
-  ): Promise<Sent | undefined> {
+  ): Promise<HttpReply | undefined> {
     const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
     try {
-      const { status, body, headers } = await start(signal);
-      if (isCounted) this.replies.addReply(status, body);
-      else this.replies.check(body);
-      return { status, body, sessionId: headers["mcp-session-id"]?.toString() };
+      const reply = await start(signal);
+      if (isCounted) this.replies.addReply(reply.status, reply.body);
+      else this.replies.check(reply.body);
+      return reply;
     } catch (error) {
       if (isCounted) this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
       return undefined;
     }
   }
-}
-
-/** The used part of `/status` (docs/operations/status.md). */
-interface Status {
-  readonly sessions: number;
-  readonly lanes: { readonly shared: { readonly requestsInFlight: number } };
-  readonly stateless?: { readonly subscriptions: number; readonly asks?: { readonly parked: { readonly now: number } } };
-  readonly memory: { readonly subscriptions: number; readonly unread: number; readonly requests: number };
 }
 
 function leftoversIn(status: Status | undefined): string {
@@ -293,10 +254,10 @@ function leftoversIn(status: Status | undefined): string {
   const uses: Readonly<Record<string, readonly [amount: number, most: number]>> = {
     "parked calls": [stateless?.asks?.parked.now ?? 0, 0],
     subscriptions: [stateless?.subscriptions ?? 0, 0],
-    "subscription bytes": [memory.subscriptions, 0],
-    "unread bytes": [memory.unread, 0],
+    "subscription bytes": [memory["subscriptions"] ?? 0, 0],
+    "unread bytes": [memory["unread"] ?? 0, 0],
     "requests in flight": [lanes.shared.requestsInFlight, BYSTANDER_CALLS],
-    "request bytes": [memory.requests, BYSTANDER_BYTES],
+    "request bytes": [memory["requests"] ?? 0, BYSTANDER_BYTES],
   };
   const left = Object.entries(uses).filter(([, [amount, most]]) => amount > most);
   return left.map(([use, [amount]]) => `${amount} ${use}`).join(", ");
@@ -317,19 +278,14 @@ export class StatelessAttacker {
   }
 
   /** Sends a request, and counts the response. @param headers replace those of the request; undefined removes one. */
-  request(method: string, params: Readonly<Record<string, unknown>> = {}, headers: HeaderChanges = {}): Promise<Sent | undefined> {
+  request(method: string, params: Readonly<Record<string, unknown>> = {}, headers: HeaderChanges = {}): Promise<HttpReply | undefined> {
     const { requestState, inputResponses } = params;
     const composed = this.client.compose(method, params, { headers, requestState, inputResponses: inputResponses as object });
     return this.attacker.postAs(composed.body, composed.headers);
   }
 
-  callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<Sent | undefined> {
+  callTool(name: string, args: object = {}, headers?: HeaderChanges): Promise<HttpReply | undefined> {
     return this.request("tools/call", { name, arguments: args }, headers);
-  }
-
-  /** Sends any body, with the headers of a call of `echo`. */
-  raw(body: string, headers: HeaderChanges = {}): Promise<Sent | undefined> {
-    return this.attacker.postAs(body, this.client.compose("tools/call", { name: "echo" }, { headers }).headers);
   }
 
   /** Opens subscriptions, of which nothing is read if they are not `read`. Resolves when all responses have begun. */

@@ -9,9 +9,6 @@ export const LONG_LINE_BYTES = 60 * 1024 * 1024;
 export const BYSTANDER_MARK = "bystander-7f3a";
 /** A part of the result of a tool that the sidecar's policy must not let be called. */
 export const FORBIDDEN_MARK = "forbidden-tool-ran";
-/** A part of an answer that the server must get from its owner only. It replies with FORBIDDEN_MARK. */
-export const STOLEN_MARK = "stolen-answer";
-
 /** The first argument of the server, which selects the tools that it lists. */
 export type ToolList =
   | "plain"
@@ -21,7 +18,6 @@ export type ToolList =
   | "wide-schema"
   | "enum-schema"
   | "unique-schema"
-  | "reference-schema"
   | "one-of-schema"
   | "pattern-properties-schema"
   | "poisoned-schema"
@@ -32,16 +28,3 @@ export type ServerEra = "legacy" | "dual" | "modern";
 
 /** While this file exists in the attack's directory, servers answer `tools/list` late: after these milliseconds, or "never". */
 export const SLOW_LIST_SWITCH = "slow-list";
-/** While this file exists, servers treat subscriptions as its content says: a kind of LISTEN_TRICKS. */
-export const LISTEN_SWITCH = "listen";
-export const LISTEN_TRICKS = [
-  "silent",
-  "refused",
-  "ended",
-  "cancelled",
-  "acknowledged-twice",
-  "accepts-nothing",
-  "invalid",
-  "asks",
-] as const;
-export type ListenTrick = (typeof LISTEN_TRICKS)[number];

@@ -3,12 +3,11 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { Agent, get } from "node:http";
+import { Agent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { memoryBytes } from "../bench/proc.ts";
+import { memoryBytes, readProc } from "../bench/proc.ts";
 import { increment } from "../chaos/ledger.ts";
-import { type HttpReply, send } from "../test/support/http-client.ts";
+import { type HttpCall, type HttpReply, send } from "../test/support/http-client.ts";
 import { readMessages } from "../test/support/json-rpc.ts";
 import { McpClient } from "../test/support/mcp-client.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
@@ -42,8 +41,6 @@ export interface Observation {
   readonly isServedAfterwards: boolean;
 }
 
-/** The argument of the observer's process. */
-const OBSERVE = "observe";
 const START_LIMIT_MS = 30_000;
 /** Longer than all waits of the observer together. */
 const REPORT_LIMIT_MS = 120_000;
@@ -60,55 +57,41 @@ const LIVEZ_INTERVAL_MS = 25;
 const LAG_INTERVAL_MS = 5;
 const MAX_EXAMPLES = 5;
 
-const running = new Set<ChildProcess>();
-process.on("exit", () => {
-  for (const child of running) child.kill("SIGKILL");
-});
-
 /** The observer's process. Use with `using`, so that it is killed. */
 export class Observer implements Disposable {
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess) {
-    this.#child = child;
-    running.add(child);
-    child.once("exit", () => running.delete(child));
+  private constructor(watched: Watched) {
+    this.#child = fork(import.meta.filename, [JSON.stringify(watched)], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
   }
 
   /** Starts the observer. Resolves when the bystander has a session and the observation has begun. */
   static async start(watched: Watched): Promise<Observer> {
-    const observer = new Observer(fork(import.meta.filename, [OBSERVE], { stdio: ["ignore", "ignore", "inherit", "ipc"] }));
-    try {
-      await observer.#ask(watched, START_LIMIT_MS);
-    } catch (error) {
-      observer[Symbol.dispose]();
-      throw error;
-    }
+    const observer = new Observer(watched);
+    await observer.#message(START_LIMIT_MS);
     return observer;
   }
 
   /** Ends the observation, after a call that is sent from now on is answered. */
   async report(): Promise<Observation> {
-    return (await this.#ask("report", REPORT_LIMIT_MS)) as Observation;
+    this.#child.send("report");
+    return (await this.#message(REPORT_LIMIT_MS)) as Observation;
   }
 
   [Symbol.dispose](): void {
     this.#child.kill("SIGKILL");
   }
 
-  async #ask(order: Watched | "report", limitMs: number): Promise<unknown> {
-    const answered = once(this.#child, "message");
-    const exited = once(this.#child, "exit").then((): never => {
-      throw new Error("the observer exited");
-    });
-    this.#child.send(order);
-    const answer = await within(Promise.race([answered, exited]), limitMs);
-    if (answer === undefined) throw new Error(`the observer did not answer in ${limitMs} ms`);
-    return answer[0];
+  async #message(limitMs: number): Promise<unknown> {
+    const exited = once(this.#child, "exit").then(() => undefined);
+    const message = await within(Promise.race([once(this.#child, "message"), exited]), limitMs);
+    if (message !== undefined) return message[0];
+    this.#child.kill("SIGKILL");
+    throw new Error(`the observer exited, or did not answer in ${limitMs} ms`);
   }
 }
 
-type PostCall = (id: string | number, args: object, options: { readonly signal: AbortSignal; readonly agent: Agent }) => Promise<HttpReply>;
+type PostCall = (id: string | number, args: object, call: HttpCall) => Promise<HttpReply>;
 
 /** A client that is not involved in the attack. It calls a tool continuously, and checks that each response is its own. */
 class Bystander {
@@ -122,15 +105,10 @@ class Bystander {
   #count = 0;
   #isCalling = true;
 
-  private constructor(post: PostCall, seed: number) {
+  constructor(post: PostCall, seed: number) {
     this.#post = post;
     this.#seed = seed;
     this.#pending = DELAYS_MS.map((delayMs) => this.#keepCalling(delayMs));
-  }
-
-  static async open({ origin, token, isStateless, seed }: Watched): Promise<Bystander> {
-    const url = `${origin}/mcp`;
-    return new Bystander(isStateless ? statelessCalls(url, token) : await sessionCalls(url, token), seed);
   }
 
   /** Sends calls until one gets a right response. @returns false if this takes too long. */
@@ -184,15 +162,15 @@ class Bystander {
   }
 }
 
-async function sessionCalls(url: string, token: string): Promise<PostCall> {
+/** Opens the bystander's session, if it has one. @returns a function that calls the honest tool. */
+async function callsOf({ origin, token, isStateless }: Watched): Promise<PostCall> {
+  const url = `${origin}/mcp`;
+  if (isStateless) {
+    const modern = new ModernClient(url, { token });
+    return (id, args, call) => send(url, { ...modern.compose("tools/call", { name: "echo", arguments: args }, { id }), ...call });
+  }
   const client = await new McpClient(url, { token }).open();
-  return (id, args, options) =>
-    client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: args } }, options);
-}
-
-function statelessCalls(url: string, token: string): PostCall {
-  const client = new ModernClient(url, { token });
-  return (id, args, options) => send(url, { ...client.compose("tools/call", { name: "echo", arguments: args }, { id }), ...options });
+  return (id, args, call) => client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: args } }, call);
 }
 
 function outcomeOf(reply: HttpReply, id: string | number, text: string): string {
@@ -216,62 +194,49 @@ class LivezWatcher {
   gapMs = 0;
   clockGapMs = 0;
   unanswered = 0;
-  readonly #url: string;
-  readonly #pid: number;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  readonly #requesting = setInterval(() => this.#request(), LIVEZ_INTERVAL_MS);
+  readonly #watched: Watched;
   readonly #measuringLag = setInterval(() => this.#measureLag(), LAG_INTERVAL_MS);
-  #isPending = false;
+  readonly #watching: Promise<void>;
   #lagMs = 0;
   #lagTickMs = performance.now();
-  #isStopped = false;
+  #isStopping = false;
 
-  constructor({ origin, pid }: Watched) {
-    this.#url = `${origin}/livez`;
-    this.#pid = pid;
+  constructor(watched: Watched) {
+    this.#watched = watched;
+    this.#watching = this.#watch();
   }
 
   giveUp(): void {
-    clearInterval(this.#requesting);
+    this.#isStopping = true;
   }
 
   /** Stops sending requests, and waits for the response to the pending one. */
   async stop(): Promise<void> {
-    this.giveUp();
-    const deadlineMs = performance.now() + LIVEZ_LIMIT_MS;
-    while (this.#isPending && performance.now() < deadlineMs) await sleep(LAG_INTERVAL_MS);
-    this.#isStopped = true;
+    this.#isStopping = true;
+    await this.#watching;
     clearInterval(this.#measuringLag);
-    this.#agent.destroy();
   }
 
-  #request(): void {
-    if (this.#isPending) return;
-    this.#isPending = true;
-    this.#lagMs = 0;
-    this.#lagTickMs = performance.now();
-    const sentAtMs = this.#lagTickMs;
-    const waitedBefore = runQueueWaitMs(this.#pid);
-    let isSettled = false;
-    const settle = (isAnswered: boolean): void => {
-      if (isSettled || this.#isStopped) return;
-      isSettled = true;
+  async #watch(): Promise<void> {
+    const { origin, pid } = this.#watched;
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    while (!this.#isStopping) {
+      const sentAtMs = performance.now();
+      this.#lagMs = 0;
+      this.#lagTickMs = sentAtMs;
+      const waitedBefore = runQueueWaitMs(pid);
+      const call = { method: "GET", agent, signal: AbortSignal.timeout(LIVEZ_LIMIT_MS) };
+      const reply = await send(`${origin}/livez`, call).catch(() => undefined);
       const clockMs = performance.now() - sentAtMs;
       this.#measureLag();
       // Neither the lag of this process nor the sidecar's wait for a core is the sidecar's fault. These times may overlap.
-      const excusedMs = Math.max(this.#lagMs, runQueueWaitMs(this.#pid) - waitedBefore);
-      if (!isAnswered) this.unanswered++;
+      const excusedMs = Math.max(this.#lagMs, runQueueWaitMs(pid) - waitedBefore);
+      if (reply?.status !== 200) this.unanswered++;
       this.clockGapMs = Math.max(this.clockGapMs, clockMs);
       this.gapMs = Math.max(this.gapMs, clockMs - excusedMs);
-      this.#isPending = false;
-    };
-    const request = get(this.#url, { agent: this.#agent, timeout: LIVEZ_LIMIT_MS }, (response) => {
-      response.resume();
-      response.once("end", () => settle(response.statusCode === 200));
-      response.once("error", () => settle(false));
-    });
-    request.once("timeout", () => request.destroy());
-    request.once("error", () => settle(false));
+      await sleep(Math.max(0, LIVEZ_INTERVAL_MS - clockMs));
+    }
+    agent.destroy();
   }
 
   /** Adds up the lag of this process's timers. */
@@ -284,22 +249,18 @@ class LivezWatcher {
 
 /** Returns the time that a process's main thread was ready without a core. It is 0 after an exit, or if the kernel does not count it. */
 function runQueueWaitMs(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;
-  } catch {
-    return 0;
-  }
+  return Number(readProc(`${pid}/task/${pid}/schedstat`)?.split(" ")[1] ?? 0) / 1e6;
 }
 
 /** Begins the observation. @returns a function that ends it. */
 async function observe(watched: Watched): Promise<() => Promise<Observation>> {
-  const bystander = await Bystander.open(watched);
+  const bystander = new Bystander(await callsOf(watched), watched.seed);
   const livez = new LivezWatcher(watched);
   let peakRssBytes = 0;
   const measuringMemory = setInterval(() => {
-    try {
-      peakRssBytes = memoryBytes(watched.pid, "VmHWM");
-    } catch {
+    const bytes = memoryBytes(watched.pid, "VmHWM");
+    if (!Number.isNaN(bytes)) peakRssBytes = bytes;
+    else {
       // The sidecar has exited.
       bystander.giveUp();
       livez.giveUp();
@@ -318,13 +279,9 @@ async function observe(watched: Watched): Promise<() => Promise<Observation>> {
   };
 }
 
-if (process.argv[2] === OBSERVE) {
-  let report: (() => Promise<Observation>) | undefined;
-  const obey = async (order: Watched | "report"): Promise<void> => {
-    if (order === "report") return void process.send?.(await report?.());
-    report = await observe(order);
-    process.send?.("watching");
-  };
-  process.on("message", (order: Watched | "report") => void obey(order));
+if (import.meta.main) {
   process.once("disconnect", () => process.exit(0));
+  const report = await observe(JSON.parse(process.argv[2] ?? "") as Watched);
+  process.once("message", () => void report().then((observation) => process.send?.(observation)));
+  process.send?.("watching");
 }

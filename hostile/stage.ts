@@ -32,6 +32,7 @@ export interface Attack {
   readonly budgetBytes?: number;
   /** True if the peak of memory of this attack is the base for those with a budget. */
   readonly isLoadBase?: boolean;
+  /** Begins when the attacker has a session. */
   readonly run: (scene: Scene) => Promise<unknown>;
 }
 
@@ -41,9 +42,6 @@ export interface Scene {
   readonly others: readonly Attacker[];
   /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;
-  readonly removeSwitch: (name: string) => void;
-  /** Starts another sidecar with the same tokens, which ends with the attack. @returns its client. */
-  readonly startReplica: () => Promise<Attacker>;
   /** Returns the number of server processes that are running. */
   readonly countServers: () => number;
 }
@@ -88,36 +86,27 @@ writeFileSync(TOKEN_FILE, [TOKEN, BYSTANDER_TOKEN, ...OTHER_TOKENS].join("\n"));
 process.on("exit", () => rmSync(TOKEN_DIRECTORY, { recursive: true, force: true }));
 
 /** @param basePeakBytes the peak of memory under an ordinary load, if it was measured in this run. */
-export async function stage(attack: Attack, random: Random, basePeakBytes: number | undefined, logFile?: string): Promise<Result> {
+export async function stage(attack: Attack, random: Random, basePeakBytes: number | undefined, givenLogFile?: string): Promise<Result> {
   const servers = new ServerProcesses();
   const { directory } = servers;
-  const program = sidecarUnderAttack(attack, directory);
-  const sidecars: ProgramProcess[] = [];
+  const logFile = givenLogFile ?? join(directory, "sidecar.log");
   const ended = new AbortController();
-  const start = async (): Promise<ProgramProcess> => {
-    const sidecar = await ProgramProcess.start(program, logFile ?? join(directory, "sidecar.log"));
-    sidecars.push(sidecar);
-    return sidecar;
-  };
-  const endAll = async (): Promise<void> => {
-    ended.abort();
-    await Promise.all(sidecars.map((sidecar) => sidecar.end()));
-  };
+  let sidecar: ProgramProcess | undefined;
   try {
-    const sidecar = await start();
+    sidecar = await ProgramProcess.start(sidecarUnderAttack(attack, directory), logFile);
     const { pid, origin } = sidecar;
     const seed = random.integer(1, 1e9);
     using observer = await Observer.start({ origin, token: BYSTANDER_TOKEN, pid, isStateless: attack.isStateless === true, seed });
     await sleep(WARM_UP_MS);
     const replies = new ReplyCounts();
-    const running = attack.run({
-      attacker: new Attacker(origin, TOKEN, replies, ended.signal),
+    const attacker = new Attacker(origin, TOKEN, replies, ended.signal);
+    const scene: Scene = {
+      attacker,
       others: OTHER_TOKENS.map((token) => new Attacker(origin, token, replies, ended.signal)),
       setSwitch: (name, text) => writeFileSync(join(directory, name), text),
-      removeSwitch: (name) => rmSync(join(directory, name), { force: true }),
-      startReplica: async () => new Attacker((await start()).origin, TOKEN, replies, ended.signal),
       countServers: () => servers.running().filter(({ kind }) => kind === "server").length,
-    });
+    };
+    const running = attacker.open().then(() => attack.run(scene));
     const isDone = await within(
       running.then(() => true),
       ATTACK_LIMIT_MS,
@@ -125,8 +114,9 @@ export async function stage(attack: Attack, random: Random, basePeakBytes: numbe
     const observation = await observer.report();
     // The event of an exit may be later than its effect on connections.
     if (!observation.isServedAfterwards) await sleep(END_NEWS_MS);
-    const end = sidecars.find(({ endedByItself }) => endedByItself !== undefined)?.endedByItself;
-    await endAll();
+    const end = sidecar.endedByItself;
+    ended.abort();
+    await sidecar.end();
     const left = await servers.left(PROCESS_GRACE_MS);
     const misses = [...replies.breaches, ...missesIn(attack, observation, basePeakBytes)];
     if (end !== undefined) misses.push(`the sidecar ended: ${end}`);
@@ -136,7 +126,8 @@ export async function stage(attack: Attack, random: Random, basePeakBytes: numbe
     if (isDone !== true) misses.push("the attack did not end in time");
     return { attack, replies: replies.toString(), end, observation, misses };
   } finally {
-    await endAll();
+    ended.abort();
+    await sidecar?.end();
     servers.remove();
   }
 }

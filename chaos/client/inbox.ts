@@ -3,7 +3,7 @@
 import { MODERN_VERSION } from "../../test/support/modern-client.ts";
 import { ASK_TOOL, digestOf, questionOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
 import type { Ledger, RequestRecord, Verdict } from "../ledger.ts";
-import type { ExchangeEnd } from "./exchange.ts";
+import type { ExchangeEnd } from "./caller.ts";
 
 export interface Incoming extends Response {
   readonly method?: string;
@@ -65,9 +65,9 @@ export class Inbox {
   }
 
   /** Settles a request whose HTTP exchange has ended without a response. */
-  settleAtEnd(record: RequestRecord, { head, failure, excerpt = "" }: ExchangeEnd, isSessionDeleted: boolean): void {
+  settleAtEnd(record: RequestRecord, end: ExchangeEnd, isSessionDeleted: boolean): void {
+    const { status = 0, contentType = "", failure, excerpt = "" } = end;
     if (record.verdict !== undefined) return;
-    const { status = 0, contentType = "" } = head ?? {};
     if (isSessionDeleted) this.#ledger.settle(record, "cut-by-delete");
     else if (status >= 400) this.#ledger.settle(record, "untyped", `HTTP ${status}, ${contentType}: ${excerpt.slice(0, 60)}`);
     else if (this.#ledger.isTooLate(record)) this.#ledger.settle(record, "too-late");
@@ -119,24 +119,24 @@ function judge(record: RequestRecord, response: Response, httpStatus: number): J
   if (isStateless && what === ASK_TOOL && isQuestion(response.result)) return judgeQuestion(record, response.result);
   const { resultType } = (response.result ?? {}) as { readonly resultType?: unknown };
   if (resultType !== (isStateless ? "complete" : undefined)) return expect(false, response);
-  switch (what) {
-    case "subscriptions/listen":
-      return expect(true, response);
-    case "server/discover":
-      return expect(
-        (response.result as { supportedVersions?: readonly unknown[] } | undefined)?.supportedVersions?.[0] === MODERN_VERSION,
-        response,
-      );
-    case "initialize":
-      return expect(nameOf(response.result) === SERVER_NAME, response);
-    case "ping":
-      return expect(JSON.stringify(response.result) === "{}", response);
-    case "tools/list":
-      return expect(Array.isArray((response.result as { tools?: unknown } | undefined)?.tools), response);
-    default:
-      return judgeTool(record, response);
-  }
+  const isRight = RESULTS[what];
+  return isRight === undefined ? judgeTool(record, response) : expect(isRight(response.result ?? {}), response);
 }
+
+interface OtherResult {
+  readonly supportedVersions?: readonly unknown[];
+  readonly serverInfo?: { readonly name?: string };
+  readonly tools?: unknown;
+}
+
+/** The checks of results of other methods than tool calls. */
+const RESULTS: Readonly<Record<string, (result: OtherResult) => boolean>> = {
+  "subscriptions/listen": () => true,
+  "server/discover": ({ supportedVersions }) => supportedVersions?.[0] === MODERN_VERSION,
+  initialize: ({ serverInfo }) => serverInfo?.name === SERVER_NAME,
+  ping: (result) => JSON.stringify(result) === "{}",
+  "tools/list": ({ tools }) => Array.isArray(tools),
+};
 
 /** A result that asks the client (MCP 2026-07-28). */
 export interface QuestionResult {
@@ -178,8 +178,4 @@ function judgeTool(record: RequestRecord, response: Response): Judgement {
 
 function expect(isRight: boolean, response: Response): Judgement {
   return isRight ? { verdict: "right", detail: "" } : { verdict: "wrong", detail: JSON.stringify(response).slice(0, 300) };
-}
-
-function nameOf(result: unknown): string | undefined {
-  return (result as { serverInfo?: { name?: string } } | undefined)?.serverInfo?.name;
 }

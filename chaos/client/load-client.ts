@@ -2,50 +2,12 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { ASK_TOOL } from "../contract.ts";
-import type { Ledger, Verdict } from "../ledger.ts";
+import type { Verdict } from "../ledger.ts";
 import type { Random } from "../random.ts";
-
-export interface CallOptions {
-  readonly text: string;
-  readonly delayMs: number;
-  readonly hasProgress: boolean;
-}
-
-/** The address of the sidecar. */
-export interface Endpoint {
-  readonly url: string;
-  readonly token: string | undefined;
-}
-
-/** The requests of a client: in one session, or without any. */
-export interface Caller {
-  readonly isStateless: boolean;
-  /** True once the session has ended in the sidecar. */
-  readonly isOver: boolean;
-  /** @returns false if it cannot be used. */
-  open(): Promise<boolean>;
-  /** Calls a tool. With `onLostStream`, the stream is broken after its first event, and resumed. */
-  call(tool: string, options: CallOptions, onLostStream?: () => void): Promise<Verdict>;
-  /** Calls the tool that asks. @param leaves true to leave the question unanswered. */
-  callAsking(text: string, leaves: boolean): Promise<Verdict>;
-  /** Sends one of two requests that are no calls. */
-  ask(isFirst: boolean): Promise<Verdict>;
-  /** Keeps a stream or a subscription open. Resolves when it has ended. */
-  listen(): Promise<unknown>;
-  /** Ends the subscriptions, which are requests. */
-  endListens(): void;
-  /** Breaks all connections. */
-  disconnect(): void;
-  /** Ends the session, even if requests are in flight. */
-  delete(): Promise<void>;
-  /** Closes an ended session after its last pending response. */
-  closeWhenIdle(): Promise<void>;
-  close(): void;
-}
+import type { Caller } from "./caller.ts";
 
 export interface ClientOptions {
   readonly name: string;
-  readonly ledger: Ledger;
   readonly random: Random;
   /** The number of requests at a time. */
   readonly slots: number;

@@ -30,7 +30,6 @@ const GARBAGE: readonly (string | Buffer)[] = [
 export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   exit_cleanly: () => process.exit(0),
   crash: () => process.exit(CRASH_CODE),
-  kill_itself: () => process.kill(process.pid, "SIGKILL"),
   last_words: (call) => {
     sayLine(answerLine(call));
     process.exit(CRASH_CODE);
@@ -38,10 +37,6 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   garbage: (call) => {
     for (const piece of GARBAGE) writeAll(1, piece);
     sayLine(answerLine(call));
-  },
-  half_line: (call) => {
-    const bytes = Buffer.from(answerLine(call));
-    sayInHalves(bytes, bytes.length >> 1, HALF_LINE_PAUSE_MS);
   },
   half_line_and_crash: (call) => {
     const bytes = Buffer.from(answerLine(call));

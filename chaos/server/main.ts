@@ -25,7 +25,7 @@ import {
   subscribedUris,
 } from "./answers.ts";
 import { FAULTS } from "./faults.ts";
-import { readSwitch, recordCall, recordFault, recordProcess, say, sayLine, writeAll } from "./process.ts";
+import { readLines, readSwitch, recordCall, recordFault, recordProcess, say, sayLine, writeAll } from "./process.ts";
 
 interface Message {
   readonly id?: string | number;
@@ -42,15 +42,7 @@ if (crashLoop === "clean-exit-at-start") endInLoop(0);
 
 const TOOLS = ["echo", ASK_TOOL, ...Object.keys(TOOL_FAULTS)].map((name) => ({ name, inputSchema: { type: "object" } }));
 
-let rest = "";
-process.stdin.setEncoding("utf8");
-process.stdin.on("data", (chunk: string) => {
-  const lines = (rest + chunk).split("\n");
-  rest = lines.pop() ?? "";
-  for (const line of lines) if (line !== "") onMessage(JSON.parse(line) as Message);
-});
-// The sidecar has exited, or terminates this server.
-process.stdin.on("end", () => process.exit(0));
+readLines((line) => onMessage(JSON.parse(line) as Message));
 
 function endInLoop(code: number): never {
   recordFault(CRASH_LOOP_FAULT);

@@ -12,6 +12,20 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const waiting: string[] = [];
 let isLineOpen = false;
 
+/** Reads the lines of the standard input. Its end, at which the sidecar has exited or terminates this server, ends the process. */
+export function readLines(onLine: (line: string) => void): void {
+  let pieces: string[] = [];
+  process.stdin.setEncoding("utf8");
+  process.stdin.on("data", (chunk: string) => {
+    pieces.push(chunk);
+    if (!chunk.includes("\n")) return;
+    const lines = pieces.join("").split("\n");
+    pieces = [lines.pop() ?? ""];
+    for (const line of lines) if (line !== "") onLine(line);
+  });
+  process.stdin.on("end", () => process.exit(0));
+}
+
 export function say(message: object): void {
   sayLine(JSON.stringify({ jsonrpc: "2.0", ...message }));
 }

@@ -1,9 +1,9 @@
 import type { Random } from "../../chaos/random.ts";
 import type { Attack } from "../stage.ts";
-import { ARGUMENT_ATTACKS, LIST_ATTACKS } from "./arguments.ts";
+import { ARGUMENT_ATTACKS } from "./arguments.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
 import { BURST_ATTACKS, HTTP_ATTACKS } from "./http.ts";
-import { LINE_ATTACKS, RESULT_ATTACKS, STREAM_ATTACKS } from "./lines.ts";
+import { LINE_ATTACKS, RESULT_ATTACKS } from "./lines.ts";
 import { MODERN_SERVER_ATTACKS } from "./modern-server.ts";
 import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
@@ -14,10 +14,7 @@ import { SUM_ATTACKS } from "./sums.ts";
 /** Shows the effect of the machine itself on the figures. */
 const NOTHING: Attack = {
   name: "nothing at all",
-  run: async ({ attacker }) => {
-    await attacker.open();
-    await attacker.callTool("echo", { text: "t", delayMs: 2000 });
-  },
+  run: ({ attacker }) => attacker.callTool("echo", { text: "t", delayMs: 2000 }),
 };
 
 const SHORT_RUN_PLACES = 3;
@@ -25,10 +22,8 @@ const SHORT_RUN_PLACES = 3;
 const OTHER_ATTACKS: readonly Attack[] = [
   ...BODY_ATTACKS,
   ...LINE_ATTACKS,
-  ...STREAM_ATTACKS,
   ...NAME_ATTACKS,
   ...ARGUMENT_ATTACKS,
-  ...LIST_ATTACKS,
   ...RESULT_ATTACKS,
   ...HTTP_ATTACKS,
   ...BURST_ATTACKS,

@@ -2,67 +2,58 @@
 
 import { type Attacker, times } from "../attacker.ts";
 import type { ServerEra } from "../contract.ts";
-import type { Attack, Scene } from "../stage.ts";
+import type { Attack } from "../stage.ts";
 
-const MIB = 1024 * 1024;
-const BUDGET_BYTES = 64 * MIB;
+const BUDGET_BYTES = 64 * 1024 * 1024;
 const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
 const SLOW_MS = 4000;
 /** The requests on one connection that do not wait for responses. */
 const PIPELINED = 500;
-
-/** Does something many times, shared among clients. */
-type Use = (attacker: Attacker, count: number) => Promise<void>;
 
 interface Sum {
   readonly name: string;
   readonly era?: ServerEra;
   /** The number of uses, by all clients together. */
   readonly count: number;
-  readonly use: Use;
+  /** Uses memory so many times. */
+  readonly use: (attacker: Attacker, count: number) => Promise<unknown>;
 }
 
 function call(id: string | number, name: string, args: object): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
 }
 
-/** Calls a tool on a connection of its own, so that all calls are in flight at once. */
-function callAlone(attacker: Attacker, message: object | string): Promise<unknown> {
-  return attacker.writeRaw(attacker.rawPost(typeof message === "string" ? message : JSON.stringify(message)));
+/** Calls a tool on connections of their own, so that all calls are in flight at once. */
+function callAtOnce(attacker: Attacker, count: number, messageOf: (index: number) => object): Promise<unknown> {
+  return times(count, (index) => attacker.writeRaw(attacker.rawPost(JSON.stringify(messageOf(index)))));
+}
+
+function lineOf(bytes: number, as: string): object {
+  return { trick: "line", shape: "plain", as, bytes };
 }
 
 const SUMS: readonly Sum[] = [
   {
-    name: "1,000 calls in flight with ids of 1 KiB",
-    count: 1000,
-    use: async (attacker, count) => {
-      await times(count, (index) => callAlone(attacker, call(`${index}${"i".repeat(1000)}`, "echo", { text: "t", delayMs: SLOW_MS })));
-    },
-  },
-  {
     name: "1,000 calls in flight with 60 KB",
     count: 1000,
-    use: async (attacker, count) => {
-      const args = { text: "t", delayMs: SLOW_MS, padding: "p".repeat(60_000) };
-      await times(count, (index) => callAlone(attacker, call(index, "echo", args)));
-    },
+    use: (attacker, count) =>
+      callAtOnce(attacker, count, (index) => call(index, "echo", { text: "t", delayMs: SLOW_MS, padding: "p".repeat(60_000) })),
   },
   {
     name: "100 bodies of 4 MB that stall",
     count: 100,
-    use: async (attacker, count) => {
+    use: (attacker, count) => {
       const start = attacker.head(["Content-Length: 4000000"]) + " ".repeat(3_900_000);
-      await times(count, () => attacker.writeRaw(start, SLOW_MS));
+      return times(count, () => attacker.writeRaw(start, SLOW_MS));
     },
   },
   {
     name: "60 results of 4 MB that are not read",
     count: 60,
     use: async (attacker, count) => {
-      await times(count, async (index) => {
-        const body = JSON.stringify(call(index, "trick", { trick: "line", shape: "plain", as: "result", bytes: 4_000_000 }));
-        await attacker.writeUnread(attacker.rawPost(body));
-      });
+      await times(count, (index) =>
+        attacker.writeUnread(attacker.rawPost(JSON.stringify(call(index, "trick", lineOf(4_000_000, "result"))))),
+      );
       // A response shows that the server has handled the calls before.
       await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
     },
@@ -73,10 +64,8 @@ const SUMS: readonly Sum[] = [
     use: async (attacker, count) => {
       for (let done = 0; done < count; done += 400) {
         if (done % 1000 === 0) await attacker.open();
-        await times(Math.min(400, count - done), (index) => {
-          const uri = `x://${done + index}/${"u".repeat(8000)}`;
-          return attacker.request("resources/subscribe", { uri });
-        });
+        const uri = (index: number): string => `x://${done + index}/${"u".repeat(8000)}`;
+        await times(Math.min(400, count - done), (index) => attacker.request("resources/subscribe", { uri: uri(index) }));
       }
     },
   },
@@ -85,8 +74,8 @@ const SUMS: readonly Sum[] = [
     count: 100,
     use: async (attacker, count) => {
       for (let index = 0; index < count; index++) {
-        const args = { trick: "line", shape: "plain", as: "progress", bytes: MIB };
-        await attacker.request("tools/call", { name: "trick", arguments: args, _meta: { progressToken: index } });
+        const params = { name: "trick", arguments: lineOf(1024 * 1024, "progress"), _meta: { progressToken: index } };
+        await attacker.request("tools/call", params);
       }
     },
   },
@@ -94,26 +83,14 @@ const SUMS: readonly Sum[] = [
     name: "20,000 pipelined calls of which nothing is read",
     count: 20_000,
     use: async (attacker, count) => {
+      const args = { text: "t".repeat(1000) };
       for (let done = 0; done < count; done += PIPELINED) {
-        const bodies = Array.from({ length: PIPELINED }, (_, index) =>
-          JSON.stringify(call(done + index, "echo", { text: "t".repeat(1000) })),
+        const requests = Array.from({ length: PIPELINED }, (_, index) =>
+          attacker.rawPost(JSON.stringify(call(done + index, "echo", args))),
         );
-        await attacker.writeUnread(bodies.map((body) => attacker.rawPost(body)).join(""));
+        await attacker.writeUnread(requests.join(""));
       }
       await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
-    },
-  },
-  {
-    name: "60 bodies of 1 MB in which each character is escaped",
-    count: 60,
-    use: async (attacker, count) => {
-      const escaped = String.raw`\u0061`.repeat(160_000);
-      await times(count, (index) =>
-        callAlone(
-          attacker,
-          `{"jsonrpc":"2.0","id":${index},"method":"tools/call","params":{"name":"echo","arguments":{"delayMs":${SLOW_MS},"text":"t","padding":"${escaped}"}}}`,
-        ),
-      );
     },
   },
   {
@@ -125,36 +102,17 @@ const SUMS: readonly Sum[] = [
       const question = { method: "elicitation/create", params: { message: "m".repeat(1000), requestedSchema: {} } };
       const args = { trick: "input", members: `"inputRequests":${JSON.stringify({ q: question })}`, padding: "p".repeat(60_000) };
       await times(count, (index) => attacker.post(call(index, "trick", args), { limitMs: SLOW_MS }));
-      await attacker.close();
+      await attacker.end();
     },
   },
   {
     name: "20 lines of 60 MB",
     count: 20,
     use: async (attacker, count) => {
-      for (let index = 0; index < count; index++)
-        await attacker.callTool("trick", { trick: "line", shape: "plain", as: "result", bytes: 60_000_000 });
+      for (let index = 0; index < count; index++) await attacker.callTool("trick", lineOf(60_000_000, "result"));
     },
   },
 ];
-
-function attack({ name, count, use, era = "legacy" }: Sum, clients: "one client" | "twenty clients"): Attack {
-  return {
-    name: `sum: ${name}, ${clients}`,
-    flags: FLAGS,
-    era,
-    budgetBytes: BUDGET_BYTES,
-    run: async ({ attacker, others }: Scene) => {
-      const users = clients === "one client" ? [attacker] : others;
-      await Promise.all(
-        users.map(async (user) => {
-          await user.open();
-          await use(user, count / users.length);
-        }),
-      );
-    },
-  };
-}
 
 /** The load that a sidecar has in ordinary use. Its memory is the base for the sums. */
 const LOAD: Attack = {
@@ -172,4 +130,23 @@ const LOAD: Attack = {
   },
 };
 
-export const SUM_ATTACKS: readonly Attack[] = [LOAD, ...SUMS.flatMap((sum) => [attack(sum, "one client"), attack(sum, "twenty clients")])];
+export const SUM_ATTACKS: readonly Attack[] = [
+  LOAD,
+  ...SUMS.flatMap(({ name, count, use, era = "legacy" }) =>
+    ["one client", "twenty clients"].map((clients): Attack => ({
+      name: `sum: ${name}, ${clients}`,
+      flags: FLAGS,
+      era,
+      budgetBytes: BUDGET_BYTES,
+      run: async ({ attacker, others }) => {
+        const users = clients === "one client" ? [attacker] : others;
+        await Promise.all(
+          users.map(async (user) => {
+            await user.open();
+            await use(user, count / users.length);
+          }),
+        );
+      },
+    })),
+  ),
+];

@@ -20,10 +20,6 @@ const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {
     tool("checked", `{"properties":{"value":{"enum":[${items(WIDE, (index) => `{"a":[${index},{"b":${index}}]}`)}]}}}`),
   ],
   "unique-schema": () => [tool("checked", '{"properties":{"value":{"uniqueItems":true}}}')],
-  "reference-schema": () => [
-    tool("checked", '{"$ref":"#/$defs/t","$defs":{"t":{"properties":{"value":{"$ref":"#/$defs/t"}},"anyOf":[{"$ref":"#/$defs/t"},{}]}}}'),
-    tool("tree", '{"properties":{"value":{"$ref":"#/$defs/t"}},"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}'),
-  ],
   "one-of-schema": () => [tool("checked", `{"$defs":{${oneOfLevels(24)}},"properties":{"value":{"$ref":"#/$defs/l0"}}}`)],
   "pattern-properties-schema": () => [
     tool("checked", `{"patternProperties":{${items(1000, (index) => `"^(a|b|c)*${index}$":{"type":"number"}`)}}}`),

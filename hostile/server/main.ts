@@ -1,9 +1,9 @@
 // An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
 // allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list and a `ServerEra`.
 
-import { readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
+import { readLines, readSwitch, recordProcess, say, sayLine } from "../../chaos/server/process.ts";
 import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, LISTEN_SWITCH, type ListenTrick, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
+import { FORBIDDEN_MARK, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
 import { TRICKS } from "./tricks.ts";
 
@@ -15,45 +15,12 @@ interface Message {
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
-const QUESTION = { method: "elicitation/create", params: { message: "?", requestedSchema: {} } };
-
-const LISTENS: Readonly<Record<ListenTrick, (id: Id, filter: unknown) => void>> = {
-  silent: () => undefined,
-  refused: (id) => say({ id, error: { code: -32603, message: "no" } }),
-  ended: (id, filter) => {
-    acknowledge(id, filter);
-    say({ id, result: { resultType: "complete", _meta: { [META.subscriptionId]: id } } });
-  },
-  cancelled: (id, filter) => {
-    acknowledge(id, filter);
-    say({ method: "notifications/cancelled", params: { requestId: id } });
-  },
-  "acknowledged-twice": (id, filter) => {
-    acknowledge(id, filter);
-    acknowledge(id, {});
-  },
-  "accepts-nothing": (id) => acknowledge(id, {}),
-  invalid: (id) => acknowledge(id, { resourceSubscriptions: [1, null, {}], toolsListChanged: "yes", taskIds: 7 }),
-  asks: (id) => say({ id, result: { resultType: "input_required", inputRequests: { q: QUESTION } } }),
-};
-
+const CAPABILITIES = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
 recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
 const era = (process.argv[3] ?? "legacy") as ServerEra;
 
-let pieces: string[] = [];
-process.stdin.setEncoding("utf8");
-process.stdin.on("data", (chunk: string) => {
-  if (!chunk.includes("\n")) {
-    pieces.push(chunk);
-    return;
-  }
-  const lines = (pieces.join("") + chunk).split("\n");
-  pieces = [lines.pop() ?? ""];
-  for (const line of lines) if (line !== "") onLine(line);
-});
-// The sidecar has exited, or terminates this server.
-process.stdin.on("end", () => process.exit(0));
+readLines(onLine);
 
 /** Length above which only the head of a line is parsed, so that this server does not delay the bystander. */
 const READ_LENGTH = 256 * 1024;
@@ -87,7 +54,7 @@ function onMessage({ id, method, params }: Message, line: string): void {
       if (era !== "legacy") return onDiscover(id);
       return say({ id, error: { code: -32601, message: "no such method" } });
     case "subscriptions/listen":
-      return listen(id, params?.["notifications"]);
+      return acknowledge(id, params?.["notifications"]);
     case "tools/list":
       return onList(id);
     case "tools/call":
@@ -107,15 +74,17 @@ function onInitialize(id: Id, params: Message["params"]): void {
     id,
     result: {
       protocolVersion: params?.["protocolVersion"],
-      capabilities: { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } },
+      capabilities: CAPABILITIES,
       serverInfo: { name: "hostile", version: "1.0.0" },
     },
   });
 }
 
 function onDiscover(id: Id): void {
-  const capabilities = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
-  say({ id, result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities, ttlMs: 0, cacheScope: "private" } });
+  say({
+    id,
+    result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities: CAPABILITIES, ttlMs: 0, cacheScope: "private" },
+  });
 }
 
 function onList(id: Id): void {
@@ -155,12 +124,6 @@ function onCall(id: Id, name: string, args: Readonly<Record<string, unknown>>, p
 
 function sayText(id: Id, text: string): void {
   say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
-}
-
-/** Accepts all that is asked for, if no trick is chosen. */
-function listen(id: Id, filter: unknown): void {
-  const trick = readSwitch(LISTEN_SWITCH) as ListenTrick | undefined;
-  (trick === undefined ? acknowledge : LISTENS[trick])(id, filter);
 }
 
 /** The id of the request is that of the subscription. */

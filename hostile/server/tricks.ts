@@ -2,7 +2,6 @@
 
 import { say, sayLine, writeAll } from "../../chaos/server/process.ts";
 import { META } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, STOLEN_MARK } from "../contract.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
 
 type Id = string | number;
@@ -19,17 +18,6 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
     writeLine(id, shape as Shape, String(as), Number(bytes));
     if (as !== "result" && as !== "error" && as !== "content") done(id);
   },
-  /** Writes such a line after the response, so that it does not belong to a request. */
-  late_line: (id, { shape, as, bytes }) => {
-    done(id);
-    writeLine(id, shape as Shape, String(as), Number(bytes));
-  },
-  /** Writes many bytes before the end of a line. */
-  endless: (id, { bytes }) => {
-    for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk);
-    writeAll(1, "\n");
-    done(id);
-  },
   /** Writes many lines in few writes. */
   tiny: (id, { line, count }) => {
     const block = `${String(line)}\n`.repeat(TINY_LINES_AT_ONCE);
@@ -44,14 +32,6 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
       say({ method: "notifications/resources/list_changed", params: { _meta: { title } } });
     }
     done(id);
-  },
-  /** Responds with many content items, or with few long ones. */
-  contents: (id, { count, length }) => {
-    const item = JSON.stringify({ type: "text", text: "t".repeat(Number(length)) });
-    writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[${item}`);
-    const block = `,${item}`.repeat(100);
-    for (let index = 0; index < Number(count); index += 100) writeAll(1, block);
-    writeAll(1, "]}}\n");
   },
   /** Writes one line: `before`, `piece` repeated up to the length, and `after`. `OWN` is replaced by the id. */
   repeat: (id, { before, piece, after, bytes }) => {
@@ -90,14 +70,8 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: A
     if (!isAnswered || isEndless === true) {
       return sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"input_required",${String(members)}}}`);
     }
-    const answers = JSON.stringify(inputResponses ?? {});
-    const text = answers.includes(STOLEN_MARK) ? FORBIDDEN_MARK : `${Object.keys(inputResponses ?? {}).length} answers`;
+    const text = `${Object.keys(inputResponses ?? {}).length} answers`;
     say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
-  },
-  long_question: (_id, { bytes }) => {
-    writeAll(1, '{"jsonrpc":"2.0","id":"long","method":"elicitation/create","params":{"requestedSchema":{},"message":"');
-    for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk.replaceAll('"', ""));
-    writeAll(1, '"}}\n');
   },
   /** Writes a given line, then the response. */
   say: (id, { line }) => {

@@ -27,8 +27,8 @@ export interface Status {
   readonly rssBytes: number;
   readonly memory: { readonly limitBytes: number; readonly usedBytes: number } & Readonly<Record<string, number>>;
   readonly counters: {
-    readonly requests: object;
-    readonly answers: { readonly results: number };
+    readonly requests: { readonly accepted: number; readonly refused?: Readonly<Record<string, number>> };
+    readonly answers: { readonly results: number; readonly failures?: Readonly<Record<string, number>> };
     readonly exits: object;
     readonly dropped: object;
     readonly policy: { readonly truncatedResults: number };

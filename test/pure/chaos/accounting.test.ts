@@ -22,7 +22,7 @@ function verdictsOn(...messages: readonly { readonly message: object; readonly e
   inbox.expect(first);
   inbox.expect(record(2));
   for (const { message, eventId, status = 200 } of messages) inbox.receive(message, eventId, first, status);
-  inbox.settleAtEnd(first, { head: { status: 200, contentType: "", sessionId: undefined } }, false);
+  inbox.settleAtEnd(first, { status: 200 }, false);
   const { verdicts, answeredTwice, strayAnswers, crossedNotifications } = ledger;
   const counts = Object.entries({ ...verdicts, answeredTwice, strayAnswers, crossedNotifications });
   return Object.fromEntries(counts.filter(([, count]) => count > 0));
