@@ -29,11 +29,13 @@ export abstract class RunningSidecar implements AsyncDisposable {
   /** Resolves with the exit code when it has exited and its whole output has been read. */
   abstract readonly ended: Promise<number | null>;
 
-  /** Sends SIGTERM. @returns the exit code. */
-  abstract stop(signal?: NodeJS.Signals): Promise<number | null>;
-
-  /** Sends a signal. */
   abstract kill(signal?: NodeJS.Signals): void;
+
+  /** Sends a signal. @returns the exit code, when the log has been read too. */
+  stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    this.kill(signal);
+    return this.ended;
+  }
 
   abstract [Symbol.asyncDispose](): Promise<void>;
 

@@ -100,11 +100,6 @@ export class Sidecar extends RunningSidecar {
     this.process.kill(signal);
   }
 
-  /** Sends SIGTERM. @returns the exit code. */
-  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
-    this.process.kill(signal);
-    return (await this.exited).code;
-  }
 
   /** Only a killed process may leave a part of a line. */
   #onPartialLine(line: string): void {
@@ -116,7 +111,9 @@ export class Sidecar extends RunningSidecar {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       const killer = setTimeout(() => this.process.kill("SIGKILL"), WAIT_TIMEOUT_MS);
-      await this.stop();
+      this.kill();
+      // Its log may have no reader.
+      await this.exited;
       clearTimeout(killer);
     }
     await expectNoProcess(this.serverPids);
