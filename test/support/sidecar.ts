@@ -4,8 +4,9 @@ import { fileURLToPath } from "node:url";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { WAIT_TIMEOUT_MS } from "./changes.ts";
 import { FIRST_PID, inProcessServer } from "./in-process-server.ts";
-import { RunningSidecar, type StartOptions as RunningOptions, WAIT_TIMEOUT_MS } from "./running-sidecar.ts";
+import { RunningSidecar, type StartOptions as RunningOptions } from "./running-sidecar.ts";
 
 export type { LogLine } from "./running-sidecar.ts";
 
@@ -99,7 +100,6 @@ export class Sidecar extends RunningSidecar {
   override kill(signal: NodeJS.Signals = "SIGTERM"): void {
     this.process.kill(signal);
   }
-
 
   /** Only a killed process may leave a part of a line. */
   #onPartialLine(line: string): void {
