@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
-import { connectionBytes, PLACEHOLDERS } from "../support/http-fuzz-requests.ts";
+import { connectionBytes, PLACEHOLDERS } from "../support/http-fuzz.ts";
 import { parseResponses, type WireResponse } from "../support/http-responses.ts";
 import { SEED } from "../support/seed.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";
@@ -51,7 +51,7 @@ async function exchange(origin: string, bytes: string): Promise<{ readonly recei
     let isReset = false;
     const timer = setTimeout(() => {
       socket.destroy();
-      // The fuzzer may have changed the `close` of such a request: see http-fuzz-requests.ts.
+      // The fuzzer may have changed the `close` of such a request: see http-fuzz.ts.
       if (!/upgrade/i.test(bytes))
         reject(new Error(`left hanging for ${HANGING_MS} ms after ${JSON.stringify(received.toString("latin1"))}`));
     }, HANGING_MS);
