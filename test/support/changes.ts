@@ -23,7 +23,7 @@ export class Changes {
           const found = find();
           if (found !== undefined) settle(() => resolve(found));
         } catch (error) {
-          settle(() => reject(error as Error));
+          settle(() => reject(error));
         }
       };
       const timer = setTimeout(() => settle(() => reject(new Error(`timeout before ${what}${details()}`))), WAIT_TIMEOUT_MS);

@@ -127,8 +127,7 @@ const commonHeaders = fc
   )
   .map((headers) => headers.flat());
 
-// Node discards data that arrives in one piece with an upgrade request, so nothing may follow it.
-const UPGRADE = "Connection: close, upgrade\r\nUpgrade: websocket";
+// Node discards data that arrives in one piece with an upgrade request, so nothing may follow it: `close`.
 const oddHeader = fc.oneof(
   {
     weight: 6,
@@ -136,18 +135,11 @@ const oddHeader = fc.oneof(
       ...["2025-11-25", "1999-01-01", "__proto__"].map((value) => `MCP-Protocol-Version: ${value}`),
       ...["s1-0", "r999999999999999-999999999999999-0a1b2c3d-Nw", "r99999999999999999999-1", "\x80"].map((id) => `Last-Event-ID: ${id}`),
       ...["null", "http://localhost", "https://evil.example", "http://["].map((origin) => `Origin: ${origin}`),
-      ...["Expect: 100-continue", "Expect: 200-ok", UPGRADE, "Connection: close", "Connection: Content-Length", "Content-Encoding: gzip"],
-      ...[
-        "__proto__: x",
-        " folded: x",
-        "no colon",
-        ": no name",
-        "bad name: x",
-        "X: a\x01b",
-        "X: a\x00b",
-        "X: a\rb",
-        `X: ${LONG.repeat(4)}`,
-      ],
+      ...["100-continue", "200-ok"].map((value) => `Expect: ${value}`),
+      ...["close, upgrade\r\nUpgrade: websocket", "close", "Content-Length"].map((value) => `Connection: ${value}`),
+      ...["a\x01b", "a\x00b", "a\rb", LONG.repeat(4)].map((value) => `X: ${value}`),
+      ...["__proto__", " folded", "", "bad name"].map((name) => `${name}: x`),
+      "no colon",
     ),
   },
   {

@@ -32,22 +32,6 @@ describe("JsonScanner", () => {
     expect([outline.has(ID), outline.textAt(ID)]).toEqual([true, ""]);
   });
 
-  it.each([
-    ["", 0, "a value"],
-    ["{", 1, "a name or }"],
-    ['{"a":1,}', 7, "a name"],
-    ['{"a" 1}', 5, ":"],
-    ['{"a":1 2}', 7, ", or }"],
-    ["[1 2]", 3, ", or ]"],
-    ["[1,]", 3, "a value"],
-    ["[-]", 1, "a value or ]"],
-    ["[] x", 3, "the end"],
-    ['["a","b', 5, undefined],
-    ['{"\\x":1}', 1, undefined],
-  ])("the failure in %j has its offset and the expected text", (text, index, expected) => {
-    expect(scan(text).failure).toEqual({ index, expected });
-  });
-
   it("a depth of a million is read without recursion, also in steps", () => {
     const depth = 1_000_000;
     const text = `${"[".repeat(depth)}${"]".repeat(depth)}`;
