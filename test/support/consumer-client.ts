@@ -11,11 +11,6 @@ export type Outcome =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly code: string; readonly message: string; readonly details?: unknown };
 
-export interface ConsumerOptions {
-  readonly token?: string;
-  readonly timeoutMs?: number;
-}
-
 interface ConsumerSession {
   readonly id: string;
   readonly protocolVersion: string;
@@ -34,7 +29,7 @@ export class ConsumerClient implements Disposable {
   readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: 2 });
   #session: ConsumerSession | undefined;
 
-  constructor(url: string, { token, timeoutMs = CALL_TIMEOUT_MS }: ConsumerOptions = {}) {
+  constructor(url: string, { token, timeoutMs = CALL_TIMEOUT_MS }: { readonly token?: string; readonly timeoutMs?: number } = {}) {
     this.#url = url;
     this.#token = token;
     this.#timeoutMs = timeoutMs;
@@ -73,11 +68,7 @@ export class ConsumerClient implements Disposable {
   }
 
   async #open(deadlineMs: number): Promise<ConsumerSession> {
-    const params = {
-      protocolVersion: PROTOCOL_VERSION,
-      capabilities: {},
-      clientInfo: { name: "cllama", version: "clawdapus" },
-    };
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: { name: "cllama", version: "clawdapus" } };
     const reply = await this.#post({ jsonrpc: "2.0", id: 1, method: "initialize", params }, { "MCP-Method": "initialize" }, deadlineMs);
     if (reply.status < 200 || reply.status > 299) throw new HttpFailure(reply);
     const { result } = readJsonRpc(reply, 1);
