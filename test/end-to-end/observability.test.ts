@@ -2,7 +2,6 @@ import { describe, expect } from "vitest";
 import { crash } from "../support/crash.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { send } from "../support/http-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { PageClient } from "../support/page-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
@@ -149,7 +148,7 @@ describe("what operators see", async () => {
   proves("a flood of requests cannot fill the log", async () => {
     const before = sidecar.logLines.filter(({ msg }) => msg === "request rejected").length;
     for (let rounds = 0; rounds < 10; rounds++) await Promise.all(Array.from({ length: 20 }, () => client.post("{")));
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     const logged = sidecar.logLines.filter(({ msg }) => msg === "request rejected").length - before;
     const suppressed = sidecar.logLines.filter(({ msg }) => msg === "request lines suppressed: too many");
     // 60, and one for each second meanwhile.

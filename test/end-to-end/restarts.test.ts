@@ -8,7 +8,6 @@ import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
@@ -125,7 +124,7 @@ describe("a server that exits", () => {
   proves("RESTART_LIMIT ends the sidecar", async () => {
     const flags = [...QUICK_RESTART, "--restart-limit", "2", "--log-level", "debug"];
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags, untilReady: false });
-    expect(await exitAndLogEnd(sidecar)).toBe(1);
+    expect(await sidecar.ended).toBe(1);
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(3);
     expect(sidecar.logLines).toContainEqual(
       expect.objectContaining({

@@ -1,7 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect } from "vitest";
 import { send } from "../support/http-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
 
@@ -34,7 +33,7 @@ describe("secrets of the sidecar and the server", () => {
     for (const path of ["/readyz", "/status", "/metrics", "/nothing-here"]) {
       said.push((await send(`${sidecar.origin}${path}`, { method: "GET", headers: AUTHORIZED })).body);
     }
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     const checked = await runMain(["--check-config", "--", "true", `--key=${ENVIRONMENT.MY_API_KEY}`], env);
     said.push(checked.stdout);
     for (const shown of ["UPSTREAM_EXITED", "UPSTREAM_FAILED", "could not log in with ***, giving up"])

@@ -3,7 +3,7 @@ import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { countListeningSockets } from "../support/listening-sockets.ts";
+import { countListeningSockets } from "../support/open-sockets.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";

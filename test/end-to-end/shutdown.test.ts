@@ -4,7 +4,6 @@ import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { readResponse } from "../support/json-rpc.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
@@ -35,7 +34,7 @@ describe("a sidecar that gets SIGTERM", () => {
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 503, state: "stopping" });
     await calls.letThrough("flying", "held");
     for (const reply of await Promise.all(replies)) expect(readResponse(reply).result).toEqual(LET_THROUGH);
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
     expect(isGroupAlive(sidecar.childPid)).toBe(false);
   });
 
@@ -67,7 +66,7 @@ describe("a sidecar that gets SIGTERM", () => {
     expect(readError(await call)).toStrictEqual(
       errorReply(200, -32000, "SHUTTING_DOWN", { id: 7, data: { sent: true, retrySafe: false } }),
     );
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   proves("a second signal ends the sidecar at once", async () => {

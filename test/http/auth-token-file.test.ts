@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import { HeldCall } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -49,7 +48,7 @@ describe.concurrent("AUTH_TOKEN", () => {
   ])("%s", async (_what, token, reasons) => {
     await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
     expect([await isLetIn(sidecar, token), await isLetIn(sidecar, `${token}x`)]).toEqual([true, false]);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     const warnings = sidecar.logLines.filter(({ msg }) => msg === "auth token is short: it can be guessed");
     expect(warnings.map(({ level, reason }) => [level, reason])).toEqual(reasons.map((reason) => ["warn", reason]));
   });
@@ -109,7 +108,7 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
     await writeFile(file, SECOND);
     await sidecar.waitForLog(RELOADED);
     expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toHaveLength(3);
     expect(sidecar.transcript()).not.toContain(FIRST);
     expect(sidecar.transcript()).not.toContain(SECOND);

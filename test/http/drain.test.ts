@@ -7,7 +7,6 @@ import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { openUnread } from "../support/open-sockets.ts";
@@ -52,7 +51,7 @@ describe("a drain", () => {
     const answer = await text(response);
     expect(answer.length).toBe(Number(response.headers["content-length"]));
     expect(answer.length).toBeGreaterThan(length);
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("requests in flight fail at once if the server exits during the drain", async () => {
@@ -64,7 +63,7 @@ describe("a drain", () => {
     await crash(sidecar);
     const data = { sent: true, retrySafe: false, signal: "SIGKILL" };
     expect(readError(await call)).toStrictEqual(errorReply(200, -32603, "UPSTREAM_EXITED", { id: 2, data }));
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
@@ -87,7 +86,7 @@ describe("a drain", () => {
       expect([200, 503]).toContain(status);
       expect(JSON.parse(body)).toMatchObject({ id: "i" });
     }
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("new requests and health checks are answered, and their connections closed", async () => {
@@ -116,7 +115,7 @@ describe("a drain", () => {
 
     await writeFile(path, "");
     expect((await inFlight).headers).toMatchObject({ connection: "close" });
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("two pipelined requests are both answered before their connection is closed", async () => {
@@ -137,7 +136,7 @@ describe("a drain", () => {
       [200, "close"],
     ]);
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("event streams end whole: GET streams at once, others after their response", async () => {
@@ -158,7 +157,7 @@ describe("a drain", () => {
     const [getEnd, postEnd] = [await get.rest(), await post.rest()];
     expect(getEnd).toEqual({ text: expect.stringMatching(/\r\n0\r\n\r\n$/) as string, end: "closed" });
     expect(postEnd).toEqual({ text: expect.stringMatching(/"the file is there"[\s\S]*\r\n0\r\n\r\n$/) as string, end: "closed" });
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("responses to the server and cancellations are still forwarded", async () => {
@@ -173,7 +172,7 @@ describe("a drain", () => {
     expect(JSON.parse((await call.toolText()) ?? "")).toMatchObject({ result: { action: "accept" } });
     expect((await cancelling.notify("notifications/cancelled", { requestId: "old" })).status).toBe(202);
     expect(await inFlight).toMatchObject({ status: 202, body: "" });
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
     const ends = sidecar.logLines.filter(({ msg }) => msg === "mcp server ended");
     expect(ends.map(({ exitCode, reason }) => [exitCode, reason])).toEqual([
       [0, "shutdown"],
@@ -191,7 +190,7 @@ describe("a drain", () => {
     while ((await readStatus(sidecar)).counters.answers.results === before);
     const startedAtMs = performance.now();
     sidecar.kill("SIGTERM");
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(300);
     expect(unread.readableFlowing).toBe(false);
   });

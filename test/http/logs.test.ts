@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { HttpBench } from "../support/http-bench.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 
 const AT_ONCE = ["--restart-backoff-ms", "1", "--restart-max-ms", "1"];
 
@@ -32,7 +31,7 @@ describe("the log", () => {
     expect((await cancelled).status).toBe(202);
     expect((await client.callTool("exit", { code: 1, text: "PAYLOAD-crash" })).error?.data?.["code"]).toBe("UPSTREAM_EXITED");
     await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(client.sessionId).not.toBe("");
     expect(sidecar.transcript()).not.toContain(client.sessionId);
     expect(sidecar.transcript()).not.toContain("PAYLOAD");

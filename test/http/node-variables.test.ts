@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const WARNING = "variable meant for the server acts on the sidecar too";
@@ -7,7 +6,7 @@ const WARNING = "variable meant for the server acts on the sidecar too";
 describe("variables that Node reads", () => {
   it("the sidecar warns about set variables at the start, without their values", async () => {
     await using sidecar = await HttpBench.start({ env: { NODE_DEBUG: "nothing-s3cret", NODE_OPTIONS: "--title=s3cret" } });
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === WARNING).map(({ level, reason }) => ({ level, reason }))).toEqual([
       { level: "warn", reason: "NODE_DEBUG: Node may print the server's command and environment to stderr" },
       { level: "warn", reason: "NODE_OPTIONS: it can open an inspector or load code into the sidecar" },
@@ -17,7 +16,7 @@ describe("variables that Node reads", () => {
 
   it("absent and empty variables are not mentioned", async () => {
     await using sidecar = await HttpBench.start({ env: { NODE_DEBUG: "", NODE_OPTIONS: "" } });
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain(WARNING);
   });
 });

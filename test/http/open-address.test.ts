@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions } from "../support/running-sidecar.ts";
 
@@ -9,7 +8,7 @@ const TOKEN = "s3cret-Token.0123456789";
 /** Returns the log lines of one run that say that every client may call. */
 async function openLines(options: StartOptions): Promise<unknown[]> {
   await using sidecar = await HttpBench.start(options);
-  await stopAndReadLog(sidecar);
+  await sidecar.stop();
   return sidecar.logLines.filter(({ msg }) => msg === OPEN).map(({ level, reason }) => ({ level, reason }));
 }
 

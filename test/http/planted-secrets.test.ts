@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { send } from "../support/http-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
@@ -90,7 +89,7 @@ describe("planted secrets", () => {
     const refused = await post(sidecar, TOKEN, "initialize", params);
     expect(refused).toContain("bad key: ***");
     const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     const log = sidecar.transcript();
     expect(log.includes("the MCP server answered initialize with an error")).toBe(mode === "refuse");
     expect(log).toContain("could not log in with ***, giving up");
@@ -108,7 +107,7 @@ describe("planted secrets", () => {
     for (const secret of PLANTED) await client.callTool(`use-${secret}`, { count: secret });
     const said = await readAll(sidecar, TOKEN);
     expect(said).toContain("use-***");
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     const log = sidecar.transcript();
     expect(log).toContain("use-***");
     expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
@@ -141,7 +140,7 @@ describe("planted secrets", () => {
     expect(JSON.parse(await client.toolText("any"))).toEqual(PLANTED);
     const { result } = await client.request("tools/list");
     expect(result).toMatchObject({ tools: PLANTED.map((secret) => ({ name: `use-${secret}` })) });
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(findPlanted(sidecar.transcript())).toEqual([]);
   });
 

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd, processEnd } from "../support/process-end.ts";
@@ -95,7 +94,7 @@ describe.concurrent("a private server", () => {
     const sharedPid = sidecar.childPid;
     const waiting = new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     const childPid = await sidecar.waitForChild(sharedPid);
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });
   });
@@ -110,7 +109,7 @@ describe.concurrent("a private server", () => {
     await waitForHanging(client, 1);
     sidecar.kill("SIGTERM");
     await sidecar.waitForLog("stopping");
-    expect(await stopAndReadLog(sidecar)).toBe(143);
+    expect(await sidecar.stop()).toBe(143);
     await groupEnd(client.childPid);
     // The connection ends with the sidecar, unless the server's exit was seen and reported before that.
     expect([undefined, "UPSTREAM_EXITED"]).toContain(await hanging);

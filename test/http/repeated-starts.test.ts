@@ -1,37 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { readReadiness } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 
 const QUICK = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "3"];
 
-function ofStarts(sidecar: RunningSidecar): LogLine[] {
-  return sidecar.logLines.filter(({ msg }) => msg === "mcp server started" || msg === "cannot open the database");
-}
-
 describe("a server that fails at every start in the same way", () => {
-  it("the log has its stderr and its exit once, then their count", async () => {
-    await using server = await ChosenServer.create();
-    await server.chooseExit(3);
-    await using sidecar = await HttpBench.start({ command: server.command, flags: QUICK, untilReady: false });
-    const again = await sidecar.waitForLog("mcp server exited again", ({ count }) => count === 8);
-    expect(again).toMatchObject({ level: "warn", generation: 8, kind: "crash", exitCode: 3, since: expect.any(String) as string });
-    expect(again).not.toHaveProperty("stderrTail");
-    expect(ofStarts(sidecar).map(({ msg, generation }) => [msg, generation])).toEqual([
-      ["mcp server started", 1],
-      ["cannot open the database", 1],
-      ["mcp server started", 2],
-    ]);
-    const exits = sidecar.logLines.filter(({ msg }) => msg === "mcp server exited");
-    expect(exits.map(({ level, generation, stderrTail }) => [level, generation, stderrTail])).toEqual([
-      ["warn", 1, ["cannot open the database"]],
-    ]);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server failed: crash loop")).toHaveLength(1);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server will be restarted")).toHaveLength(1);
-    expect((await readReadiness(sidecar)).lastExit).toMatchObject({ exitCode: 3, stderrTail: ["cannot open the database"] });
-  });
-
   it("another last line is logged at once, and so is the recovery", async () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
@@ -45,14 +18,6 @@ describe("a server that fails at every start in the same way", () => {
     await server.chooseMode("normal");
     await sidecar.waitForLog("mcp server ready");
     expect(sidecar.logLines.filter(({ msg }) => msg === "the disk is full")).toHaveLength(1);
-  });
-
-  it("repeated lines on stdout that are not JSON-RPC are logged once", async () => {
-    await using server = await ChosenServer.create();
-    await server.choose("echo 'Usage: server [--stdio]'; exit 1");
-    await using sidecar = await HttpBench.start({ command: server.command, flags: QUICK, untilReady: false });
-    await sidecar.waitForLog("mcp server exited again", ({ count }) => count === 4);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "stdout line skipped: not json-rpc")).toHaveLength(1);
   });
 
   it("a generation starts when its pause is over, not before", async () => {

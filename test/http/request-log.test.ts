@@ -5,7 +5,6 @@ import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -57,7 +56,7 @@ describe("REQUEST_LOG", async () => {
       session,
       httpStatus: 200,
     });
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     // The notification of the client is not a request.
     expect(linesOf(sidecar)).toHaveLength(2);
   });
@@ -68,7 +67,7 @@ describe("REQUEST_LOG", async () => {
     await client.toolText("echo", { text: "hello" });
     for (const path of ["/livez", "/readyz", "/healthz", "/status"]) await send(`${sidecar.origin}${path}`, { method: "GET" });
     await client.end();
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(linesOf(sidecar)).toEqual([]);
   });
 
@@ -77,7 +76,7 @@ describe("REQUEST_LOG", async () => {
     const client = await sidecar.client();
     await client.callTool("raw_line", ECHO_ERROR);
     expect((await client.post("{")).status).toBe(400);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(linesOf(sidecar)).toEqual([]);
   });
 
@@ -132,7 +131,7 @@ describe("REQUEST_LOG", async () => {
     await client.post([call(1, "echo", { text: "x" }), call(2, "raw_line", ECHO_ERROR), { jsonrpc: "2.0", method: "notifications/x" }]);
     await ended(sidecar, "results", "echo");
     await ended(sidecar, "errors", "raw_line");
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(linesOf(sidecar)).toHaveLength(3);
   });
 
@@ -209,7 +208,7 @@ describe("the log of requests and secrets", () => {
     await send(`${sidecar.origin}/SECRET-path?key=SECRET-query`, { method: "GET" });
     await send(`${sidecar.url}?key=SECRET-query`, { method: "PUT", headers: { Authorization: `Bearer ${token}` } });
     await sidecar.modernClient({ token }).callTool("echo", { text: "SECRET-argument" });
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(linesOf(sidecar).length).toBeGreaterThanOrEqual(11);
     expect(sidecar.transcript()).not.toContain("SECRET");
     expect(sidecar.transcript()).not.toContain(token);
@@ -232,7 +231,7 @@ describe("a flood of rejected requests", () => {
     await Promise.all(Array.from({ length: 200 }, () => send(sidecar.url, { headers: JSON_HEADERS, body: "{}" })));
     await client.callTool("hang");
     await ended(sidecar, "REQUEST_TIMEOUT");
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === "request rejected").length).toBeLessThan(200);
   });
 });

@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANES, useLane } from "../support/lanes.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -43,7 +42,7 @@ describe("the restart limit", () => {
     await sidecar.waitForLog("stopping");
     await writeFile(path, "");
     expect(await call).toBe("the file is there");
-    expect(await exitAndLogEnd(sidecar)).toBe(1);
+    expect(await sidecar.ended).toBe(1);
   });
 
   it.each(LANES)("requests held for a %s server are answered at once", async (kind) => {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -46,7 +45,7 @@ describe("requests without a session", () => {
     await expectServed(sidecar, era);
     await expectSession(sidecar);
     await expectServed(sidecar, era);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(startedServers(sidecar)).toBe(servers);
   });
 
@@ -82,7 +81,7 @@ describe("requests without a session", () => {
     await using sidecar = await start(mode, childEra);
     await expectServed(sidecar, "modern");
     await expectSession(sidecar);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(startedServers(sidecar)).toBe(1);
     expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toMatchObject([{ mode: "modern" }]);
   });
@@ -96,7 +95,7 @@ describe("requests without a session", () => {
     const replies = await Promise.all(Array.from({ length: 50 }, (_, index) => client.toolText("echo", { text: `${index}` })));
     expect(replies).toEqual(replies.map((_, index) => `${index}`));
     await expectServed(sidecar, era);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(startedServers(sidecar)).toBe(2);
     expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toMatchObject([{ mode: era }]);
   });
@@ -112,7 +111,7 @@ describe("requests without a session", () => {
     await expectServed(sidecar, era);
     await (await sidecar.client({ capabilities: { sampling: {} } })).toolText("where");
     await expectServed(sidecar, era);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(startedServers(sidecar)).toBe(1);
   });
 
@@ -145,7 +144,7 @@ describe.concurrent("a server that never answers a discovery", () => {
     const [, limitMs] = /^no response to server\/discover within (\d+) ms$/.exec(String(reason)) ?? [];
     expect(Number(limitMs)).toBeLessThan(readyTimeoutMs / 2);
     await expectSession(sidecar);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(startedServers(sidecar)).toBe(2);
   });
 

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
@@ -38,7 +37,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
     expect((await initialize(sidecar, SAMPLING)).status).toBe(429);
     expect((await readStatus(sidecar)).lanes.private.servers).toBe(1);
-    await stopAndReadLog(sidecar);
+    await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
   });
 

@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { EVERYTHING, waitUntilFree } from "../support/listens.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { offer } from "../support/offers.ts";
 import { isGroupAlive } from "../support/sidecar.ts";
@@ -38,7 +37,7 @@ describe.each(["modern-only", "dual", "keeps-state"])("SIGTERM, with a server in
     });
     await writeFile(path, "");
     expect(await call).toMatchObject({ status: 200, result: { resultType: "complete", content: [{ text: "the file is there" }] } });
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
     expect(isGroupAlive(pid)).toBe(false);
   });
 
@@ -47,7 +46,7 @@ describe.each(["modern-only", "dual", "keeps-state"])("SIGTERM, with a server in
     const listen = await sidecar.modernClient().listen(EVERYTHING);
     sidecar.kill("SIGTERM");
     expect(await listen.rest()).toMatchObject([{ result: { resultType: "complete" } }]);
-    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("a removed token ends its subscriptions and calls, and not those of another token", async () => {

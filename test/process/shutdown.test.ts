@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
-import { stopAndReadLog } from "../support/log-end.ts";
 import { getBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -18,7 +17,7 @@ describe.concurrent("shutdown", () => {
     await using sidecar = await Sidecar.start();
     const { childPid } = sidecar;
     expect(isGroupAlive(childPid)).toBe(true);
-    expect(await stopAndReadLog(sidecar, signal)).toBe(0);
+    expect(await sidecar.stop(signal)).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(sidecar.logLines).toContainEqual(expect.objectContaining({ msg: "stopping", signal }));
     expect(serverEnd(sidecar)).toMatchObject({ childPid, exitCode: 0, reason: "shutdown" });
@@ -29,14 +28,14 @@ describe.concurrent("shutdown", () => {
   it("a server that ignores SIGTERM is killed, and the sidecar exits with 0", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn" });
     const { childPid } = sidecar;
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(serverEnd(sidecar)).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
   });
 
   it("a server that outlives its stdin gets SIGTERM", async () => {
     await using sidecar = await Sidecar.start({ mode: "lingers" });
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     expect(serverEnd(sidecar)).toMatchObject({ signal: "SIGTERM", reason: "shutdown" });
   });
 
@@ -45,7 +44,7 @@ describe.concurrent("shutdown", () => {
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     await sidecar.waitForLog("mcp server started");
     const { childPid } = sidecar;
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
   });
@@ -53,7 +52,7 @@ describe.concurrent("shutdown", () => {
   it("a stop during a pause before a restart exits with 0 at once", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     await sidecar.waitForLog("mcp server will be restarted");
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
@@ -66,7 +65,7 @@ describe.concurrent("shutdown", () => {
     using halfSent = await RawConnection.open(sidecar.origin);
     await halfSent.write(`${getBytes("/livez")}POST /mcp HTTP/1.1\r\nHost: local`);
     expect((await halfSent.reply()).status).toBe(200);
-    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(await sidecar.stop()).toBe(0);
     for (const connection of [unused, idle, halfSent]) expect((await connection.rest()).text).toBe("");
   });
 
@@ -78,7 +77,7 @@ describe.concurrent("shutdown", () => {
     await connection.reply();
     sidecar.process.kill("SIGTERM");
     await connection.rest();
-    expect(await stopAndReadLog(sidecar)).toBe(143);
+    expect(await sidecar.stop()).toBe(143);
     await groupEnd(childPid);
     expect(serverEnd(sidecar)).toBeUndefined();
   });

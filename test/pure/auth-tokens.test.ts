@@ -1,7 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
 import { AuthTokens } from "../../src/auth/auth-tokens.ts";
-import { challenge } from "../../src/http/guards/access-guard.ts";
 
 vi.mock(import("node:crypto"), async (importOriginal) => {
   const original = await importOriginal();
@@ -15,20 +14,6 @@ function allows(authorization: string | undefined, ...tokens: readonly string[])
 }
 
 describe("AuthTokens", () => {
-  it.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `BEARER   ${TOKEN}`, `Bearer ${TOKEN} `])("the header %j is accepted", (authorization) => {
-    expect(allows(authorization)).toBe(true);
-  });
-
-  it.each([
-    undefined,
-    ..."~|Bearer|Bearer |Bearer~|Basic ~|Bearer ~x|Bearer x~|Bearer ~, Bearer ~|Bearer ~\n~|xBearer ~".replaceAll("~", TOKEN).split("|"),
-    "",
-    `Bearer ${TOKEN.slice(0, -1)}`,
-    `Bearer ${TOKEN.toUpperCase()}`,
-  ])("the header %j is rejected", (authorization) => {
-    expect(allows(authorization)).toBe(false);
-  });
-
   it.each(["first!", "second", "third!", "wrong!", "of another length", ""])(
     "the token %j is compared with all tokens, in constant time",
     (presented) => {
@@ -75,12 +60,5 @@ describe("AuthTokens", () => {
     const token = "schlüssel-€";
     expect(allows(`Bearer ${Buffer.from(token, "utf8").toString("latin1")}`, token)).toBe(true);
     expect(allows(`Bearer ${token}`, token)).toBe(false);
-  });
-});
-
-describe("challenge", () => {
-  it("the challenge tells a missing token from a wrong one", () => {
-    expect(challenge(undefined)).toBe('Bearer realm="mcp"');
-    expect(challenge("Bearer wrong")).toBe('Bearer realm="mcp", error="invalid_token"');
   });
 });

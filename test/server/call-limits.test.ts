@@ -109,22 +109,6 @@ describe("calls beyond the concurrency of their tool", () => {
 });
 
 describe("the slots of a tool across the exit of a server", () => {
-  it("an exit frees the slots, and queued calls reach the next server in order", () => {
-    const { bench, terms, slots } = limited(2, { requestTimeoutMs: 10_000, holdTimeoutMs: 5000 });
-    const [session, other] = [bench.join(), bench.join()];
-    const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
-    calls.push(call(bench, other, "b", terms));
-    hear(bench);
-    bench.lose();
-    expect(outcomes(calls)).toEqual(["UPSTREAM_EXITED", "UPSTREAM_EXITED", undefined, undefined, undefined]);
-    expect([slots.freeCount, slots.waitingCount]).toEqual([2, 3]);
-    bench.start();
-    const heard = hear(bench);
-    expect([names(heard), slots.freeCount]).toEqual([["3", "b"], 0]);
-    bench.say({ id: heard[0]?.id, result: {} });
-    expect(names(hear(bench))).toEqual(["4"]);
-  });
-
   it("an unread call goes before the queued calls of other sessions", () => {
     const { bench, terms } = limited(1);
     bench.upstream.isReading = false;

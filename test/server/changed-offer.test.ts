@@ -36,15 +36,3 @@ describe("a session of a restarted server", () => {
     expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });
 });
-
-describe("a queued initialize", () => {
-  it("a queued initialize is answered once, by the first server that is ready", () => {
-    const bench = new LanesBench();
-    bench.shared.lose();
-    const client = bench.connect({});
-    bench.shared.start({ tools: {} });
-    bench.shared.lose();
-    bench.shared.start({ tools: {}, prompts: {} });
-    expect([client.exchange.outcome, bench.sessions.size]).toEqual([{ protocolVersion: "2025-11-25", capabilities: { tools: {} } }, 1]);
-  });
-});

@@ -210,15 +210,6 @@ describe("a server that becomes ready", () => {
 describe("messages that take no slot", () => {
   const NOTIFICATION = { method: "notifications/x" };
 
-  it("notifications of one session leave room for other sessions", () => {
-    const bench = LaneBench.shared({ maxHeldRequests: 8 });
-    const [flooding, other] = [bench.join(), bench.join()];
-    const sent = Array.from({ length: 8 }, () => bench.notify(flooding, NOTIFICATION));
-    expect(sent).toEqual([undefined, undefined, ...Array<string>(6).fill("UPSTREAM_NOT_READY")]);
-    expect(bench.notify(other, NOTIFICATION)).toBeUndefined();
-    expect(outcomes(request(bench, other, "1"))).toEqual([undefined]);
-  });
-
   it("notifications that an ended server has not read leave no memory in use", () => {
     const before = AMPLE_MEMORY.status.requests;
     const bench = LaneBench.ready();

@@ -66,11 +66,7 @@ export class ConsumerClient implements Disposable {
   }
 
   async #open(deadlineMs: number): Promise<ConsumerSession> {
-    const params = {
-      protocolVersion: PROTOCOL_VERSION,
-      capabilities: {},
-      clientInfo: { name: "cllama", version: "clawdapus" },
-    };
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: { name: "cllama", version: "clawdapus" } };
     const reply = await this.#post({ jsonrpc: "2.0", id: 1, method: "initialize", params }, { "MCP-Method": "initialize" }, deadlineMs);
     if (reply.status < 200 || reply.status > 299) throw new HttpFailure(reply);
     const { result } = readJsonRpc(reply, 1);

@@ -8,6 +8,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Changes } from "./changes.ts";
 
 /** Time between two attempts to reach a sidecar that does not listen. */
 const WAIT_MS = 20;
@@ -58,7 +59,7 @@ export class CuttingProxy implements AsyncDisposable {
   readonly #target: string;
   readonly #passages: Passage[] = [];
   readonly #cuts = new Set<Cut>();
-  readonly #onChange = new Set<() => void>();
+  readonly #changes = new Changes();
   readonly #ending = new AbortController();
 
   readonly #waitsForTarget: boolean;
@@ -112,7 +113,8 @@ export class CuttingProxy implements AsyncDisposable {
 
   /** Waits until `count` requests that the predicate accepts are answered, past or future ones. */
   async waitForRequests(count: number, accepts: (request: ProxiedRequest) => boolean): Promise<void> {
-    await this.#until(() => this.#passages.filter((each) => each.status !== undefined && accepts(each)).length >= count);
+    const isAnswered = (each: ProxiedRequest): boolean => each.status !== undefined && accepts(each);
+    await this.#changes.until(() => this.#passages.filter(isAnswered).length >= count || undefined, `${count} requests`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -139,7 +141,7 @@ export class CuttingProxy implements AsyncDisposable {
     this.#passages.push(passage);
     response.once("close", () => {
       if (!passage.isCut) passage.onward?.destroy();
-      this.#changed();
+      this.#changes.notify();
     });
     this.#send(passage, request, body);
   }
@@ -168,7 +170,7 @@ export class CuttingProxy implements AsyncDisposable {
     passage.status = answer.statusCode ?? 0;
     passage.isStream = answer.headers["content-type"] === "text/event-stream";
     if (!response.destroyed) response.writeHead(passage.status, headers).flushHeaders();
-    this.#changed();
+    this.#changes.notify();
     answer.on("data", (chunk: Buffer) => this.#forward(passage, chunk, answer));
     answer.on("end", () => response.end());
     answer.on("error", () => response.destroy());
@@ -191,22 +193,6 @@ export class CuttingProxy implements AsyncDisposable {
       return;
     }
     passage.response.write(chunk);
-  }
-
-  async #until(isTrue: () => boolean): Promise<void> {
-    while (!isTrue()) {
-      await new Promise<void>((resolve) => {
-        const changed = (): void => {
-          this.#onChange.delete(changed);
-          resolve();
-        };
-        this.#onChange.add(changed);
-      });
-    }
-  }
-
-  #changed(): void {
-    for (const changed of this.#onChange) changed();
   }
 }
 

@@ -1,15 +1,15 @@
 import { Agent } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { boundedExchange, type BoundedReply } from "./bounded-exchange.ts";
+import { type BoundedReply, boundedExchange } from "./bounded-exchange.ts";
+import { Changes } from "./changes.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 
 const POLL_INTERVAL_MS = 250;
 const HEALTH_TIMEOUT_MS = 120_000;
-const CALL_TIMEOUT_MS = 5000;
-const MAX_REPLY_BYTES = 4 * 1024 * 1024;
-const PROTOCOL_VERSION = "2025-11-25";
+const LIMITS = { timeoutMs: 5000, maxBytes: 4 * 1024 * 1024 };
+const CLIENT = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "claw-discover", version: "dev" } };
 
-export interface DiscoveryOptions {
+interface DiscoveryOptions {
   readonly origin: string;
   readonly token?: string;
   readonly service: string;
@@ -33,20 +33,15 @@ export interface Snapshot {
   readonly "x-claw-discovery": Readonly<Record<string, unknown>>;
 }
 
-interface ListedTool {
-  readonly name: string;
-  readonly description?: string;
-  readonly inputSchema?: Readonly<Record<string, unknown>>;
-  readonly annotations?: Readonly<Record<string, unknown>>;
-}
+type ListedTool = Pick<SnapshotTool, "name"> & Partial<SnapshotTool>;
 
 /** `claw discover` as pods run it, with its requests, timeouts and limits. */
 export class DiscoveryClient {
-  /** The status of each poll of `/healthz`. */
+  /** The status of each poll of `/healthz`; 0 if nothing listened. */
   readonly healthStatuses: number[] = [];
   readonly #options: DiscoveryOptions;
   readonly #agent = new Agent({ keepAlive: true });
-  #onPoll: (() => void) | undefined;
+  readonly #changes = new Changes();
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
@@ -56,16 +51,13 @@ export class DiscoveryClient {
   async discover(): Promise<Snapshot> {
     try {
       await this.#waitForHealth();
-      const initialized = await this.#request("", 1, "initialize", {
-        protocolVersion: PROTOCOL_VERSION,
-        capabilities: {},
-        clientInfo: { name: "claw-discover", version: "dev" },
-      });
+      const initialized = await this.#post({ id: 1, method: "initialize", params: CLIENT });
       const sessionId = String(initialized.headers["mcp-session-id"] ?? "").trim();
       if (sessionId === "") throw new Error("initialize: no MCP-Session-Id header");
       const { protocolVersion } = readResult(initialized);
-      await this.#post(sessionId, { jsonrpc: "2.0", method: "notifications/initialized" }, 202);
-      const { tools } = readResult(await this.#request(sessionId, 2, "tools/list"));
+      const session = { "MCP-Session-Id": sessionId };
+      await this.#post({ method: "notifications/initialized" }, session, 202);
+      const { tools } = readResult(await this.#post({ id: 2, method: "tools/list" }, session));
       return this.#snapshot(protocolVersion, tools as readonly ListedTool[]);
     } finally {
       this.#agent.destroy();
@@ -74,61 +66,39 @@ export class DiscoveryClient {
 
   /** Resolves when `/healthz` has been polled this many times. */
   async polled(count: number): Promise<void> {
-    while (this.healthStatuses.length < count) {
-      await new Promise<void>((resolve) => {
-        this.#onPoll = resolve;
-      });
-    }
+    await this.#changes.until(() => this.healthStatuses.length >= count || undefined, `${count} polls`);
   }
 
   async #waitForHealth(): Promise<void> {
     const deadlineMs = performance.now() + HEALTH_TIMEOUT_MS;
     for (;;) {
-      const status = await this.#health();
+      const status = await this.#exchange("/healthz", { method: "GET" }).then(
+        (reply) => reply.status,
+        () => 0,
+      );
       this.healthStatuses.push(status);
-      this.#onPoll?.();
+      this.#changes.notify();
       if (status === 200) return;
       if (performance.now() > deadlineMs) throw new Error(`health check timed out: ${status}`);
       await delay(POLL_INTERVAL_MS);
     }
   }
 
-  /** 0 if nothing listens yet. */
-  async #health(): Promise<number> {
-    try {
-      const { status } = await this.#exchange("GET", "/healthz", {}, undefined);
-      return status;
-    } catch {
-      return 0;
-    }
-  }
-
-  #request(sessionId: string, id: number, method: string, params?: object): Promise<BoundedReply> {
-    return this.#post(sessionId, { jsonrpc: "2.0", id, method, ...(params === undefined ? {} : { params }) }, 200);
-  }
-
-  async #post(sessionId: string, message: object, wantStatus: number): Promise<BoundedReply> {
+  async #post(message: object, session: Readonly<Record<string, string>> = {}, wantStatus = 200): Promise<BoundedReply> {
     const { token } = this.#options;
     const headers = {
       "Content-Type": "application/json",
       Accept: "application/json, text/event-stream",
-      ...(sessionId === "" ? {} : { "MCP-Session-Id": sessionId }),
+      ...session,
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
     };
-    const reply = await this.#exchange("POST", "/mcp", headers, JSON.stringify(message));
+    const reply = await this.#exchange("/mcp", { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
     if (reply.status !== wantStatus) throw new Error(`unexpected status ${reply.status}: ${reply.body}`);
     return reply;
   }
 
-  #exchange(method: "GET" | "POST", path: string, headers: Record<string, string>, body: string | undefined): Promise<BoundedReply> {
-    return boundedExchange(`${this.#options.origin}${path}`, {
-      method,
-      headers,
-      maxBytes: MAX_REPLY_BYTES,
-      timeoutMs: CALL_TIMEOUT_MS,
-      agent: this.#agent,
-      ...(body === undefined ? {} : { body }),
-    });
+  #exchange(path: string, call: object): Promise<BoundedReply> {
+    return boundedExchange(`${this.#options.origin}${path}`, { ...call, ...LIMITS, agent: this.#agent });
   }
 
   #snapshot(protocolVersion: unknown, listed: readonly ListedTool[]): Snapshot {

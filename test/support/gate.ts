@@ -2,25 +2,17 @@ import { rm, writeFile } from "node:fs/promises";
 import { TempDir } from "./temp-dir.ts";
 
 /** Delays the readiness of a fixture in mode `gated` until the gate is open. */
-export class Gate implements AsyncDisposable {
-  readonly #directory: TempDir;
-
-  private constructor(directory: TempDir) {
-    this.#directory = directory;
-  }
+export class Gate extends TempDir {
+  readonly #path = this.file("open");
 
   /** Creates a closed gate. */
-  static async create(): Promise<Gate> {
-    return new Gate(await TempDir.create());
+  static override async create(): Promise<Gate> {
+    return new Gate(await TempDir.make());
   }
 
   /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
     return { FIXTURE_GATE: this.#path };
-  }
-
-  get #path(): string {
-    return this.#directory.file("open");
   }
 
   open(): Promise<void> {
@@ -29,9 +21,5 @@ export class Gate implements AsyncDisposable {
 
   close(): Promise<void> {
     return rm(this.#path);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#directory[Symbol.asyncDispose]();
   }
 }

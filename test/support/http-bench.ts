@@ -72,11 +72,6 @@ export class HttpBench extends RunningSidecar {
     this.#signals.emit(signal, signal);
   }
 
-  override stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
-    this.kill(signal);
-    return this.ended;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#hasEnded) await this.stop();
     await expectNoProcess(this.serverPids);

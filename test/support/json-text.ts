@@ -12,7 +12,7 @@ const FREE_CHARACTERS = ["a", "z", "0", " ", "{", "}", "[", "]", ":", ",", "é",
 const ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\n", "\\r", "\\t", "\\u0069", "\\u00E9", "\\ud83d", "\\u0000"];
 
 /** A string with its quotes, often full of characters that look like structure, or of escaped quotes and backslashes. */
-export const stringText = fc
+const stringText = fc
   .string({ unit: fc.oneof(fc.constantFrom(...FREE_CHARACTERS), fc.constantFrom(...ESCAPES)), maxLength: 12 })
   .map((inner) => `"${inner}"`);
 

@@ -1,11 +1,9 @@
+import { Changes } from "./changes.ts";
 import type { StreamBlock } from "./event-stream-parser.ts";
 import { EventStream } from "./event-stream.ts";
 import type { Headers } from "./http-client.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { initializeRequest, McpClient, type Reply } from "./mcp-client.ts";
-
-/** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 120_000;
 
 /** The client over HTTP+SSE (MCP 2024-11-05): one stream to read, and one URL to post to. */
 export class LegacySseClient extends McpClient implements Disposable {
@@ -16,7 +14,7 @@ export class LegacySseClient extends McpClient implements Disposable {
   readonly messages: JsonRpcMessage[] = [];
   /** True if the stream ended properly, without a broken connection. */
   readonly ended: Promise<"complete" | "broken">;
-  readonly #onChange = new Set<() => void>();
+  readonly #changes = new Changes();
   #isEnded = false;
 
   private constructor(url: string, stream: EventStream, events: StreamBlock[], headers: Headers) {
@@ -66,23 +64,13 @@ export class LegacySseClient extends McpClient implements Disposable {
 
   /** Calls `find` again at each new event, until it returns a value. */
   waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
-    return new Promise((resolve, reject) => {
-      const settle = (finish: () => void): void => {
-        clearTimeout(timer);
-        this.#onChange.delete(look);
-        finish();
-      };
-      const fail = (why: string): void =>
-        settle(() => reject(new Error(`${why} before ${what}; the stream had: ${JSON.stringify(this.events)}`)));
-      const look = (): void => {
-        const found = find();
-        if (found !== undefined) settle(() => resolve(found));
-        else if (this.#isEnded) fail("end");
-      };
-      const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
-      this.#onChange.add(look);
-      look();
-    });
+    const shown = (): string => `; the stream had: ${JSON.stringify(this.events)}`;
+    const look = (): Found | undefined => {
+      const found = find();
+      if (found === undefined && this.#isEnded) throw new Error(`end before ${what}${shown()}`);
+      return found;
+    };
+    return this.#changes.until(look, what, shown);
   }
 
   /** Closes the stream without ending the session. */
@@ -106,17 +94,13 @@ export class LegacySseClient extends McpClient implements Disposable {
       for (let block = await this.stream.block(); block !== undefined; block = await this.stream.block()) {
         events.push(block);
         if (block.event === "message") this.messages.push(JSON.parse(block.data ?? "") as JsonRpcMessage);
-        this.#changed();
+        this.#changes.notify();
       }
     } catch {
       // The response is incomplete then.
     }
     this.#isEnded = true;
-    this.#changed();
+    this.#changes.notify();
     return this.stream.response.complete ? "complete" : "broken";
-  }
-
-  #changed(): void {
-    for (const look of this.#onChange) look();
   }
 }

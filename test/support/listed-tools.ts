@@ -16,27 +16,19 @@ export function listedTool(name: string, annotations?: object): ListedTool {
 export const WITNESSES: readonly ListedTool[] = ["lines", "seen", "where"].map((name) => listedTool(name, { readOnlyHint: true }));
 
 /** The tools that a fixture lists, in a file that tests rewrite while it runs. The fixture answers a call of one with its arguments. */
-export class ListedTools implements AsyncDisposable {
-  readonly #directory: TempDir;
+export class ListedTools extends TempDir {
+  readonly #file = this.file("tools.json");
   #version = 0;
 
-  private constructor(directory: TempDir) {
-    this.#directory = directory;
-  }
-
-  static async create(...pages: readonly (readonly ListedTool[])[]): Promise<ListedTools> {
-    const listed = new ListedTools(await TempDir.create());
+  static override async create(...pages: readonly (readonly ListedTool[])[]): Promise<ListedTools> {
+    const listed = new ListedTools(await TempDir.make());
     await listed.list(...pages);
     return listed;
   }
 
   /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
-    return { FIXTURE_TOOLS: this.#path };
-  }
-
-  get #path(): string {
-    return this.#directory.file("tools.json");
+    return { FIXTURE_TOOLS: this.#file };
   }
 
   list(...pages: readonly (readonly ListedTool[])[]): Promise<void> {
@@ -53,15 +45,11 @@ export class ListedTools implements AsyncDisposable {
     return this.#write({ pages: [], isSilent: true });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#directory[Symbol.asyncDispose]();
-  }
-
   /** Replaces the file atomically, because the fixture may read it at any time. */
   async #write(content: object): Promise<void> {
-    const next = this.#directory.file(`next-${++this.#version}.json`);
+    const next = this.file(`next-${++this.#version}.json`);
     await writeFile(next, JSON.stringify(content));
-    await rename(next, this.#path);
+    await rename(next, this.#file);
   }
 }
 

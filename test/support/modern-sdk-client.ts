@@ -1,4 +1,5 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Changes } from "./changes.ts";
 import { MODERN_VERSION } from "./modern-client.ts";
 
 /** `pinned` fails if the endpoint does not serve the revision; `auto` begins a session then. */
@@ -19,7 +20,7 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
   /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
-  readonly #onHeard = new Set<() => void>();
+  readonly #changes = new Changes();
 
   private constructor(negotiation: Negotiation, capabilities: object) {
     super(
@@ -29,7 +30,7 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
     this.fallbackNotificationHandler = (notification): Promise<void> => {
       const { method, params = {} } = notification as { method: string; params?: Readonly<Record<string, unknown>> };
       this.heard.push({ method, params });
-      for (const notify of this.#onHeard) notify();
+      this.#changes.notify();
       return Promise.resolve();
     };
   }
@@ -51,17 +52,7 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
 
   /** Waits for a notification, past or future. */
   async waitToHear(method: string): Promise<Heard["params"]> {
-    for (;;) {
-      const found = this.heard.find((each) => each.method === method);
-      if (found !== undefined) return found.params;
-      await new Promise<void>((resolve) => {
-        const notify = (): void => {
-          this.#onHeard.delete(notify);
-          resolve();
-        };
-        this.#onHeard.add(notify);
-      });
-    }
+    return (await this.#changes.until(() => this.heard.find((each) => each.method === method), method)).params;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
@@ -14,6 +14,23 @@ export function countSockets(address: string): number {
     // A connection that is closed, and only remembered, has no file.
     return local.endsWith(`:${port}`) && state !== LISTEN && inode !== "0";
   }).length;
+}
+
+/** Returns the number of sockets on which a process listens. */
+export function countListeningSockets(pid: number): number {
+  const lines = ["tcp", "tcp6"].flatMap((table) => readFileSync(`/proc/${pid}/net/${table}`, "latin1").trim().split("\n"));
+  const listening = lines.map((line) => line.trim().split(/\s+/)).filter(([, , , state]) => state === LISTEN);
+  const inodes = new Set(listening.map((columns) => `socket:[${columns[9]}]`));
+  return readdirSync(`/proc/${pid}/fd`).filter((name) => inodes.has(linkTarget(`/proc/${pid}/fd/${name}`))).length;
+}
+
+/** Returns an empty string if the file has been closed meanwhile. */
+function linkTarget(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
 }
 
 /** Polls until the listener holds at most this many connections, since there is no event for it. The test's own time limit applies. */

@@ -9,24 +9,16 @@ export interface RecordedLine {
 /** Records log entries, in order. */
 export class RecordedLog implements Log {
   readonly lines: RecordedLine[] = [];
-
-  debug(fields: LogFields, message: string): void {
-    this.lines.push({ level: "debug", fields, message });
-  }
-
-  info(fields: LogFields, message: string): void {
-    this.lines.push({ level: "info", fields, message });
-  }
-
-  warn(fields: LogFields, message: string): void {
-    this.lines.push({ level: "warn", fields, message });
-  }
-
-  error(fields: LogFields, message: string): void {
-    this.lines.push({ level: "error", fields, message });
-  }
+  readonly debug = this.#record("debug");
+  readonly info = this.#record("info");
+  readonly warn = this.#record("warn");
+  readonly error = this.#record("error");
 
   get messages(): string[] {
     return this.lines.map((line) => line.message);
+  }
+
+  #record(level: keyof Log) {
+    return (fields: LogFields, message: string): void => void this.lines.push({ level, fields, message });
   }
 }

@@ -58,7 +58,7 @@ export function nested(levels: number): unknown {
   return JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
 }
 
-export const DISCOVERY = {
+const DISCOVERY = {
   command: "npx",
   args: ["-y", "some-mcp"],
   wrapperImage: "claw-mcp-stdio:1",

@@ -1,8 +1,6 @@
+import { Changes } from "./changes.ts";
 import { type ClientOptions, McpClient } from "./mcp-client.ts";
 import { ModernClient, type ModernClientOptions } from "./modern-client.ts";
-
-/** Only a hang reaches it. */
-export const WAIT_TIMEOUT_MS = 120_000;
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
@@ -23,23 +21,25 @@ export interface StartOptions {
 /** A sidecar that serves, with its log. Its subclasses are a process (`Sidecar`) and a sidecar in the test's process (`HttpBench`). */
 export abstract class RunningSidecar implements AsyncDisposable {
   readonly logLines: LogLine[] = [];
-  readonly #onLog = new Set<() => void>();
+  readonly #changes = new Changes();
   #address = "";
 
   /** Resolves with the exit code when it has exited and its whole output has been read. */
   abstract readonly ended: Promise<number | null>;
 
-  /** Sends SIGTERM. @returns the exit code. */
-  abstract stop(signal?: NodeJS.Signals): Promise<number | null>;
-
-  /** Sends a signal. */
   abstract kill(signal?: NodeJS.Signals): void;
+
+  /** Sends a signal. @returns the exit code, when the log has been read too. */
+  stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    this.kill(signal);
+    return this.ended;
+  }
 
   abstract [Symbol.asyncDispose](): Promise<void>;
 
   protected addLogLine(line: string): void {
     this.logLines.push(JSON.parse(line) as LogLine);
-    for (const notify of this.#onLog) notify();
+    this.#changes.notify();
   }
 
   protected async waitForStart(untilReady: boolean): Promise<void> {
@@ -101,22 +101,19 @@ export abstract class RunningSidecar implements AsyncDisposable {
 
   /** Calls `find` again at each new log line until it returns a value. */
   async waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
-    return new Promise((resolve, reject) => {
-      const settle = (finish: () => void): void => {
-        clearTimeout(timer);
-        this.#onLog.delete(look);
-        finish();
-      };
-      const look = (): void => {
-        const found = find();
-        if (found !== undefined) settle(() => resolve(found));
-      };
-      const fail = (why: string): void => settle(() => reject(new Error(`${why} before ${what}:\n${this.transcript()}`)));
-      const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
-      this.#onLog.add(look);
-      void this.ended.then((code) => setImmediate(() => (find() === undefined ? fail(`exit ${code}`) : look())));
-      look();
-    });
+    let exit: string | undefined;
+    void this.ended.then((code) =>
+      setImmediate(() => {
+        exit = `exit ${code}`;
+        this.#changes.notify();
+      }),
+    );
+    const look = (): Found | undefined => {
+      const found = find();
+      if (found === undefined && exit !== undefined) throw new Error(`${exit} before ${what}:\n${this.transcript()}`);
+      return found;
+    };
+    return this.#changes.until(look, what, () => `:\n${this.transcript()}`);
   }
 
   transcript(): string {

@@ -2,6 +2,7 @@ import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
+import { Changes } from "./changes.ts";
 import { ASKABLE } from "./mcp-client.ts";
 import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
 import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
@@ -59,7 +60,7 @@ export class InteropClient implements AsyncDisposable {
   readonly #client: ClientV1 | ClientV2;
   readonly #transport: TransportV1 | TransportV2;
   readonly #callTool: (name: string, args: Params, options: CallOptions) => Promise<unknown>;
-  readonly #onHeard = new Set<() => void>();
+  readonly #changes = new Changes();
   readonly #streamAnswered = Promise.withResolvers<number>();
   #isClosed = false;
 
@@ -158,17 +159,7 @@ export class InteropClient implements AsyncDisposable {
 
   /** Waits for a notification, past or future, that the predicate accepts. */
   async waitToHear(method: string, accepts: (params: Params) => boolean = () => true): Promise<Params> {
-    for (;;) {
-      const found = this.heard.find((each) => each.method === method && accepts(each.params));
-      if (found !== undefined) return found.params;
-      await new Promise<void>((resolve) => {
-        const notify = (): void => {
-          this.#onHeard.delete(notify);
-          resolve();
-        };
-        this.#onHeard.add(notify);
-      });
-    }
+    return (await this.#changes.until(() => this.heard.find((each) => each.method === method && accepts(each.params)), method)).params;
   }
 
   /** Ends the session. */
@@ -195,7 +186,7 @@ export class InteropClient implements AsyncDisposable {
 
   #hear({ method, params = {} }: Partial<HeardNotification>): Promise<void> {
     this.heard.push({ method: String(method), params });
-    for (const notify of this.#onHeard) notify();
+    this.#changes.notify();
     return Promise.resolve();
   }
 

@@ -4,8 +4,9 @@ import { fileURLToPath } from "node:url";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { WAIT_TIMEOUT_MS } from "./changes.ts";
 import { FIRST_PID, inProcessServer } from "./in-process-server.ts";
-import { RunningSidecar, type StartOptions as RunningOptions, WAIT_TIMEOUT_MS } from "./running-sidecar.ts";
+import { RunningSidecar, type StartOptions as RunningOptions } from "./running-sidecar.ts";
 
 export type { LogLine } from "./running-sidecar.ts";
 
@@ -100,12 +101,6 @@ export class Sidecar extends RunningSidecar {
     this.process.kill(signal);
   }
 
-  /** Sends SIGTERM. @returns the exit code. */
-  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
-    this.process.kill(signal);
-    return (await this.exited).code;
-  }
-
   /** Only a killed process may leave a part of a line. */
   #onPartialLine(line: string): void {
     void this.exited.then(({ signal }) => {
@@ -116,7 +111,9 @@ export class Sidecar extends RunningSidecar {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       const killer = setTimeout(() => this.process.kill("SIGKILL"), WAIT_TIMEOUT_MS);
-      await this.stop();
+      this.kill();
+      // Its log may have no reader.
+      await this.exited;
       clearTimeout(killer);
     }
     await expectNoProcess(this.serverPids);

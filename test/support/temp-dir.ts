@@ -6,12 +6,17 @@ import { join } from "node:path";
 export class TempDir implements AsyncDisposable {
   readonly path: string;
 
-  private constructor(path: string) {
+  protected constructor(path: string) {
     this.path = path;
   }
 
   static async create(): Promise<TempDir> {
-    return new TempDir(await mkdtemp(join(await realpath(tmpdir()), "claw-mcp-stdio-test-")));
+    return new TempDir(await TempDir.make());
+  }
+
+  /** @returns the path of a new directory. */
+  protected static async make(): Promise<string> {
+    return mkdtemp(join(await realpath(tmpdir()), "claw-mcp-stdio-test-"));
   }
 
   file(name: string): string {

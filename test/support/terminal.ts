@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { MAIN } from "./sidecar.ts";
+import { WAIT_TIMEOUT_MS } from "./changes.ts";
 
-/** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 120_000;
 export const CTRL_C = "\u0003";
 export const ERASE_LINE = "\r\u001B[2K";
 // oxlint-disable-next-line no-control-regex -- colours

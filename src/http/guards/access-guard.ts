@@ -28,6 +28,6 @@ function describe(authorization: string | undefined): string {
   return "The Authorization header has no bearer token that is valid for this request.";
 }
 
-export function challenge(authorization: string | undefined): string {
+function challenge(authorization: string | undefined): string {
   return authorization === undefined ? 'Bearer realm="mcp"' : 'Bearer realm="mcp", error="invalid_token"';
 }

@@ -14,11 +14,16 @@ function answerTo({ id, client, nonce, text }: RequestRecord): object {
   return { jsonrpc: "2.0", id, result: { content: [{ type: "text", text: JSON.stringify(answer) }] } };
 }
 
+interface Received {
+  readonly message: object;
+  readonly eventId?: string;
+  readonly status?: number;
+}
+
 /** Returns the ledger's verdict after these messages for the first of two requests. */
-function verdictsOn(...messages: readonly { readonly message: object; readonly eventId?: string; readonly status?: number }[]): object {
+function verdictsOn(messages: readonly Received[], first = record(1)): object {
   const ledger = new Ledger();
   const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onServerRequest: () => undefined });
-  const first = record(1);
   inbox.expect(first);
   inbox.expect(record(2));
   for (const { message, eventId, status = 200 } of messages) inbox.receive(message, eventId, first, status);
@@ -30,52 +35,35 @@ function verdictsOn(...messages: readonly { readonly message: object; readonly e
 
 describe("the accounting of chaos", () => {
   const right = { message: answerTo(record(1)) };
+  const wrong = { message: { ...answerTo(record(2)), id: 1 } };
+  const event = { message: { jsonrpc: "2.0", method: "notifications/message" }, eventId: "a" };
+  const progress = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "berta/1" } };
+  const error = { code: -32000, message: "no", data: { code: "OVERLOADED" } };
 
-  it("the first answer to a request is right, and a second one is counted", () => {
-    expect(verdictsOn(right)).toEqual({ right: 1 });
-    expect(verdictsOn(right, right)).toEqual({ right: 1, answeredTwice: 1 });
+  it.each<[what: string, messages: readonly Received[], verdicts: object]>([
+    ["an answer", [right], { right: 1 }],
+    ["two answers", [right, right], { right: 1, answeredTwice: 1 }],
+    ["a repeated event", [event, event, right], { right: 1, answeredTwice: 1 }],
+    ["the answer to another request", [wrong], { wrong: 1 }],
+    ["a wrong answer before the right one", [wrong, right], { wrong: 1, answeredTwice: 1 }],
+    ["the answer of another client", [{ message: answerTo(record(1, "berta")) }], { crossed: 1 }],
+    ["an answer to no request", [{ message: answerTo(record(3)) }, right], { right: 1, strayAnswers: 1 }],
+    ["an id of another type", [{ message: { ...answerTo(record(1)), id: "1" } }, right], { right: 1, strayAnswers: 1 }],
+    [
+      "broken characters",
+      [{ message: JSON.parse(JSON.stringify(answerTo(record(1))).replaceAll("ö", "\ufffd\ufffd")) as object }],
+      { wrong: 1 },
+    ],
+    ["progress of another client's request", [{ message: progress }, right], { right: 1, crossedNotifications: 1 }],
+    ["nothing", [], { lost: 1 }],
+    ["an error", [{ message: { jsonrpc: "2.0", id: 1, error } }], { error: 1 }],
+    ["an error by HTTP, without an id", [{ message: { jsonrpc: "2.0", error }, status: 503 }], { error: 1 }],
+  ])("%s is judged", (_what, messages, verdicts) => {
+    expect(verdictsOn(messages)).toEqual(verdicts);
   });
 
   it("a result without a type is wrong for a stateless client", () => {
-    const ledger = new Ledger();
-    const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onServerRequest: () => undefined });
-    const stateless: RequestRecord = { ...record(1), isStateless: true };
-    inbox.expect(stateless);
-    inbox.receive(answerTo(stateless), undefined, stateless, 200);
-    expect(stateless.verdict).toBe("wrong");
-  });
-
-  it("a repeated event is counted", () => {
-    const message = { jsonrpc: "2.0", method: "notifications/message" };
-    expect(verdictsOn({ message, eventId: "a" }, { message, eventId: "a" }, right)).toEqual({ right: 1, answeredTwice: 1 });
-  });
-
-  it("an answer to another request or client, or to none, is counted", () => {
-    expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } })).toEqual({ wrong: 1 });
-    expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } }, right)).toEqual({ wrong: 1, answeredTwice: 1 });
-    expect(verdictsOn({ message: answerTo(record(1, "berta")) })).toEqual({ crossed: 1 });
-    expect(verdictsOn({ message: answerTo(record(3)) }, right)).toEqual({ right: 1, strayAnswers: 1 });
-    expect(verdictsOn({ message: { ...answerTo(record(1)), id: "1" } }, right)).toEqual({ right: 1, strayAnswers: 1 });
-  });
-
-  it("an answer with broken characters is wrong", () => {
-    const broken = JSON.parse(JSON.stringify(answerTo(record(1))).replaceAll("ö", "��")) as object;
-    expect(verdictsOn({ message: broken })).toEqual({ wrong: 1 });
-  });
-
-  it("progress of another client's request is counted", () => {
-    const message = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "berta/1" } };
-    expect(verdictsOn({ message }, right)).toEqual({ right: 1, crossedNotifications: 1 });
-  });
-
-  it("a response without an answer is lost", () => {
-    expect(verdictsOn()).toEqual({ lost: 1 });
-  });
-
-  it("an error is an answer, also if HTTP rejects the request without its id", () => {
-    const error = { code: -32000, message: "no", data: { code: "OVERLOADED" } };
-    expect(verdictsOn({ message: { jsonrpc: "2.0", id: 1, error } })).toEqual({ error: 1 });
-    expect(verdictsOn({ message: { jsonrpc: "2.0", error }, status: 503 })).toEqual({ error: 1 });
+    expect(verdictsOn([right], { ...record(1), isStateless: true })).toEqual({ wrong: 1 });
   });
 });
 

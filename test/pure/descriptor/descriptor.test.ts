@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildDescriptor, type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
+import { type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
 import type { JsonObject } from "../../../src/protocol/message.ts";
-import { descriptorOf, DISCOVERY, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
+import { descriptorOf, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
 
 const EMPTY_SCHEMA = { type: "object", properties: {} };
 describe("a tool in a descriptor", () => {
@@ -35,34 +35,6 @@ describe("a tool in a descriptor", () => {
 });
 
 describe("a descriptor", () => {
-  it("a descriptor has the shape of version 2, in order", () => {
-    const descriptor = buildDescriptor({
-      service: "perplexity",
-      path: "/mcp",
-      tools: [reviewedTool(), reviewedTool({ name: "ask", annotations: { readOnlyHint: true } })],
-      discovery: DISCOVERY,
-    });
-    const discovery = {
-      command: "npx",
-      args: ["-y", "some-mcp"],
-      wrapper_image: "claw-mcp-stdio:1",
-      discovered_at: "2026-01-02T03:04:05Z",
-      mcp_protocol_version: "2025-11-25",
-      tool_count: 2,
-    };
-    const search = { name: "search", description: "Searches.", inputSchema: EMPTY_SCHEMA };
-    const expected = {
-      version: 2,
-      description: "perplexity MCP stdio tools.",
-      mcp: { transport: "streamable_http", path: "/mcp" },
-      tools: [search, { ...search, name: "ask", annotations: { readOnlyHint: true } }],
-      "x-claw-discovery": discovery,
-    };
-    expect(descriptor).toStrictEqual(expected);
-    const written = JSON.parse(formatDescriptor(descriptor)) as typeof expected;
-    expect([Object.keys(written), Object.keys(written["x-claw-discovery"])]).toEqual([Object.keys(expected), Object.keys(discovery)]);
-  });
-
   it("two tools with one name are rejected", () => {
     const tools = [reviewedTool(), reviewedTool({ name: "b" }), reviewedTool()];
     expect(() => descriptorOf(tools)).toThrow('tools[0] and tools[2] have the same name, "search"');

@@ -3,8 +3,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ERROR_CATALOG } from "../../../src/error-catalog/error-catalog.ts";
 import { actionOf, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
-import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
-import { MODERN_FRONT, SESSION_FRONT } from "../../../src/http/front.ts";
+import { errorBody, errorStatus } from "../../../src/http/error-response.ts";
+import { MODERN_FRONT } from "../../../src/http/front.ts";
 import { idText } from "../../support/json-text.ts";
 
 const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
@@ -35,16 +35,6 @@ describe("an error of the sidecar", () => {
     expect(actionOf("SHUTTING_DOWN", true)).toContain("check whether it took effect");
   });
 
-  it("the body has message, code and details, and no id if there is none", () => {
-    const error = new SidecarError("UPSTREAM_EXITED", 'It "stopped".\n', { sent: true, retrySafe: false, exitCode: 0 });
-    const { action } = ERROR_CATALOG.UPSTREAM_EXITED;
-    const data = { code: "UPSTREAM_EXITED", action, sent: true, retrySafe: false, exitCode: 0 };
-    const body = { jsonrpc: "2.0", error: { code: -32_603, message: 'It "stopped".\n', data } };
-    expect(JSON.parse(errorBody(error, "2"))).toEqual({ ...body, id: 2 });
-    expect(JSON.parse(errorBody(error, undefined))).toEqual(body);
-    expect(errorBody(new SidecarError("UNAUTHORIZED", "no"), undefined)).toMatch(/^{"jsonrpc":"2.0","id":null,"error":{/);
-  });
-
   it("the body keeps the spelling of any id", () => {
     fc.assert(
       fc.property(idText, (id) => {
@@ -53,11 +43,6 @@ describe("an error of the sidecar", () => {
         expect((JSON.parse(body) as { id: unknown }).id).toBe(JSON.parse(id));
       }),
     );
-  });
-
-  it("the header Retry-After is set only if the error has a pause", () => {
-    expect(errorHeaders(new SidecarError("OVERLOADED", "busy", { retryAfterSeconds: 4 }))).toEqual({ "Retry-After": "4" });
-    expect(errorHeaders(new SidecarError("REQUEST_TIMEOUT", "late", { sent: true }))).toEqual({});
   });
 });
 
@@ -71,10 +56,5 @@ describe("the status of a server's response to a client without a session", () =
     ['{"jsonrpc":"2.0","id":1,"error":{}}', 200],
   ])("the response %s has HTTP status %i", (body, status) => {
     expect(MODERN_FRONT.responseStatus(body)).toBe(status);
-  });
-
-  it("a capability that the client lacks gives 400, as the revision demands, and 200 in a session", () => {
-    const error = new SidecarError("MISSING_CAPABILITY", "why", { sent: true });
-    expect([MODERN_FRONT.errorStatus(error), SESSION_FRONT.errorStatus(error)]).toEqual([400, 200]);
   });
 });

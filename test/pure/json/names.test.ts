@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import { findRepeatedName, isOtherCase } from "../../../src/json/names.ts";
 import { type JsonNode, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
-import { findMembers } from "../../../src/json/find.ts";
 
 /** Returns true if an object within a value's text has a repeated name. */
 function hasRepeated({ members = [], elements = [] }: JsonNode): boolean {
@@ -37,17 +36,5 @@ describe("a name in another case", () => {
     // The last pairs differ by the bit that distinguishes upper and lower case.
     const others = "name name, names name, nam name, namf name, näme name, \u007fmeta _meta, @ `, { [";
     expect(others.split(", ").filter((pair) => isOtherCase(pair.split(" ")[0] ?? "", pair.split(" ")[1] ?? ""))).toEqual([]);
-  });
-
-  it.each([
-    ['{"name":1,"Name":2,"NAME":3}', "Name"],
-    ['{"\\u004eame":2}', "Name"],
-    ['{"name":{"Name":1},"x":["Name"],"y":"Name"}', undefined],
-    ['{"name":1,"\\u006eame":2}', undefined],
-    ['{"argument\\u017f":2}', "argumentſ"],
-    ['{"argumentſ":2}', "argumentſ"],
-    ["{}", undefined],
-  ])("the member of %s that some readers take for one of the names is returned", (text, expected) => {
-    expect(findMembers(text, 0, ["name", "arguments"]).otherCase).toBe(expected);
   });
 });

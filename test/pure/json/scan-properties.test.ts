@@ -1,12 +1,10 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../../chaos/random.ts";
 import { Shape } from "../../../src/json/outline.ts";
 import { JsonScanner } from "../../../src/json/scan.ts";
 import { allMembers, type JsonNode, memberOf, poisonEngine, readReference } from "../../support/json-reference.ts";
-import { RandomJson } from "../../support/random-json.ts";
-import { SEED } from "../../support/seed.ts";
+import { keyText, memberText, objectText, valueText, whitespace } from "../../support/json-text.ts";
 
-const CASES = 30_000;
 const MAX_ELEMENTS = 1000;
 const SHAPE = new Shape({
   id: {},
@@ -14,44 +12,39 @@ const SHAPE = new Shape({
   params: { _meta: { progressToken: {} }, name: {}, id: {} },
   result: { task: { taskId: {} } },
 });
-const NAMES = ["id", "method", "params", "_meta", "progressToken", "name", "result", "task", "taskId", "x", "__proto__"];
 
-/** Returns true if the engine accepts a text, which it decides correctly even if it misreads names. */
-function isAccepted(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
+/** Names of the shape at any level, other ones, and some that a reader may take for one of them. */
+const names = ["id", "method", "params", "_meta", "progressToken", "name", "result", "task", "taskId", "x", "ID", "\u0131d", "Params"];
+const name = fc.oneof(fc.constantFrom(...names).chain(keyText), fc.constant(String.raw`"name\u0000"`));
+const objectOf = (value: fc.Arbitrary<string>): fc.Arbitrary<string> => objectText(fc.array(memberText(name, value), { maxLength: 5 }));
+const levels = objectOf(fc.oneof(valueText, objectOf(fc.oneof(valueText, objectOf(valueText)))));
+const long = fc.constantFrom(`[${"1,".repeat(1200)}{}]`, `{"id":"${"x".repeat(3000)}\\n"}`);
+const json = fc
+  .tuple(whitespace, fc.oneof({ weight: 6, arbitrary: levels }, { weight: 2, arbitrary: valueText }, long), whitespace)
+  .map((parts) => parts.join(""));
+const character = fc.constantFrom(...'{}[],:"\\01-+.eEtnu/\u0000\u001f\u00a0\ufeff '.split(""));
+/** JSON text in which a few characters are replaced, so that it is seldom JSON. */
+const changed = fc.tuple(json, fc.nat(), fc.nat(2), character).map(([text, random, length, other]) => {
+  const at = random % (text.length + 1);
+  return text.slice(0, at) + other + text.slice(at + length);
+});
 
 /** Some readers ignore case, and others end strings at NUL. */
-function isTakenFor(member: string, name: string): boolean {
-  return fold(member) === fold(name) || member.startsWith(`${name}\0`);
+function isTakenFor(member: string, wanted: string): boolean {
+  return member.toLowerCase().replaceAll("\u0131", "i") === wanted.toLowerCase() || member.startsWith(`${wanted}\0`);
 }
 
-function fold(name: string): string {
-  return name
-    .replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())
-    .replaceAll("\u017f", "s")
-    .replaceAll("\u212a", "k")
-    .replaceAll(/[\u0130\u0131]/g, "i");
-}
-
-/** The facts about a text, in a fixed order: spans, and properties of the shape's members. */
+/** The facts about a text: spans and properties of the shape's members by slot, escaped names, and elements. */
 type Facts = (number | boolean | string | undefined)[];
 
 /** Adds the facts about each slot of a shape. */
 function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: readonly JsonNode[]): void {
-  for (const [position, name] of shape.names.entries()) {
-    const node = last === undefined ? undefined : memberOf(last, name);
-    const named = all.map(({ members = [] }) => members.filter((member) => member.name === name));
-    const members = all.flatMap((each) => each.members ?? []);
-    const other = members.find((member) => member.name !== name && isTakenFor(member.name, name));
-    const slot = shape.slots[position] ?? 0;
+  for (const [position, wanted] of shape.names.entries()) {
+    const node = last === undefined ? undefined : memberOf(last, wanted);
+    const named = all.map(({ members = [] }) => members.filter((member) => member.name === wanted));
+    const other = all.flatMap((each) => each.members ?? []).find((member) => member.name !== wanted && isTakenFor(member.name, wanted));
     facts.splice(
-      slot * 4,
+      (shape.slots[position] ?? 0) * 4,
       4,
       node?.start,
       node?.end,
@@ -59,8 +52,13 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
       other?.name,
     );
     const children = shape.children[position];
-    const nodes = named.flat().map((member) => member.node);
-    if (children !== undefined) addSlots(facts, children, node, nodes);
+    if (children !== undefined)
+      addSlots(
+        facts,
+        children,
+        node,
+        named.flat().map((member) => member.node),
+      );
   }
 }
 
@@ -68,74 +66,41 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
 function expected(node: JsonNode): Facts {
   const facts: Facts = Array.from({ length: SHAPE.slotCount }, () => [undefined, undefined, false, undefined]).flat();
   addSlots(facts, SHAPE, node, [node]);
-  for (const { nameStart, nameText } of allMembers(node)) {
-    if (nameText.includes("\\")) facts.push(nameStart, nameStart + nameText.length);
-  }
+  const escaped = allMembers(node).filter(({ nameText }) => nameText.includes("\\"));
+  facts.push(...escaped.flatMap(({ nameStart, nameText }) => [nameStart, nameStart + nameText.length]));
   const elements = node.elements ?? [];
-  for (const { start, end } of elements.slice(0, MAX_ELEMENTS)) facts.push(start, end);
-  facts.push(elements.length, node.members !== undefined, node.elements !== undefined);
-  return facts;
+  facts.push(...elements.slice(0, MAX_ELEMENTS).flatMap(({ start, end }) => [start, end]));
+  return [...facts, elements.length, node.members !== undefined, node.elements !== undefined];
 }
 
 /** Returns the facts that the scanner has found. */
 function found({ outline, elements, elementCount, isArray, isObject }: JsonScanner): Facts {
-  const facts: Facts = [];
-  for (let slot = 0; slot < SHAPE.slotCount; slot++) {
+  const slots = Array.from({ length: SHAPE.slotCount }, (_, slot) => {
     const span = outline.span(slot);
-    facts.push(span?.start, span?.end, outline.isRepeated(slot), outline.otherCaseAt(slot));
-  }
-  facts.push(...outline.escapedNames);
-  for (const { start, end } of elements) facts.push(start, end);
-  facts.push(elementCount, isObject, isArray);
-  return facts;
-}
-
-function areSame(some: Facts, others: Facts): boolean {
-  return some.length === others.length && some.every((fact, index) => fact === others[index]);
-}
-
-function scanAtOnce(text: string): JsonScanner {
-  const scanner = new JsonScanner(text, SHAPE);
-  scanner.advance();
-  return scanner;
-}
-
-function scanInSteps(text: string, random: Random): JsonScanner {
-  const scanner = new JsonScanner(text, SHAPE);
-  const longest = random.integer(1, 40);
-  while (!scanner.isDone) scanner.advance(random.integer(1, longest));
-  return scanner;
-}
-
-/** Reads a text at once and in steps. @returns true if it is JSON. */
-function check(text: string, random: Random): boolean {
-  const isValid = isAccepted(text);
-  const node = readReference(text);
-  if ((node !== undefined) !== isValid) throw new Error("the reference is wrong");
-  if (node !== undefined && random.isLucky(0.5)) poisonEngine(node);
-  const facts = node === undefined ? [] : expected(node);
-  for (const scanner of [scanAtOnce(text), scanInSteps(text, random)]) {
-    const seen = node === undefined ? [] : found(scanner);
-    if (scanner.isDone && scanner.isValid === isValid && areSame(seen, facts)) continue;
-    expect([scanner.isDone, scanner.isValid, seen]).toEqual([true, isValid, facts]);
-  }
-  return isValid;
+    return [span?.start, span?.end, outline.isRepeated(slot), outline.otherCaseAt(slot)];
+  });
+  return [...slots.flat(), ...outline.escapedNames, ...elements.flatMap(({ start, end }) => [start, end]), elementCount, isObject, isArray];
 }
 
 describe("JsonScanner", () => {
-  it(`the results for ${CASES} random texts follow the grammar (TEST_SEED=${SEED})`, () => {
+  it("the results for random texts follow the grammar, at once and in steps", () => {
+    const steps = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 });
     let validCount = 0;
-    for (let index = 0; index < CASES; index++) {
-      const random = new Random(SEED + index);
-      const json = new RandomJson(random, NAMES);
-      const text = random.isLucky(0.6) ? json.text() : json.mutated(json.text());
-      try {
-        if (check(text, random)) validCount++;
-      } catch (error) {
-        throw new Error(`TEST_SEED=${SEED}, case ${index}: ${text}`, { cause: error });
-      }
-    }
-    expect(validCount).toBeGreaterThan(CASES / 2);
-    expect(validCount).toBeLessThan(CASES * 0.9);
+    fc.assert(
+      fc.property(fc.oneof(json, changed), steps, (text, lengths) => {
+        const node = readReference(text);
+        if (node !== undefined) poisonEngine(node);
+        const [whole, stepped] = [new JsonScanner(text, SHAPE), new JsonScanner(text, SHAPE)];
+        whole.advance();
+        for (let step = 0; !stepped.isDone; step++) stepped.advance(lengths[step % lengths.length]);
+        for (const scanner of [whole, stepped]) {
+          const facts = node === undefined ? [] : found(scanner);
+          expect([scanner.isDone, scanner.isValid, facts]).toEqual([true, node !== undefined, node === undefined ? [] : expected(node)]);
+        }
+        if (node !== undefined) validCount++;
+      }),
+      { numRuns: 2000 },
+    );
+    expect(validCount).toBeGreaterThan(1000);
   });
 });

@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { beginning, escapeInvisible, plainText, shorten, utf8Length } from "../../../src/json/text.ts";
-import { plainName } from "../../../src/json/strings.ts";
 
 const ESC = "\u001B";
 
@@ -67,22 +66,5 @@ describe("a truncated text", () => {
   ])("the text ends at a whole character with an ellipsis: %j at %i", (text, maxLength, shortened) => {
     expect(shorten(text, maxLength)).toBe(shortened);
     expect(beginning(text, maxLength)).toBe(shortened.replace("…", ""));
-  });
-});
-
-describe("plainName", () => {
-  it.each([
-    [String.raw`"\u0069d"`, '"id"'],
-    [String.raw`"i\u0064"`, '"id"'],
-    [String.raw`"\/a"`, '"/a"'],
-    [String.raw`"\u00e9\u20ac\ud83d\ude00\u007f"`, '"é€😀\u007f"'],
-    [String.raw`"\u2028\u2029"`, '"\u2028\u2029"'],
-    [String.raw`"\u005f_proto__"`, '"__proto__"'],
-  ])("the plain spelling of %s is returned", (text, plain) => {
-    expect(plainName(text, 0, text.length)).toBe(plain);
-  });
-
-  it.each(String.raw`"i\n" "a\"b" "\\" "\u0000" "\u001f\u0061" "\ud83d"`.split(" "))("%s has no plain spelling", (text) => {
-    expect(plainName(text, 0, text.length)).toBeUndefined();
   });
 });

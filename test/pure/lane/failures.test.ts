@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { noPrivateServerLeft, upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
+import { upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
 import type { UpstreamExit, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 const EXIT: UpstreamExit = {
@@ -35,16 +35,6 @@ describe("the pause that an error asks for", () => {
       expect(describeFailure(STATUS, nowMs).details.retryAfterSeconds).toBe(seconds);
       expect(describeFailure({ ...STATUS, nextRetryAt: undefined }, nowMs).details.retryAfterSeconds).toBe(1);
     }
-  });
-
-  it.each([
-    [-5000, 1],
-    [0, 1],
-    [1001, 2],
-    [30_000, 30],
-    [600_000, 30],
-  ])("a private server with %d ms of idle time left asks for %d s", (freeInMs, seconds) => {
-    expect(noPrivateServerLeft(3, freeInMs).details.retryAfterSeconds).toBe(seconds);
   });
 });
 

@@ -51,26 +51,13 @@ function formOf(kind: string): object {
 
 describe("the problem of a field", () => {
   it.each<[name: string, schema: object, value: unknown, problem: string]>([
-    ["type", { type: "integer" }, 1.5, "`a` must be an integer, not a number"],
-    ["type, nullable", { type: ["string", "null"] }, 5, "`a` must be a string or null, not a number"],
-    ["minimum", { minimum: 1 }, 0, "`a` must be >= 1"],
-    ["minLength", { minLength: 1 }, "", "`a` must have at least 1 character"],
-    ["pattern", { pattern: "^\\d+$" }, "abc", '`a` must match the pattern "^\\\\d+$"'],
-    ["minItems", { minItems: 2 }, [1], "`a` must have at least 2 items"],
-    ["uniqueItems", { uniqueItems: true }, [{ x: 1, y: 2 }, 3, { y: 2, x: 1 }], "`a` must not have the same item twice"],
     [
-      "items",
+      "an item",
       { items: { properties: { id: { type: "integer" } } } },
       [{ id: 1 }, { id: "x" }],
       "`a[1].id` must be an integer, not a string",
     ],
     ["required, nested", { required: ["b"] }, {}, "`a.b` is required"],
-    ["unevaluatedProperties", { unevaluatedProperties: false, allOf: [{ properties: { b: {} } }] }, { b: 1, c: 1 }, "`a.c` is unknown"],
-    ["dependentRequired", { dependentRequired: { b: ["c"] } }, { b: 1 }, "`a.c` is required if `b` is given"],
-    ["prefixItems", { prefixItems: [{ type: "string" }], items: false, minItems: 1 }, ["x", 1], "`a` must have at most 1 item"],
-    ["not", { not: { type: "string" } }, "x", "`a` matches a form that its schema excludes (`not`)"],
-    // oxlint-disable-next-line unicorn/no-thenable -- a keyword
-    ["if, then", { if: { required: ["b"] }, then: { required: ["c"] } }, { b: 1 }, "`a.c` is required"],
     ["anyOf of types", { anyOf: [{ type: "string" }, { type: "null" }] }, 5, "`a` must be a string or null"],
     ["anyOf, one of the right type", { anyOf: [{ type: "object", required: ["b"] }, { type: "null" }] }, {}, "`a.b` is required"],
     ["oneOf, told apart by a member", { oneOf: ["x", "y"].map(formOf) }, { kind: "y" }, "`a.y` is required (a string)"],
@@ -111,16 +98,6 @@ describe("a schema", () => {
     ]);
     // Keywords beside a reference are ignored, and later ones unknown.
     expect(await problems({ ...schema, dependentRequired: { d: ["e"] } }, { a: ["x"], b: 1, c: 1, d: 1, id: 1 })).toEqual([]);
-  });
-
-  it("a schema may refer to itself", async () => {
-    const schema = {
-      $defs: { node: { type: "object", properties: { value: { type: "integer" }, next: { $ref: "#/$defs/node" } } } },
-      $ref: "#/$defs/node",
-    };
-    expect(await problems(schema, { value: 1, next: { value: 2, next: { value: "x" } } })).toEqual([
-      "`next.next.value` must be an integer, not a string",
-    ]);
   });
 
   it.each<[schema: object, value: unknown, problems: number]>([
@@ -167,8 +144,6 @@ describe("a schema", () => {
 /** Enough for three threads that exceed the CPU time, and some that a busy machine slows down. */
 const MAX_ANSWERS = 10;
 const TOO_LONG = ["the arguments take too long to be checked"];
-const CATASTROPHIC = { properties: { a: { pattern: "^(a+)+$" } } };
-const MANY_AS = `${"a".repeat(50_000)}!`;
 
 function manyOf<Value>(length: number, create: (index: number) => Value): Value[] {
   return Array.from({ length }, (_unused, index) => create(index));
@@ -184,33 +159,6 @@ const ENDLESS = {
   ),
   d40: {},
 };
-
-/** Returns the number of turns of the event loop meanwhile. */
-async function countTurns(work: Promise<unknown>): Promise<number> {
-  let turns = 0;
-  const timer = setInterval(() => turns++, 1);
-  await work;
-  clearInterval(timer);
-  return turns;
-}
-
-describe("a check that takes too long", () => {
-  it.each<[name: string, schema: unknown, args: unknown]>([
-    ["a pattern that goes back and forth", CATASTROPHIC, { a: MANY_AS }],
-    [
-      "a long list of values",
-      { properties: { a: { items: { enum: manyOf(5000, (index) => index.toString(36)) } } } },
-      { a: manyOf(300_000, () => (4999).toString(36)) },
-    ],
-  ])("the check is given up while the sidecar goes on: %s", async (_name, schema, args) => {
-    const check = new ArgumentCheckBench();
-    expect(await check.problems(schema, {})).toEqual([]);
-    const answer = check.problems(schema, args);
-    expect(await countTurns(answer)).toBeGreaterThan(5);
-    expect(await answer).toEqual(TOO_LONG);
-    expect([check.givenUp, check.log.messages]).toEqual([1, ["argument check given up"]]);
-  });
-});
 
 describe("a schema that takes too long by itself", () => {
   it.each<[name: string, schema: unknown]>([

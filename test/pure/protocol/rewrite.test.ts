@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readClientMessage } from "../../../src/protocol/client-message.ts";
-import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
+import { type Message, type NotificationMessage, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
 import {
   cancellationToServer,
   cancelledIdText,
@@ -91,30 +91,20 @@ describe("the progress token of a request", () => {
   });
 });
 
-describe("progress to the server", () => {
-  it("only the token and spelling of names change", () => {
-    const params = together(otherMembers("progressToken", "_meta"), member("progress", fc.constant("1")));
-    const template = messageWith("notifications/progress", objectText(inAnyOrder(params, member("progressToken", fc.constant(TOKEN)))));
-    fc.assert(
-      fc.property(template, idText, idText, (around, token, ownToken) => {
-        const text = progressToServer(read(fill(around, "", token), "notification"), ownToken);
-        expect(text).toBe(asServerReads(fill(around, "", ownToken)));
-        expect(referenceValue(text)).toMatchObject({ params: { progressToken: JSON.parse(ownToken) as unknown } });
-      }),
-    );
-  });
-});
-
-describe("a cancellation to the server", () => {
-  it("only the requestId and spelling of names change", () => {
-    const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
+describe("a notification to the server", () => {
+  it.each([
+    ["progress", "progressToken", (notification: NotificationMessage, id: string) => progressToServer(notification, id)],
+    ["cancelled", "requestId", (notification: NotificationMessage, id: string) => cancellationToServer(notification, Number(id))],
+  ] as const)("only the id of a notification of %s, and spelling of names, change", (method, name, toServer) => {
+    const others = together(otherMembers(name, "_meta", "progress"), member("progress", fc.constant("1")));
+    const template = messageWith(`notifications/${method}`, objectText(inAnyOrder(others, member(name, fc.constant(ID)))));
     fc.assert(
       fc.property(template, idText, fc.integer({ min: 1 }), (around, id, wireId) => {
-        const cancellation = read(fill(around, id), "notification");
-        expect(cancelledIdText(cancellation)).toBe(id);
-        const text = cancellationToServer(cancellation, wireId);
+        const notification = read(fill(around, id), "notification");
+        expect(method === "cancelled" ? cancelledIdText(notification) : id).toBe(id);
+        const text = toServer(notification, String(wireId));
         expect(text).toBe(asServerReads(fill(around, String(wireId))));
-        expect(referenceValue(text)).toMatchObject({ params: { requestId: wireId } });
+        expect(referenceValue(text)).toMatchObject({ params: { [name]: wireId } });
       }),
     );
   });

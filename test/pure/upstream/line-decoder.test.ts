@@ -47,22 +47,6 @@ describe("a line decoder with a limit", () => {
     ]);
   });
 
-  it("the id in the middle of an overlong line is found, also byte by byte", () => {
-    const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
-    const bytes = Buffer.from(`${line}\nnext\n`);
-    const expected = [
-      { bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false, isForMemory: false, hasTextBefore: false },
-      "next",
-    ];
-    expect(
-      decode(
-        Array.from(bytes, (_, index) => bytes.subarray(index, index + 1)),
-        50,
-      ),
-    ).toEqual(expected);
-    expect(decode([bytes], 50)).toEqual(expected);
-  });
-
   it("any stream in any chunks is split into its lines", () => {
     const limit = 40;
     const id = fc.nat({ max: 99 });
@@ -94,23 +78,5 @@ describe("a line decoder with a limit", () => {
       }),
       { numRuns: 500 },
     );
-  });
-
-  it("the id of an overlong response is found before or after its result", () => {
-    const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
-    const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
-    expect(decode([lines.join("\n")], 30)).toEqual([
-      { bytes: lines[0]?.length, idText: "7", hasMethod: false, isForMemory: false, hasTextBefore: false },
-      { bytes: lines[1]?.length, idText: '"seven"', hasMethod: false, isForMemory: false, hasTextBefore: false },
-    ]);
-  });
-
-  it("an overlong request or notification is distinguished from a response", () => {
-    const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
-    const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
-    expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
-      { bytes: request.length, idText: "7", hasMethod: true, isForMemory: false, hasTextBefore: false },
-      { bytes: notification.length, idText: undefined, hasMethod: true, isForMemory: false, hasTextBefore: false },
-    ]);
   });
 });

@@ -17,7 +17,6 @@ import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts
 import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
 import type { RetryMode } from "../../../src/lane/calls/retry-mode.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { legacyHandshake } from "./handshake.ts";
 import { UNGUARDED } from "../../support/defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
@@ -156,7 +155,8 @@ export class LaneBench {
   start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
     this.spawn();
     const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
-    this.lane.onReady(legacyHandshake(resultText, protocolVersion, ++this.#generation));
+    const handshake = { era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined } as const;
+    this.lane.onReady({ ...handshake, generation: ++this.#generation });
   }
 
   /** The server exits. */

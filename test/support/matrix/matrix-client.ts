@@ -5,7 +5,7 @@ import type { JsonRpcMessage } from "../json-rpc.ts";
 import { initializeRequest, JSON_HEADERS } from "../mcp-client.ts";
 import { ModernClient } from "../modern-client.ts";
 import type { RunningSidecar } from "../running-sidecar.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes } from "../changes.ts";
 import { MARKER } from "./scripted-server.ts";
 
 /** `sse` is HTTP+SSE, and `batch` sends each request as an element of an array, together with a ping. */

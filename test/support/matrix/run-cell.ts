@@ -2,7 +2,7 @@ import { HttpBench } from "../http-bench.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { ASKABLE } from "../mcp-client.ts";
 import { META } from "../modern-client.ts";
-import { Changes } from "./changes.ts";
+import { Changes } from "../changes.ts";
 import type { Cell, Kind } from "./cells.ts";
 import { MatrixClient } from "./matrix-client.ts";
 import { runQuestion } from "./question-cells.ts";

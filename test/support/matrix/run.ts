@@ -1,6 +1,6 @@
 import type { HttpBench } from "../http-bench.ts";
 import type { Cell } from "./cells.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes } from "../changes.ts";
 import type { MatrixClient } from "./matrix-client.ts";
 import type { ScriptedServers } from "./scripted-server.ts";
 

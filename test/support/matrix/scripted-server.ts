@@ -3,7 +3,7 @@ import type { ProcessExit, ProcessGroup, StartProcess } from "../../../src/upstr
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes } from "../changes.ts";
 
 export type ServerDialect = "2025" | "2026" | "dual";
 
