@@ -1,13 +1,13 @@
 // Counts the files and functions of src/ that one request goes through, by V8's precise coverage after a warm-up.
 // `node bench/hops.ts [--files] [PATH/main.ts]`; `--files` also prints the names of the files.
 
-import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { McpClient } from "../test/support/mcp-client.ts";
+import { connectInspector } from "./inspector.ts";
 import { findFreePort, ProgramProcess } from "./program.ts";
 
 const ROOT = dirname(import.meta.dirname);
@@ -18,25 +18,6 @@ const POLL_MS = 10;
 interface ScriptCoverage {
   readonly url: string;
   readonly functions: readonly { readonly ranges: readonly { readonly count: number }[] }[];
-}
-
-/** Connects to the inspector of a Node process. */
-async function connectInspector(port: number) {
-  const response = await fetch(`http://127.0.0.1:${port}/json/list`);
-  const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
-  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
-  await once(socket, "open");
-  let id = 0;
-  /** Sends a command, one at a time. @returns its result. */
-  const command = async (method: string, params: object = {}): Promise<unknown> => {
-    socket.send(JSON.stringify({ id: ++id, method, params }));
-    for (;;) {
-      const [{ data }] = (await once(socket, "message")) as [{ readonly data: string }];
-      const message = JSON.parse(data) as { readonly id?: number; readonly result?: unknown };
-      if (message.id === id) return message.result;
-    }
-  };
-  return { command, close: () => socket.close() };
 }
 
 /** A sidecar with an inspector, and one MCP session. */

@@ -1,6 +1,7 @@
 // One run: warm-up, faults under load, calm, and SIGTERM under load. And its result, with what must not be in it.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { connectInspector } from "../bench/inspector.ts";
 import { median, table } from "../bench/statistics.ts";
 import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
 import { type Inspection, inspect } from "./counters.ts";
@@ -14,8 +15,9 @@ const CALM_SHARE = 0.05;
 const MIN_CALM_MS = 3000;
 /** Time between two faults. */
 const FAULT_GAP_MS = 400;
-const SAMPLE_INTERVAL_MS = 1000;
-/** The share of the samples of memory that is ignored, while caches and the heap grow. */
+/** Time between two measurements of the heap. It also has the messages in flight, so the median of several measurements counts. */
+const HEAP_INTERVAL_MS = 5000;
+/** The share of them that is ignored, while caches grow. */
 const GROWING_SHARE = 0.2;
 const MAX_GROWTH_PERCENT = 10;
 const FINAL_LOAD_MS = 500;
@@ -47,8 +49,8 @@ export interface RunResult {
   readonly endedByItself: string | undefined;
   readonly rssBeforeBytes: number;
   readonly rssAfterBytes: number;
-  /** Under faults, each second. */
-  readonly rssSamplesBytes: readonly number[];
+  /** The heap in use under faults, after forced collections. Empty without an inspector. */
+  readonly heapsBytes: readonly number[];
 }
 
 export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewestRight = 0, ...options }: RunOptions): Promise<RunResult> {
@@ -62,10 +64,11 @@ export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewest
   const rssBeforeBytes = sidecar.memoryBytes();
 
   stage.startLoad();
-  const rssSamplesBytes: number[] = [];
-  const sampler = setInterval(() => rssSamplesBytes.push(sidecar.memoryBytes()), SAMPLE_INTERVAL_MS).unref();
+  const over = new AbortController();
+  const measuring = options.inspectorPort === undefined ? [] : measureHeaps(options.inspectorPort, over.signal);
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), gapMs));
-  clearInterval(sampler);
+  over.abort();
+  const heapsBytes = await measuring;
   await saboteur.retryMissing(kinds, PATIENCE_MS);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
   await waitUntil(() => saboteur.recovery().neverRecovered === 0 && ledger.verdicts.right >= fewestRight);
@@ -83,7 +86,20 @@ export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewest
   const end = await stage.tearDown();
   const faults = new Map<FaultKind, number>(kinds.map((kind) => [kind, committed.get(kind) ?? 0]));
   const { endedByItself } = sidecar;
-  return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes, rssSamplesBytes };
+  return { ledger, faults, recovery, inspection, end, endedByItself, rssBeforeBytes, rssAfterBytes, heapsBytes };
+}
+
+async function measureHeaps(port: number, over: AbortSignal): Promise<number[]> {
+  const inspector = await connectInspector(port);
+  const heapsBytes: number[] = [];
+  while (!over.aborted) {
+    await inspector.command("HeapProfiler.collectGarbage");
+    const { usedSize } = (await inspector.command("Runtime.getHeapUsage")) as { readonly usedSize: number };
+    heapsBytes.push(usedSize);
+    await sleep(HEAP_INTERVAL_MS, undefined, { signal: over }).catch(() => undefined);
+  }
+  inspector.close();
+  return heapsBytes;
 }
 
 async function waitUntil(isDone: () => boolean): Promise<void> {
@@ -163,28 +179,31 @@ function resultRows(result: RunResult): string[][] {
     ["in flight at SIGTERM", [...outcomesAtEnd(result)].map(([what, count]) => `${count} ${what}`).join(", ")],
     ["end after SIGTERM", `${how} in ${exit.tookMs.toFixed(0)} ms`],
     ["RSS before, after", `${inMegabytes(rssBeforeBytes)}, ${inMegabytes(rssAfterBytes)} MB`],
-    ["RSS by quarter under faults", `${rssByQuarter(result).map(inMegabytes).join(", ")} MB`],
+    [
+      "heap by quarter under faults",
+      result.heapsBytes.length === 0 ? "not measured" : `${byQuarter(result).map(inMegabytes).join(", ")} MB`,
+    ],
     ["its own counters disagree with this table", inspection.counterDiscrepancies.length],
   ];
   return rows.map(([title, value]) => [title, String(value)]);
 }
 
 function inMegabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(0);
+  return (bytes / 1e6).toFixed(1);
 }
 
-/** Returns the medians of the resident memory in the quarters of the time under faults, after a first part. */
-function rssByQuarter({ rssSamplesBytes: samples }: RunResult): number[] {
-  const counted = samples.slice(samples.length * GROWING_SHARE);
+/** Returns the medians of the heap in the quarters of the time under faults, after a first part. */
+function byQuarter({ heapsBytes }: RunResult): number[] {
+  const counted = heapsBytes.slice(heapsBytes.length * GROWING_SHARE);
   const bounds = [0, 1, 2, 3, 4].map((quarter) => Math.floor((quarter * counted.length) / 4));
   return [0, 1, 2, 3].map((quarter) => median(counted.slice(bounds[quarter], bounds[quarter + 1])));
 }
 
-/** Returns the reason why a long run fails, if its memory has grown. */
+/** Returns the reason why a long run fails, if its heap has grown. */
 export function growth(result: RunResult): string[] {
-  const [first = Number.NaN, , , last = Number.NaN] = rssByQuarter(result);
+  const [first = Number.NaN, , , last = Number.NaN] = byQuarter(result);
   const percent = (last / first - 1) * 100;
-  return percent < MAX_GROWTH_PERCENT ? [] : [`the memory has grown by ${percent.toFixed(1)} %`];
+  return percent < MAX_GROWTH_PERCENT ? [] : [`the heap has grown by ${percent.toFixed(1)} %`];
 }
 
 /** Returns details of the first offences. */

@@ -2,6 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { endWithSignals, positive, someSeed } from "../bench/command.ts";
+import { findFreePort } from "../bench/program.ts";
 import { failures, formatExamples, formatReport, growth, runChaos } from "./chaos-run.ts";
 import { SERVER_ERAS } from "./contract.ts";
 import { ALL_FAULT_KINDS, type FaultKind, faultsOf } from "./faults.ts";
@@ -30,7 +31,14 @@ const durationMs = positive("--seconds", seconds) * 1000;
 const kinds = faultsOf(era, faults === "all" ? ALL_FAULT_KINDS : faults.split(",").map(findKind));
 
 process.stderr.write(`${seconds} s, seed ${seed} ...\n`);
-const result = await runChaos({ seed, durationMs, kinds, era, logFile: values.log, gapMs: isSoak ? SOAK_GAP_MS : undefined });
+const result = await runChaos({
+  seed,
+  durationMs,
+  kinds,
+  era,
+  logFile: values.log,
+  ...(isSoak ? { gapMs: SOAK_GAP_MS, inspectorPort: await findFreePort() } : {}),
+});
 process.stderr.write(formatExamples(result));
 const options = `--seconds ${seconds} --seed ${seed} --faults ${faults} --server-era ${era}`;
 process.stdout.write(`\`npm run chaos -- ${options}\`, Node ${process.version}:\n\n${formatReport(result)}\n`);

@@ -44,6 +44,8 @@ export interface StageOptions {
   readonly era: ServerEraOption;
   /** The file for the sidecar's output. By default, it is deleted with the other files. */
   readonly logFile?: string | undefined;
+  /** The sidecar's inspector listens on it. */
+  readonly inspectorPort?: number | undefined;
 }
 
 export interface StageEnd {
@@ -73,16 +75,18 @@ export class Stage implements AsyncDisposable {
     this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
-  static async setUp({ seed, era, logFile }: StageOptions): Promise<Stage> {
+  static async setUp({ seed, era, logFile, inspectorPort }: StageOptions): Promise<Stage> {
     const servers = new ServerProcesses();
     const { directory } = servers;
     process.once("exit", () => servers.remove());
+    // With the second flag, the sidecar does not start Node again, which would end the inspector.
+    const nodeFlags = inspectorPort === undefined ? [] : [`--inspect=127.0.0.1:${inspectorPort}`, "--max-semi-space-size=8"];
     const program = {
       name: "claw",
       token: TOKEN,
       environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, [ERA_VARIABLE]: era, [DIRECTORY_VARIABLE]: directory },
       healthPath: "/readyz",
-      nodeArgs: (port: number) => [MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
+      nodeArgs: (port: number) => [...nodeFlags, MAIN, "--addr", `127.0.0.1:${port}`, ...FLAGS, "--", ...SERVER_COMMAND],
     };
     return new Stage(await ProgramProcess.start(program, logFile ?? join(directory, "sidecar.log")), servers, seed);
   }

@@ -1,0 +1,26 @@
+import { once } from "node:events";
+
+/** The inspector of a Node process. */
+export interface Inspector {
+  /** Sends a command, one at a time. @returns its result. */
+  readonly command: (method: string, params?: object) => Promise<unknown>;
+  readonly close: () => void;
+}
+
+/** Connects to the inspector of a Node process. */
+export async function connectInspector(port: number): Promise<Inspector> {
+  const response = await fetch(`http://127.0.0.1:${port}/json/list`);
+  const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];
+  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
+  await once(socket, "open");
+  let id = 0;
+  const command = async (method: string, params: object = {}): Promise<unknown> => {
+    socket.send(JSON.stringify({ id: ++id, method, params }));
+    for (;;) {
+      const [{ data }] = (await once(socket, "message")) as [{ readonly data: string }];
+      const message = JSON.parse(data) as { readonly id?: number; readonly result?: unknown };
+      if (message.id === id) return message.result;
+    }
+  };
+  return { command, close: () => socket.close() };
+}
