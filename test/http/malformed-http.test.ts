@@ -138,6 +138,14 @@ describe("malformed HTTP", async () => {
     }
   });
 
+  it("a request with two session ids is in no session", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const other = await sidecar.client();
+    const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId);
+    await connection.write(bytes.replace("Accept:", `Mcp-Session-Id: ${other.sessionId}\r\nAccept:`));
+    expect(readError(await connection.reply())).toMatchObject({ status: 404, body: { error: { data: { code: "SESSION_NOT_FOUND" } } } });
+  });
+
   it("an HTTP/1.1 request without Host gets 400 in JSON, after the request before it is answered", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId);
