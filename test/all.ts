@@ -17,13 +17,11 @@ const BESIDE_EACH_OTHER: readonly (readonly Part[])[] = [
       command: "vitest run --project process --project interop --project examples --project conformance --project hostile",
     },
   ],
-  [
-    { name: "system", command: "node test/system/run.ts" },
-    { name: "clients", command: "npm run --silent clients:check && vitest run --config vitest.clients.config.ts" },
-  ],
+  [{ name: "system", command: "node test/system/run.ts" }],
   [
     { name: "image", command: "node test/image/run.ts" },
     { name: "nodes", command: "node test/nodes.ts --brief" },
+    { name: "clients", command: "npm run --silent clients:check && vitest run --config vitest.clients.config.ts" },
   ],
 ];
 /** Its short timeouts would fail servers that start beside hundreds of processes. */
