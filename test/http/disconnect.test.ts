@@ -66,7 +66,7 @@ describe("a client that disconnects during its call", async () => {
   });
 
   it("a call of a client that never reconnects times out and frees its slot", async () => {
-    await using impatient = await HttpBench.start({ flags: [...QUIET, ...timeoutFlags(500), "--max-in-flight", "1"] });
+    await using impatient = await HttpBench.start({ flags: [...QUIET, ...timeoutFlags(1000), "--max-in-flight", "1"] });
     const client = await impatient.client();
     using stream = await client.begin("hang", {}, 7);
     await stream.block();

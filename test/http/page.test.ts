@@ -12,7 +12,6 @@ import { PageClient } from "../support/page-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
@@ -59,14 +58,6 @@ describe("the files of the page", async () => {
       expect(plain.headers["cache-control"]).toContain("immutable");
       expect(plain.headers["cross-origin-resource-policy"]).toBe("same-origin");
     }
-  });
-
-  it("responses without compression share their bytes, so that a client that does not read takes no memory", async () => {
-    const before = (await readStatus(sidecar)).rssBytes;
-    const path = (await filesOf(sidecar.origin)).find((name) => name.endsWith(".js")) ?? "";
-    using _ = await openUnread(sidecar.origin, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
-    expect(await (await sidecar.client()).toolText("echo", { text: "not blocked" })).toBe("not blocked");
-    expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(50_000_000);
   });
 
   it("a file that does not exist gets a clear error, and no file outside of the page is read", async () => {

@@ -18,7 +18,7 @@ it("PRE_STOP_MS is over if the server reaches RESTART_LIMIT", async () => {
 });
 
 it("requests are rejected after PRE_STOP_MS", async () => {
-  await using sidecar = await HttpBench.start({ flags: ["--pre-stop-ms", "2000", "--drain-timeout-ms", LONG_MS] });
+  await using sidecar = await HttpBench.start({ flags: ["--pre-stop-ms", "5000", "--drain-timeout-ms", LONG_MS] });
   const [client, control] = [await sidecar.client(), await sidecar.client()];
   // It keeps the drain from its end.
   const call = client.callTool("hang");

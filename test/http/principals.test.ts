@@ -1,7 +1,8 @@
 import { writeFile } from "node:fs/promises";
+import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
@@ -70,9 +71,11 @@ describe("a question of a server with sessions", () => {
 
   it("a process that may ask serves one address if there are no tokens", async () => {
     await using open = await HttpBench.start();
-    const clients = [1, 2].map(() => open.modernClient({ capabilities: FORM_ELICITATION }));
-    const [mine, same] = await Promise.all(clients.map((client) => client.toolText("where")));
+    const agent = new Agent({ localAddress: "127.0.0.2" });
+    const clients = [{}, {}, { agent }].map((options) => open.modernClient({ capabilities: FORM_ELICITATION, ...options }));
+    const [mine, same, other] = await Promise.all(clients.map(async (client) => (await readWhere(client)).pid));
     expect(mine).toBe(same);
+    expect(mine).not.toBe(other);
   });
 });
 

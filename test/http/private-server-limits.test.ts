@@ -76,7 +76,7 @@ describe("--session-idle-timeout-ms", () => {
   });
 
   it.concurrent("the end of an idle session is logged once, however long its server takes", async () => {
-    await using sidecar = await HttpBench.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "300"] });
+    await using sidecar = await HttpBench.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "1500"] });
     const { pid } = await readWhere(await LaneClient.connectUninitialized(sidecar));
     await waitForIdleEnds(sidecar, 1);
     await groupEnd(pid);

@@ -92,7 +92,7 @@ describe("the events kept for replay", () => {
   });
 
   it("after --replay-max-age-ms, a resumption fails unless the client has had all events", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--replay-max-age-ms", "3000"] });
+    await using sidecar = await HttpBench.start({ flags: ["--replay-max-age-ms", "6000"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);
     await call.progress(1);

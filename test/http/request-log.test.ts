@@ -226,7 +226,7 @@ describe("the log of requests and secrets", () => {
 
 describe("a flood of rejected requests", () => {
   it("failures are logged meanwhile", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--request-timeout-ms", "300"] });
+    await using sidecar = await HttpBench.start({ flags: ["--tool-timeouts-ms", "hang=300"] });
     const client = await sidecar.client();
     await Promise.all(Array.from({ length: 200 }, () => send(sidecar.url, { headers: JSON_HEADERS, body: "{}" })));
     await client.callTool("hang");

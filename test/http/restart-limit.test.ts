@@ -10,7 +10,7 @@ import { TempDir } from "../support/temp-dir.ts";
 const GIVEN_UP = "mcp server not restarted: restart limit reached";
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** The first pause is long enough for a request to arrive. */
-const SLOW_RESTART = ["--restart-backoff-ms", "500", "--restart-max-ms", "600"];
+const SLOW_RESTART = ["--restart-backoff-ms", "2000", "--restart-max-ms", "2000"];
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000", "--drain-timeout-ms", "600000"];
 
 describe("the restart limit", () => {

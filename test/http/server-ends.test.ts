@@ -47,7 +47,11 @@ describe.concurrent.each(LANES)("the exit of a %s server", (kind) => {
     {
       how: "silence",
       mode: "silent",
-      said: { kind: "handshake-timeout", reason: `no response to initialize within ${READY_TIMEOUT_MS} ms` },
+      // The time doubles after each attempt that has timed out, as the ones before may have on a busy machine.
+      said: {
+        kind: "handshake-timeout",
+        reason: expect.stringMatching(/^no response to initialize within (2500|5000|10000) ms$/) as string,
+      },
     },
     { how: "a rejection", mode: "refuse", said: { kind: "handshake-refused", reason: expect.stringContaining("no license") as string } },
     {

@@ -153,7 +153,7 @@ describe("questions of a server without sessions for clients of sessions", async
   });
 
   it("a server that does not answer the next request times out", async () => {
-    await using own = await start({ flags: ["--request-timeout-ms", "500"] });
+    await using own = await start({ flags: ["--tool-timeouts-ms", "ask_input=2000"] });
     const client = await own.client({ capabilities: ASKABLE });
     const { pid } = await readWhere(client);
     const stream = await client.begin("ask_input", asking({ name: FORM }));
@@ -162,7 +162,7 @@ describe("questions of a server without sessions for clients of sessions", async
     await client.answer(question, ACCEPTED);
     const response = await stream.answer();
     expect(errorOf(response)).toEqual([-32_001, "REQUEST_TIMEOUT", true]);
-    expect(response.error?.data).toMatchObject({ timeoutMs: 500 });
+    expect(response.error?.data).toMatchObject({ timeoutMs: 2000 });
   });
 
   it("a call waits for its answer on another connection, and across a restart of the server", async () => {

@@ -84,7 +84,8 @@ describe("a subscription to a shared server's resource", () => {
     await using sidecar = await HttpBench.start();
     const [client, other] = await connect(sidecar, 2);
     if (client === undefined || other === undefined) throw new Error("two clients");
-    await Promise.all(Array.from({ length: 1024 }, (_, index) => request(client, SUBSCRIBE, `x://${index}`)));
+    for (let first = 0; first < 1024; first += 64)
+      await Promise.all(Array.from({ length: 64 }, (_, index) => request(client, SUBSCRIBE, `x://${first + index}`)));
     expect((await client.request(SUBSCRIBE, { uri: "x://1024" })).error).toEqual({
       code: -32000,
       message: "This client has 1024 subscriptions, its limit; end some first",

@@ -34,8 +34,8 @@ describe("a request that does not arrive in time", async () => {
 
   /** Sends these bytes and expects a single 408. @returns the milliseconds until it arrives. */
   async function expect408(bytes: string, { origin }: RunningSidecar = sidecar): Promise<number> {
-    using connection = await RawConnection.open(origin);
     const startedAtMs = performance.now();
+    using connection = await RawConnection.open(origin);
     await connection.write(bytes);
     const reply = await connection.reply();
     const takenMs = performance.now() - startedAtMs;

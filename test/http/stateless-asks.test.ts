@@ -91,11 +91,13 @@ describe("a question of a server with sessions", async () => {
 
   it("has a key of its own, whatever its id", async () => {
     const questions = [3, "ask-3", "__proto__", "", "x y", "constructor"].map((id) => elicitation(id));
-    const reply = await client.callTool("ask_all", { questions });
-    expect(new Set(Object.keys(inputRequired(reply).inputRequests)).size).toBe(questions.length);
-    expect(Object.keys(answersOf(await client.callTool("ask_all", { questions }, answering(reply))) as object)).toHaveLength(
-      questions.length - 1,
-    );
+    const keys: string[] = [];
+    let reply = await client.callTool("ask_all", { questions });
+    // On a busy machine, the questions of the server may arrive in several groups.
+    for (; reply.result?.["resultType"] === "input_required"; reply = await client.callTool("ask_all", { questions }, answering(reply)))
+      keys.push(...Object.keys(inputRequired(reply).inputRequests));
+    expect([keys.length, new Set(keys).size]).toEqual([questions.length, questions.length]);
+    expect(Object.keys(answersOf(reply) as object)).toHaveLength(questions.length - 1);
   });
 });
 

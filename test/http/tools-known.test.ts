@@ -61,7 +61,15 @@ describe("a policy that depends on the server's tools", () => {
   it("a server that lists its tools late, but answers pings, is not restarted", async () => {
     await using listed = await ListedTools.create();
     await listed.fallSilent();
-    const flags = ["--deny-tools", "secret", "--hung-timeouts", "1", "--hold-timeout-ms", "300", ...timeoutFlags(200, ["search", "where"])];
+    const flags = [
+      "--deny-tools",
+      "secret",
+      "--hung-timeouts",
+      "1",
+      "--hold-timeout-ms",
+      "1000",
+      ...timeoutFlags(1000, ["search", "where"]),
+    ];
     await using sidecar = await HttpBench.start({ flags, env: listed.env });
     const client = await sidecar.client();
     const { error } = await client.callTool("search");

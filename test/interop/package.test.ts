@@ -92,7 +92,8 @@ describe("the package, installed in an empty folder", () => {
     await sidecar.waitForLog("mcp server ready");
     // The stream closes when the sidecar has exited, too.
     const stdoutClosed = once(npx.stdout, "close");
-    await sidecar.stop("SIGTERM");
+    sidecar.kill();
+    await sidecar.exited;
     const live = await send(`http://${String(address)}/livez`, { method: "GET" }).finally(() => process.kill(Number(pid), "SIGTERM"));
     expect(live.status).toBe(200);
     await stdoutClosed;

@@ -78,7 +78,7 @@ function flagsOf({ kind, ending, client, server }: Cell): string[] {
   if (kind !== "elicitation" || (client !== "2026" && server === "2025")) return [...flags, "--tool-timeouts-ms", "work=2000"];
   if (client === "2026") return [...flags, "--park-timeout-ms", "300"];
   // A session has ten times REQUEST_TIMEOUT_MS for its answer.
-  return [...flags, "--request-timeout-ms", "500", "--tool-timeouts-ms", "work=60000"];
+  return [...flags, "--request-timeout-ms", "2000", "--tool-timeouts-ms", "work=60000"];
 }
 
 async function runOpen({ cell, bench, servers, client, changes }: Run): Promise<void> {
