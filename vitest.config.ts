@@ -6,7 +6,7 @@ import { defineConfig } from "vitest/config";
 // Where both are set, each Node that a test starts warns of it on stderr, which tests compare.
 if (process.env["NO_COLOR"] !== undefined) delete process.env["FORCE_COLOR"];
 
-// Most of the CPU time of a run is the start of hundreds of Node processes: their code is compiled once.
+// The tests start many Node processes: their code is compiled once.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/compile");
 
 // One for all test files of a run; `TEST_SEED=7 npm test` chooses it.
@@ -15,9 +15,9 @@ process.env["TEST_SEED"] ??= String(randomInt(2 ** 31));
 export default defineConfig({
   test: {
     pool: "forks",
-    // A worker runs many files. To start Node and load the modules again for each file doubles the CPU time of the unit tests.
+    // A worker runs many files. To start Node and load the modules again for each file doubles the CPU time of the pure tests.
     isolate: false,
-    // Tests mostly wait for processes of their own. With one worker for each core, the cores are idle half of the time.
+    // Tests mostly wait. With one worker for each core, the cores are idle half of the time.
     maxWorkers: 2 * availableParallelism(),
     // Of the concurrent tests of a file, which mostly wait for a time limit.
     maxConcurrency: 20,
