@@ -56,6 +56,9 @@ export const PROMISES = {
   "keys of sessions are rotated": [
     operations("replicas", "While the restarts go on, some replicas sign with the old key and some with the new one. All accept both."),
   ],
+  "sessions that clients can sign themselves count as new ones": [
+    security("Such a session has the limits of all others, and counts for SESSIONS_PER_MINUTE when it is taken up."),
+  ],
   "a stream that breaks is resumed": [
     operations("timeouts-and-overload", "Events that it missed on a stream are kept for replay"),
     security("The same holds for streams and their replay."),

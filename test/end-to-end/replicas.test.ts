@@ -41,6 +41,19 @@ describe("replicas", async () => {
     expect((await at(restarted, await other.client()).callTool("echo")).status).toBe(404);
   });
 
+  proves("sessions that clients can sign themselves count as new ones", async () => {
+    const token = "a-token-whose-client-can-sign-ids";
+    const env = { CLAW_MCP_STDIO_AUTH_TOKEN: token };
+    await using signing = await Sidecar.start({ env });
+    await using limited = await Sidecar.start({ env, flags: ["--sessions-per-minute", "1"] });
+    const statuses: number[] = [];
+    for (let times = 0; times < 2; times++) {
+      const { sessionId } = await signing.client({ token });
+      statuses.push((await new McpClient(limited.url, { token, sessionId }).request("ping")).status);
+    }
+    expect(statuses).toEqual([200, 429]);
+  });
+
   proves("a killed sidecar leaves no server", async () => {
     const client = await other.client();
     const { pid } = await readWhere(client);

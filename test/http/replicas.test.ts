@@ -242,21 +242,13 @@ describe("the key of a session", () => {
     expect(messages.includes("session keys are random: sessions end with the sidecar")).toBe(isRandom);
   });
 
-  it("sessions with keys that their clients know count for SESSIONS_PER_MINUTE, and others do not", async () => {
-    const flags = ["--sessions-per-minute", "2"];
-    for (const [key, statuses] of [
-      ["", [200, 200, 429]],
-      [KEY, [200, 200, 200]],
-    ] as const) {
-      const env = { ...withToken, CLAW_MCP_STDIO_SESSION_KEY: key };
-      await using one = await start({ env });
-      await using other = await start({ env, flags });
-      const replies: number[] = [];
-      for (const _ of statuses) {
-        const client = await one.client({ token: TOKEN });
-        replies.push((await at(other, client, { token: TOKEN }).post(PING)).status);
-      }
-      expect(replies).toEqual(statuses);
+  it("sessions with keys that their clients do not know do not count for SESSIONS_PER_MINUTE", async () => {
+    const env = { ...withToken, CLAW_MCP_STDIO_SESSION_KEY: KEY };
+    await using one = await start({ env });
+    await using other = await start({ env, flags: ["--sessions-per-minute", "1"] });
+    for (let times = 0; times < 2; times++) {
+      const client = await one.client({ token: TOKEN });
+      expect((await at(other, client, { token: TOKEN }).post(PING)).status).toBe(200);
     }
   });
 

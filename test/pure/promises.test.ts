@@ -26,6 +26,16 @@ describe("the promises of the documents", () => {
     expect(unnamed).toEqual([]);
   });
 
+  it("each row of SECURITY.md has a promise", () => {
+    const { text } = readDocument("SECURITY.md");
+    const rows = text.split("\n").filter((line) => line.startsWith("| ") && !/^\| (promise|---)/.test(line));
+    const quotes = Object.values<readonly Quote[]>(PROMISES)
+      .flat()
+      .filter(({ document }) => document === "SECURITY.md");
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows.filter((row) => !quotes.some(({ sentence }) => row.includes(sentence)))).toEqual([]);
+  });
+
   it("each quote is in its document", () => {
     const quotes = Object.values<readonly Quote[]>(PROMISES).flat();
     const lost = quotes.filter(({ document, sentence }) => !readDocument(document).text.replace(/\s+/g, " ").includes(sentence));
