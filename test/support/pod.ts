@@ -1,7 +1,8 @@
+import { randomInt } from "node:crypto";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { FIXTURE, MAIN, Sidecar } from "./sidecar.ts";
 
 export interface PodOptions {
@@ -60,11 +61,18 @@ export function containerEnvironment(env: Readonly<Record<string, string>>): Rea
   return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", CLAW_MCP_STDIO_HOST: host, ...env };
 }
 
+/** Returns a port that nothing listens on. The system gives ports of this range to nobody who asks for any port, so none is taken meanwhile. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = randomInt(12_000, 32_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
