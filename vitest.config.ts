@@ -22,7 +22,12 @@ export default defineConfig({
     // Of the concurrent tests of a file, which mostly wait for a time limit.
     maxConcurrency: 20,
     // Every test runs in an engine that misreads escaped names: any message could have brought it about.
-    setupFiles: ["./test/support/poison.js", "./test/support/seed.ts"],
+    setupFiles: ["./test/support/poison.js", "./test/support/set-up.ts"],
+    // What tests read as files, for `npm run watch`.
+    watchTriggerPatterns: [
+      { pattern: /\.md$/, testsToRun: () => ["./test/pure/documents.test.ts", "./test/pure/promises.test.ts"] },
+      { pattern: /matrix\.txt$/, testsToRun: () => ["./test/server/matrix.test.ts"] },
+    ],
     reporters: ["default", "./test/support/count-reporter.ts"],
     // Real processes, on a machine that may have ten times as much to do: limits that only a hang reaches.
     testTimeout: 300_000,

@@ -1,13 +1,15 @@
 // Breaks `src` in one place at a time, and runs the tests that should notice it. The choice depends on the seed and on `src` only, so that two sets of tests can be compared.
 // `npm run mutations -- --seed 37` prints the choice; with `--out /tmp/results.jsonl` it runs the tests, and resumes a run that was interrupted.
+// Each mutation is written into `src` and taken back.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { appendFileSync, closeSync, existsSync, globSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs, stripVTControlCharacters } from "node:util";
 import { parseSync } from "oxc-parser";
+import { positive } from "./command.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const MAX_IN_FILE = 2;
@@ -172,28 +174,36 @@ async function attempt({ file, before, after, ...place }: Mutation, command: str
 async function main(): Promise<void> {
   const text = { type: "string" } as const;
   const { values } = parseArgs({ options: { seed: text, count: text, stages: text, command: text, only: text, limit: text, out: text } });
-  const { out, stages = "pure server http", limit = "300" } = values;
-  const mutations = chooseMutations(Number(values.seed ?? 37), Number(values.count ?? 60));
+  const { out, stages = "pure server http", seed = "37" } = values;
+  const limitSeconds = positive("--limit", values.limit ?? "300");
+  const mutations = chooseMutations(positive("--seed", seed), positive("--count", values.count ?? "60"));
+  const changes = execFileSync("git", ["status", "--porcelain", "src"], { cwd: ROOT, encoding: "utf8" });
+  if (out !== undefined && changes !== "")
+    throw new Error(`src has changes, which a mutation would overwrite; commit them first:\n${changes}`);
   const command = values.command ?? `npx vitest run --bail 1 ${stages.replaceAll(/\w+/g, "--project $&")}`;
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => interruption.abort());
   const results: Result[] = [];
   if (out !== undefined && existsSync(out)) {
     for (const line of readFileSync(out, "utf8").trim().split("\n")) results.push(JSON.parse(line) as Result);
-  } else if (out !== undefined && (await run(command, out, 3 * Number(limit)))[0] !== 0) {
+  } else if (out !== undefined && (await run(command, out, 3 * limitSeconds))[0] !== 0) {
     throw new Error(`the tests fail without a mutation; ${out}.output has their output`);
   }
+  console.log(
+    "| number | file | kind | before | after | outcome | first failed test | seconds |\n| --- | --- | --- | --- | --- | --- | --- | --- |",
+  );
   for (const [index, mutation] of mutations.entries()) {
     const known = results.find((result) => identify(result) === identify(mutation));
     const isAsked = values.only?.split(",").includes(String(index + 1)) ?? true;
     let result = known;
     if (known === undefined && isAsked && out !== undefined && !interruption.signal.aborted) {
-      const attempted = await attempt(mutation, command, out, Number(limit));
+      const attempted = await attempt(mutation, command, out, limitSeconds);
       if (!interruption.signal.aborted) appendFileSync(out, `${JSON.stringify((result = attempted))}\n`);
     }
     const { outcome = "", test = "", seconds = "" } = result ?? {};
     const cells = [index + 1, mutation.file, mutation.kind, mutation.before, mutation.after, outcome, test, seconds];
     console.log(`| ${cells.map((cell) => String(cell).replaceAll("|", "\\|").slice(0, 160)).join(" | ")} |`);
   }
+  if (out === undefined) console.log(`\nTo run the tests with each: npm run mutations -- --seed ${seed} --out FILE`);
 }
 
 if (import.meta.main) await main();

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { failures, outcomesAtEnd, runChaos } from "../../chaos/chaos-run.ts";
 import { faultsOf } from "../../chaos/faults.ts";
 import type { ServerEraOption } from "../../chaos/contract.ts";
-import { SEED } from "../support/seed.ts";
+import { SEED } from "../support/set-up.ts";
 
 /** Enough for every kind of fault, although a crash loop takes several seconds of it. */
 const DURATION_MS = 20_000;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatMisses, formatTable, runHostile } from "../../hostile/hostile-run.ts";
-import { SEED } from "../support/seed.ts";
+import { SEED } from "../support/set-up.ts";
 
 const DURATION_MS = 60_000;
 

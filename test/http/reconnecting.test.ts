@@ -3,7 +3,7 @@ import { Random } from "../../chaos/random.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { SEED } from "../support/seed.ts";
+import { SEED } from "../support/set-up.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 

@@ -107,14 +107,14 @@ describe("a request that does not arrive in time", async () => {
 
   it.concurrent("the preceding request on the connection still gets its response, which is the last", async () => {
     await using own = await HttpBench.start({ flags: FLAGS });
-    const client = await own.client();
+    const caller = await own.client();
     using connection = await RawConnection.open(own.origin);
-    const before = await waitForHanging(client, 0);
+    const before = await waitForHanging(caller, 0);
     const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } };
-    await connection.write(`${bytesOf(client, call)}POST /mcp HT`);
-    await waitForHanging(client, before.length + 1);
+    await connection.write(`${bytesOf(caller, call)}POST /mcp HT`);
+    await waitForHanging(caller, before.length + 1);
     for (let times = 0; times < 2; times++) await expect408("GET");
-    await client.toolText("release");
+    await caller.toolText("release");
     expect((await connection.reply()).status).toBe(200);
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
   });

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import { SEED } from "../support/seed.ts";
+import { SEED } from "../support/set-up.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 

@@ -9,13 +9,13 @@ const table = new MatrixTable();
 describe.concurrent("the matrix", () => {
   it.each(CELLS.map((cell) => [nameOf(cell), cell] as const))("%s", async (name, cell) => {
     const observed = await runCell(cell);
-    expect(observed).toBe(table.expected(name, observed));
+    expect(observed).toBe(table.expected(name, observed) ?? "not in matrix.txt, which `npm run matrix` writes");
   });
 });
 
 describe("the table of the matrix", () => {
-  it("has a line for each cell, and no other", () => {
-    expect(table.names).toEqual(CELLS.map(nameOf));
+  it("is as `npm run matrix` writes it", () => {
+    expect(table.text).toBe(table.expectedText);
   });
 });
 

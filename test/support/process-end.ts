@@ -3,14 +3,26 @@ import { constants } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { isAlive, isGroupAlive } from "./sidecar.ts";
 
-/** Waits until no process of the group is left. The system reports the end of a process only to its parent, so this has to poll. */
+/** Many times as long as all graces of a server together. */
+const MAX_WAIT_MS = 30_000;
+
+/** Waits until no process of the group is left, and rejects if one stays. */
 export async function groupEnd(leaderPid: number): Promise<void> {
-  while (isGroupAlive(leaderPid)) await delay(5);
+  await end(`the process group ${leaderPid}`, () => isGroupAlive(leaderPid));
 }
 
-/** Waits until a process has ended. */
+/** Waits until a process has ended, and rejects if it goes on. */
 export async function processEnd(pid: number): Promise<void> {
-  while (isAlive(pid)) await delay(5);
+  await end(`the process ${pid}`, () => isAlive(pid));
+}
+
+/** The system reports the end of a process only to its parent, so this has to poll. */
+async function end(what: string, goesOn: () => boolean): Promise<void> {
+  const deadlineMs = performance.now() + MAX_WAIT_MS;
+  while (goesOn()) {
+    if (performance.now() > deadlineMs) throw new Error(`${what} has not ended within ${MAX_WAIT_MS / 1000} s`);
+    await delay(5);
+  }
 }
 
 /** Waits until a sent signal is no longer pending: until then, the kernel would merge a second one with it. */

@@ -2,7 +2,7 @@ import { chmod, readFile, writeFile } from "node:fs/promises";
 import { assert, json, nat, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cpuMsOf } from "../../../test/support/cpu-time.ts";
-import { SEED } from "../../../test/support/seed.ts";
+import { SEED } from "../../../test/support/set-up.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { Adb, deadline } from "../src/adb.ts";
 import { readAnswer } from "../src/bundle.ts";

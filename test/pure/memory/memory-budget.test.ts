@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
 import { MEMORY_KINDS, MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
 import { textMemoryBytes } from "../../../src/memory/memory-size.ts";
-import { SEED } from "../../support/seed.ts";
+import { SEED } from "../../support/set-up.ts";
 
 const MIB = 1024 * 1024;
 const EMPTY = { usedBytes: 0, ...Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, 0])) };
