@@ -99,6 +99,14 @@ describe.concurrent("PAGE", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('--path is "/", but PAGE needs / and /page/events')]);
   });
 
+  it("has the exit of a server that cannot start", async () => {
+    await using sidecar = await HttpBench.start({ mode: "exit-at-initialize", untilReady: false });
+    await sidecar.waitForLog("mcp server exited");
+    using page = await PageClient.open(sidecar);
+    const { generations } = (await page.next()) ?? {};
+    expect(generations?.[0]).toMatchObject({ lane: "shared", number: 1, readyAt: null, exit: { kind: "crash", exitCode: 3 } });
+  });
+
   it("is at ADMIN_ADDR, and cannot call there", async () => {
     const port = await freePort();
     await using sidecar = await HttpBench.start({ flags: ["--admin-addr", `127.0.0.1:${port}`] });

@@ -9,6 +9,7 @@ import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { META } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { signalServer } from "../support/in-process-server.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -40,6 +41,18 @@ function discoverResult(members: object): string {
 
 describe("sessions of a server without sessions", async () => {
   const sidecar = disposeAfterAll(await start());
+
+  it("a subscription that a crash interrupts is opened once at the next process", async () => {
+    await using own = await start({ flags: QUICK_RESTART });
+    const [client, control] = [await own.client(), own.modernClient()];
+    const { pid } = await readWhere(control);
+    await control.callTool("mute", { method: "subscriptions/listen" });
+    const subscribed = client.request("resources/subscribe", { uri: "fixture://a" });
+    while ((await countListenRequests(client)) < 2);
+    signalServer(pid, "SIGKILL");
+    expect((await subscribed).result).toEqual({});
+    expect(await countListenRequests(client)).toBe(1);
+  });
 
   it.each(["2025-11-25", "2024-11-05"])("initialize with %s is answered from the discovery", async (protocolVersion) => {
     const client = new McpClient(sidecar.url, { protocolVersion });

@@ -63,7 +63,6 @@ export class LaneSubscription {
   #pauseMs = FIRST_PAUSE_MS;
   /** The time of the next `update`. */
   #updateAtMs = Number.POSITIVE_INFINITY;
-  #isClosed = false;
 
   constructor(options: LaneSubscriptionOptions) {
     this.#options = options;
@@ -76,7 +75,6 @@ export class LaneSubscription {
 
   /** Must be called when the lane wants another filter. */
   update(): void {
-    if (this.#isClosed) return;
     // Only two are open at a time. Later changes come with the next one.
     if (this.#next === undefined) {
       const filter = this.#nextFilter();
@@ -138,7 +136,6 @@ export class LaneSubscription {
 
   /** Must be called when the generation is lost. Those that wait get no answer. */
   close(): void {
-    this.#isClosed = true;
     this.#waiting.clear();
     this.#updateAtMs = Number.POSITIVE_INFINITY;
     this.#current = undefined;

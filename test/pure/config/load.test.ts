@@ -150,4 +150,11 @@ describe("the listen address", () => {
     const { host, port } = config([...argv, "server"], environment);
     expect({ host, port }).toEqual(expected);
   });
+
+  it("unknown variables of the sidecar are named with the likely spelling, if there is one", () => {
+    const environment = { CLAW_MCP_STDIO_TIMEOUT: "5", CLAW_MCP_STDIO_PROT: "1", CLAW_MCP: "x", OTHER: "y" };
+    const { unknownVariables, problems } = load(["server"], environment);
+    expect(unknownVariables).toEqual(["CLAW_MCP_STDIO_TIMEOUT", "CLAW_MCP_STDIO_PROT; did you mean CLAW_MCP_STDIO_PORT?"]);
+    expect(problems).toEqual([]);
+  });
 });
