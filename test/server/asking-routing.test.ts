@@ -20,21 +20,21 @@ const SETTLED_MS = 50;
 const PARK_TIMEOUT_MS = 60_000;
 const QUESTION = { id: "q", method: "elicitation/create", params: { message: "?", _meta: { progressToken: "mine" } } };
 
+function parkedCalls(maxParked = 8): ParkedCalls {
+  const defects = UNGUARDED;
+  return new ParkedCalls({ maxParked, maxServersPerClient: 8, timeoutMs: PARK_TIMEOUT_MS, replica: "0a1b2c3d", defects, nowMs: Date.now });
+}
+
 /** A lane whose server may ask, and the parked calls of its clients. */
-function start(account = AMPLE_MEMORY.account("client")): {
+function start(
+  account = AMPLE_MEMORY.account("client"),
+  parked = parkedCalls(),
+): {
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
   readonly call: (declared?: AskKinds) => RecordedExchange;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const parked = new ParkedCalls({
-    maxParked: 8,
-    maxServersPerClient: 8,
-    timeoutMs: PARK_TIMEOUT_MS,
-    replica: "0a1b2c3d",
-    defects: UNGUARDED,
-    nowMs: Date.now,
-  });
   const bench = new LaneBench(
     (access) =>
       new AskingRouting(
@@ -96,6 +96,19 @@ describe("a question to a client without a session", () => {
     expect(other.heard()).toEqual([]);
     other.say({ ...QUESTION, id: "next" });
     expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
+  });
+
+  it("is refused to a client with a quarter of all parked calls, and not to another one", () => {
+    const parked = parkedCalls(5);
+    const ask = (client: string): JsonObject[] => {
+      const { bench, call, serverSays } = start(AMPLE_MEMORY.account(client), parked);
+      call();
+      bench.heard();
+      return serverSays(QUESTION);
+    };
+    expect([ask("one"), ask("one")]).toEqual([[], []]);
+    const message = "Too many calls wait for answers: 5 in all, 2 of one client";
+    expect([ask("one"), ask("other")]).toMatchObject([[{ id: "q", error: { message } }], []]);
   });
 
   it("is refused if there is no memory for it", () => {
