@@ -136,7 +136,8 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
 
     it("HTTP+SSE streams of a removed token end once their calls are answered", async () => {
       await using directory = await TempDir.create();
-      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on"] });
+      // An unused stream ends after this time in any case.
+      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on", "--request-timeout-ms", "600000"] });
       await appendFile(directory.file("tokens"), `${SECOND}\n`);
       await sidecar.waitForLog(RELOADED);
       using initialized = await LegacySseClient.connect(sidecar.origin, {}, bearer(FIRST));

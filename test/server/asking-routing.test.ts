@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingExchange } from "../../src/era/asks/asking-exchange.ts";
 import { AskKind, type AskKinds } from "../../src/era/asks/ask-kinds.ts";
 import { AskingRouting } from "../../src/era/asks/asking-routing.ts";
+import type { Round } from "../../src/era/asks/round.ts";
 import { ParkedCalls } from "../../src/era/asks/parked-calls.ts";
 import { serverInfoOf } from "../../src/era/legacy-server/legacy-result.ts";
 import { StatelessExchange } from "../../src/era/stateless-exchange.ts";
@@ -33,6 +34,8 @@ function start(
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
   readonly call: (declared?: AskKinds) => RecordedExchange;
+  /** Sends the next request of the call that was made last. */
+  readonly answer: (answers: Readonly<Record<string, object>>) => RecordedExchange;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
   const bench = new LaneBench(
@@ -46,13 +49,27 @@ function start(
   bench.start({});
   const caller = new StatelessCaller();
   const serverInfo = serverInfoOf("{}");
+  const roundOf = (declared: AskKinds, idText: string): Round => {
+    const raw = new RecordedExchange(idText, Date.now());
+    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
+    return { raw, exchange, declared, progressTokenText: undefined };
+  };
+  let asked: AskingExchange | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
     const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
-    const raw = new RecordedExchange("1", Date.now());
-    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
+    const round = roundOf(declared, "1");
     const options = { parking: parked, memory: account, serverInfo, raiseLevel: () => undefined, defects: UNGUARDED };
-    bench.lane.request(caller, new AskingExchange(options, { raw, exchange, declared, progressTokenText: undefined }, request), request);
-    return raw;
+    asked = new AskingExchange(options, round, request);
+    bench.lane.request(caller, asked, request);
+    return round.raw as RecordedExchange;
+  };
+  const answer = (answers: Readonly<Record<string, object>>): RecordedExchange => {
+    if (asked === undefined) throw new Error("no call");
+    const round = roundOf(AskKind.form, "2");
+    parked.remove(asked);
+    asked.resume(round, new Map(Object.entries(answers).map(([key, value]) => [key, JSON.stringify(value)])));
+    vi.advanceTimersByTime(SETTLED_MS);
+    return round.raw as RecordedExchange;
   };
   bench.heard();
   const serverSays = (message: JsonObject): JsonObject[] => {
@@ -60,7 +77,7 @@ function start(
     vi.advanceTimersByTime(SETTLED_MS);
     return bench.heard();
   };
-  return { bench, parked, call, serverSays };
+  return { bench, parked, call, answer, serverSays };
 }
 
 describe("a question to a client without a session", () => {
@@ -109,6 +126,39 @@ describe("a question to a client without a session", () => {
     expect([ask("one"), ask("one")]).toEqual([[], []]);
     const message = "Too many calls wait for answers: 5 in all, 2 of one client";
     expect([ask("one"), ask("other")]).toMatchObject([[{ id: "q", error: { message } }], []]);
+  });
+
+  it("is not answered by the answer to a withdrawn one with the same key", () => {
+    const { bench, call, answer, serverSays } = start();
+    call();
+    bench.heard();
+    serverSays(QUESTION);
+    bench.say({ method: "notifications/cancelled", params: { requestId: "q" } });
+    serverSays({ ...QUESTION, params: { message: "Delete?" } });
+    const accepted = { q: { action: "accept", content: {} } };
+    expect(answer(accepted).outcome).toMatchObject({ inputRequests: { q: { params: { message: "Delete?" } } } });
+    expect(bench.heard()).toEqual([]);
+    answer(accepted);
+    expect(bench.heard()).toMatchObject([{ id: "q", result: accepted.q }]);
+  });
+
+  it("refused ones are logged ten times in ten seconds, however many there are", () => {
+    const { bench } = start();
+    for (let id = 0; id < 20; id++) bench.say({ ...QUESTION, id });
+    expect(bench.heard()).toHaveLength(20);
+    expect(bench.log.messages.filter((message) => message === "server question refused")).toHaveLength(10);
+  });
+
+  it("the result of its call is kept for its client, and holds no memory after PARK_TIMEOUT_MS", () => {
+    const memory = new MemoryBudget(2 ** 20);
+    const { bench, call, serverSays } = start(memory.account("client"));
+    call();
+    const [sent] = bench.heard();
+    serverSays(QUESTION);
+    bench.say({ id: sent?.["id"], result: { content: [] } });
+    expect(memory.usedBytes).toBeGreaterThan(0);
+    vi.advanceTimersByTime(PARK_TIMEOUT_MS);
+    expect(memory.usedBytes).toBe(0);
   });
 
   it("is refused if there is no memory for it", () => {
