@@ -142,6 +142,15 @@ describe("a question to a client without a session", () => {
     expect(bench.heard()).toMatchObject([{ id: "q", result: accepted.q }]);
   });
 
+  it.each(['"method":"roots/list"', '"id":"other"'])("is refused if it also has %s, which another parser could read", (member) => {
+    const { bench, call } = start();
+    call();
+    bench.heard();
+    const { id, method, params } = QUESTION;
+    bench.say(`{"jsonrpc":"2.0",${member},"id":"${id}","method":"${method}","params":${JSON.stringify(params)}}`);
+    expect(bench.heard()).toMatchObject([{ error: { message: "The id or the method of the request occurs twice" } }]);
+  });
+
   it("refused ones are logged ten times in ten seconds, however many there are", () => {
     const { bench } = start();
     for (let id = 0; id < 20; id++) bench.say({ ...QUESTION, id });
