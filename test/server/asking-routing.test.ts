@@ -151,6 +151,17 @@ describe("a question to a client without a session", () => {
     expect(bench.heard()).toMatchObject([{ error: { message: "The id or the method of the request occurs twice" } }]);
   });
 
+  it("is not shown if the server withdraws it at once, and its call goes on", () => {
+    const { bench, call, serverSays } = start();
+    const raw = call();
+    const [sent] = bench.heard();
+    bench.say(QUESTION);
+    expect(serverSays({ method: "notifications/cancelled", params: { requestId: "q" } })).toEqual([]);
+    expect(raw.outcome).toBeUndefined();
+    bench.say({ id: sent?.["id"], result: { content: [] } });
+    expect(raw.outcome).toMatchObject({ content: [] });
+  });
+
   it("refused ones are logged ten times in ten seconds, however many there are", () => {
     const { bench } = start();
     for (let id = 0; id < 20; id++) bench.say({ ...QUESTION, id });
