@@ -82,7 +82,7 @@ describe("a session in use", () => {
 });
 
 describe("an evicted session", () => {
-  it("it is taken up again, unless its subscriptions would be lost", async () => {
+  it("an evicted session is taken up again, unless its subscriptions would be lost", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "4"] });
     const [plain, subscribed] = [await sidecar.client(), await sidecar.client()];
     await subscribed.request("resources/subscribe", { uri: "test://a" });
