@@ -114,6 +114,19 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
     expect(sidecar.transcript()).not.toContain(SECOND);
   });
 
+  it("a new token is masked in the log as the first ones are", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    await writeFile(directory.file("tokens"), SECOND);
+    await sidecar.waitForLog(RELOADED);
+    const path = directory.file(SECOND);
+    await writeFile(path, "");
+    await (await sidecar.client({ token: SECOND })).toolText("wait_for_file", { path });
+    await sidecar.waitFor(() => sidecar.logLines.find(({ msg }) => msg.startsWith("waiting for ")), "the line of the server");
+    expect(sidecar.transcript()).toContain("/***");
+    expect(sidecar.transcript()).not.toContain(SECOND);
+  });
+
   describe("the removal of a token", () => {
     it("a removed token's sessions end with the streams of their calls, and stay ended for other tokens", async () => {
       await using directory = await TempDir.create();
@@ -136,7 +149,8 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
 
     it("HTTP+SSE streams of a removed token end once their calls are answered", async () => {
       await using directory = await TempDir.create();
-      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on"] });
+      // An unused stream ends after this time in any case.
+      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on", "--request-timeout-ms", "600000"] });
       await appendFile(directory.file("tokens"), `${SECOND}\n`);
       await sidecar.waitForLog(RELOADED);
       using initialized = await LegacySseClient.connect(sidecar.origin, {}, bearer(FIRST));

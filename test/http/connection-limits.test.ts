@@ -4,6 +4,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
+import { freePort } from "../support/pod.ts";
 import { getBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
@@ -55,6 +56,15 @@ describe("the limits of connections", () => {
     expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);
   });
 
+  it("a connection may have 16 requests ahead of responses, and the next one is rejected", async () => {
+    await using sidecar = await HttpBench.start();
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(getBytes("/livez").repeat(17));
+    const statuses: number[] = [];
+    for (let count = 0; count < 17; count++) statuses.push((await connection.reply()).status);
+    expect(statuses).toEqual([...Array.from({ length: 16 }, () => 200), 429]);
+  });
+
   it("MAX_CONNECTIONS with a token: known connections stay, and a further one gets OVERLOADED", async () => {
     await using sidecar = await HttpBench.start({ env: WITH_TOKEN, flags: ["--max-connections", "3"] });
     using first = await openUsed(sidecar, "/status", AUTHORIZED);
@@ -80,6 +90,20 @@ describe("the limits of connections", () => {
     expect(other).toBeDefined();
     await connection?.write(getBytes("/status", removed));
     expect((await connection?.reply())?.status).toBe(401);
+  });
+
+  it("MAX_CONNECTIONS at ADMIN_ADDR: a connection whose token was removed makes room", async () => {
+    await using directory = await TempDir.create();
+    const address = `127.0.0.1:${await freePort()}`;
+    const flags = ["--max-connections", "1", "--admin-addr", address, ...(await flagsForTokens(directory))];
+    await using sidecar = await HttpBench.start({ flags });
+    const [removed, kept] = TOKENS.map((token) => ({ Authorization: `Bearer ${token}` }));
+    using connection = await RawConnection.open(`http://${address}`);
+    expect(await isServed(connection, "/status", removed)).toBe(true);
+    expect((await get(`http://${address}`, "/status", kept)).status).toBe(503);
+    await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+    await sidecar.waitForLog("auth tokens reloaded");
+    expect((await get(`http://${address}`, "/status", kept)).status).toBe(200);
   });
 
   it("MAX_CONNECTIONS without a configured token: the one idle for longest makes room", async () => {

@@ -11,6 +11,7 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { isGroupAlive } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
 const PING = { jsonrpc: "2.0", id: 7, method: "ping" };
@@ -244,6 +245,18 @@ describe("HTTP+SSE", () => {
     let isOpen = false;
     for (let id = 2; !isOpen; id++) isOpen = (await second.request("initialize", params, id)).error === undefined;
     expect(await second.toolText("echo", { text: "in its place" })).toBe("in its place");
+  });
+
+  it("a flood of unused streams ends its own, and none of another client", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start({ flags: [...(await flagsForTokens(directory)), "--max-sessions", "2"] });
+    const open = (token: string): Promise<LegacySseClient> => LegacySseClient.open(sidecar.origin, { Authorization: `Bearer ${token}` });
+    using other = await open(TOKENS[1]);
+    using oldest = await open(TOKENS[0]);
+    using newest = await open(TOKENS[0]);
+    expect(await Promise.race([oldest.ended, other.ended.then(() => "the other client's")])).toBe("complete");
+    for (const client of [other, newest]) await client.initialize();
+    expect(await other.toolText("echo", { text: "still there" })).toBe("still there");
   });
 
   it("a client that does not read its responses is disconnected", async () => {

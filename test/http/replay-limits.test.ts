@@ -145,4 +145,24 @@ describe("a GET stream without kept events", () => {
     await say(control, JSON.stringify(listChanged(6)));
     expect((await again.messages(3)).map(indexOf)).toEqual([4, 5, 6]);
   });
+
+  it("a stream that is resumed from an earlier event uses no event id again", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--replay-max-age-ms", "1"] });
+    const [client, control] = [await sidecar.client(), await sidecar.client()];
+    const before = countSockets(sidecar.address);
+    using old = await client.openStream();
+    const ids: string[] = [];
+    for (let index = 1; index <= 3; index++) {
+      await say(control, JSON.stringify(listChanged(index)));
+      await old.messages(1);
+      ids.push(old.lastEventId);
+    }
+    old.close();
+    await waitForSockets(sidecar.address, before);
+    while (Number((await readStatus(sidecar)).memory["replay"]) > 0) await delay(10);
+    using resumed = await client.openStream({ lastEventId: ids[0] ?? "" });
+    await say(control, JSON.stringify(listChanged(4)));
+    expect((await resumed.messages(1)).map(indexOf)).toEqual([4]);
+    expect(ids).not.toContain(resumed.lastEventId);
+  });
 });

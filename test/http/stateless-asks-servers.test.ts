@@ -39,6 +39,16 @@ describe("the processes for questions", () => {
     expect((await readWhere(client)).pid).not.toBe(pid);
   });
 
+  it("one whose client is asked does not end, however long the answer takes", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--session-idle-timeout-ms", "300"] });
+    const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
+    const reply = await client.callTool("ask_all", NAME);
+    // A later one ends by the same clock.
+    await readWhere(sidecar.modernClient({ capabilities: { sampling: {} } }));
+    expect(await sidecar.waitForLog("lane ended")).toMatchObject({ lane: "asking-2", reason: "idle" });
+    expect(answersOf(await client.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
+  });
+
   it("a client without a place gets TOO_MANY_SERVERS until an idle process of another one makes room", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "5"] });

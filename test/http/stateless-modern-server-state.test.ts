@@ -106,6 +106,14 @@ describe("the state of a request in rounds", () => {
     expect(resultText(await client.callTool("ask_input", {}, retry))).toContain("Ann");
   });
 
+  it("the state of a resource is valid only for its URI", async () => {
+    const [{ method, params }, uri] = [REQUESTS[2], "fixture://other"];
+    const { requestState } = roundOf(await client.request(method, params));
+    const retry = { inputResponses: ANSWERS, requestState };
+    expect(failureOf(await client.request(method, { uri }, retry))).toEqual(UNKNOWN_STATE);
+    expect((await client.request(method, params, retry)).result).toMatchObject({ resultType: "complete" });
+  });
+
   it("a call without a state passes beside sealed ones", async () => {
     const args = { hasState: false };
     const { requestState } = roundOf(await client.callTool("ask_input", args));

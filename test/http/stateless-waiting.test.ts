@@ -27,6 +27,18 @@ describe("a request without a session that waits for its server", () => {
     expect((await readStatus(sidecar, headers)).stateless?.subscriptions).toBe(0);
   });
 
+  it("a request holds no memory after its client has disconnected", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, untilReady: false });
+    const stop = new AbortController();
+    const abandoned = sidecar.modernClient().callTool("echo", {}, { signal: stop.signal });
+    while ((await readStatus(sidecar)).lanes.shared.waiting !== 1);
+    stop.abort();
+    await expect(abandoned).rejects.toThrow("aborted");
+    while ((await readStatus(sidecar)).lanes.shared.waiting !== 0);
+    expect((await readStatus(sidecar)).memory).toMatchObject({ requests: 0 });
+  });
+
   it("calls that wait for the list of tools count for the limit of their client", async () => {
     await using tools = await ListedTools.create([listedTool("echo")]);
     await tools.fallSilent();

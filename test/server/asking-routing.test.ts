@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingExchange } from "../../src/era/asks/asking-exchange.ts";
 import { AskKind, type AskKinds } from "../../src/era/asks/ask-kinds.ts";
 import { AskingRouting } from "../../src/era/asks/asking-routing.ts";
+import type { Round } from "../../src/era/asks/round.ts";
 import { ParkedCalls } from "../../src/era/asks/parked-calls.ts";
 import { serverInfoOf } from "../../src/era/legacy-server/legacy-result.ts";
 import { StatelessExchange } from "../../src/era/stateless-exchange.ts";
@@ -20,21 +21,23 @@ const SETTLED_MS = 50;
 const PARK_TIMEOUT_MS = 60_000;
 const QUESTION = { id: "q", method: "elicitation/create", params: { message: "?", _meta: { progressToken: "mine" } } };
 
+function parkedCalls(maxParked = 8): ParkedCalls {
+  const defects = UNGUARDED;
+  return new ParkedCalls({ maxParked, maxServersPerClient: 8, timeoutMs: PARK_TIMEOUT_MS, replica: "0a1b2c3d", defects, nowMs: Date.now });
+}
+
 /** A lane whose server may ask, and the parked calls of its clients. */
-function start(account = AMPLE_MEMORY.account("client")): {
+function start(
+  account = AMPLE_MEMORY.account("client"),
+  parked = parkedCalls(),
+): {
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
   readonly call: (declared?: AskKinds) => RecordedExchange;
+  /** Sends the next request of the call that was made last. */
+  readonly answer: (answers: Readonly<Record<string, object>>) => RecordedExchange;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const parked = new ParkedCalls({
-    maxParked: 8,
-    maxServersPerClient: 8,
-    timeoutMs: PARK_TIMEOUT_MS,
-    replica: "0a1b2c3d",
-    defects: UNGUARDED,
-    nowMs: Date.now,
-  });
   const bench = new LaneBench(
     (access) =>
       new AskingRouting(
@@ -46,13 +49,27 @@ function start(account = AMPLE_MEMORY.account("client")): {
   bench.start({});
   const caller = new StatelessCaller();
   const serverInfo = serverInfoOf("{}");
+  const roundOf = (declared: AskKinds, idText: string): Round => {
+    const raw = new RecordedExchange(idText, Date.now());
+    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
+    return { raw, exchange, declared, progressTokenText: undefined };
+  };
+  let asked: AskingExchange | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
     const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
-    const raw = new RecordedExchange("1", Date.now());
-    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
+    const round = roundOf(declared, "1");
     const options = { parking: parked, memory: account, serverInfo, raiseLevel: () => undefined, defects: UNGUARDED };
-    bench.lane.request(caller, new AskingExchange(options, { raw, exchange, declared, progressTokenText: undefined }, request), request);
-    return raw;
+    asked = new AskingExchange(options, round, request);
+    bench.lane.request(caller, asked, request);
+    return round.raw as RecordedExchange;
+  };
+  const answer = (answers: Readonly<Record<string, object>>): RecordedExchange => {
+    if (asked === undefined) throw new Error("no call");
+    const round = roundOf(AskKind.form, "2");
+    parked.remove(asked);
+    asked.resume(round, new Map(Object.entries(answers).map(([key, value]) => [key, JSON.stringify(value)])));
+    vi.advanceTimersByTime(SETTLED_MS);
+    return round.raw as RecordedExchange;
   };
   bench.heard();
   const serverSays = (message: JsonObject): JsonObject[] => {
@@ -60,7 +77,7 @@ function start(account = AMPLE_MEMORY.account("client")): {
     vi.advanceTimersByTime(SETTLED_MS);
     return bench.heard();
   };
-  return { bench, parked, call, serverSays };
+  return { bench, parked, call, answer, serverSays };
 }
 
 describe("a question to a client without a session", () => {
@@ -96,6 +113,72 @@ describe("a question to a client without a session", () => {
     expect(other.heard()).toEqual([]);
     other.say({ ...QUESTION, id: "next" });
     expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
+  });
+
+  it("is refused to a client with a quarter of all parked calls, and not to another one", () => {
+    const parked = parkedCalls(5);
+    const ask = (client: string): JsonObject[] => {
+      const { bench, call, serverSays } = start(AMPLE_MEMORY.account(client), parked);
+      call();
+      bench.heard();
+      return serverSays(QUESTION);
+    };
+    expect([ask("one"), ask("one")]).toEqual([[], []]);
+    const message = "Too many calls wait for answers: 5 in all, 2 of one client";
+    expect([ask("one"), ask("other")]).toMatchObject([[{ id: "q", error: { message } }], []]);
+  });
+
+  it("is not answered by the answer to a withdrawn one with the same key", () => {
+    const { bench, call, answer, serverSays } = start();
+    call();
+    bench.heard();
+    serverSays(QUESTION);
+    bench.say({ method: "notifications/cancelled", params: { requestId: "q" } });
+    serverSays({ ...QUESTION, params: { message: "Delete?" } });
+    const accepted = { q: { action: "accept", content: {} } };
+    expect(answer(accepted).outcome).toMatchObject({ inputRequests: { q: { params: { message: "Delete?" } } } });
+    expect(bench.heard()).toEqual([]);
+    answer(accepted);
+    expect(bench.heard()).toMatchObject([{ id: "q", result: accepted.q }]);
+  });
+
+  it.each(['"method":"roots/list"', '"id":"other"'])("is refused if it also has %s, which another parser could read", (member) => {
+    const { bench, call } = start();
+    call();
+    bench.heard();
+    const { id, method, params } = QUESTION;
+    bench.say(`{"jsonrpc":"2.0",${member},"id":"${id}","method":"${method}","params":${JSON.stringify(params)}}`);
+    expect(bench.heard()).toMatchObject([{ error: { message: "The id or the method of the request occurs twice" } }]);
+  });
+
+  it("is not shown if the server withdraws it at once, and its call goes on", () => {
+    const { bench, call, serverSays } = start();
+    const raw = call();
+    const [sent] = bench.heard();
+    bench.say(QUESTION);
+    expect(serverSays({ method: "notifications/cancelled", params: { requestId: "q" } })).toEqual([]);
+    expect(raw.outcome).toBeUndefined();
+    bench.say({ id: sent?.["id"], result: { content: [] } });
+    expect(raw.outcome).toMatchObject({ content: [] });
+  });
+
+  it("refused ones are logged ten times in ten seconds, however many there are", () => {
+    const { bench } = start();
+    for (let id = 0; id < 20; id++) bench.say({ ...QUESTION, id });
+    expect(bench.heard()).toHaveLength(20);
+    expect(bench.log.messages.filter((message) => message === "server question refused")).toHaveLength(10);
+  });
+
+  it("the result of its call is kept for its client, and holds no memory after PARK_TIMEOUT_MS", () => {
+    const memory = new MemoryBudget(2 ** 20);
+    const { bench, call, serverSays } = start(memory.account("client"));
+    call();
+    const [sent] = bench.heard();
+    serverSays(QUESTION);
+    bench.say({ id: sent?.["id"], result: { content: [] } });
+    expect(memory.usedBytes).toBeGreaterThan(0);
+    vi.advanceTimersByTime(PARK_TIMEOUT_MS);
+    expect(memory.usedBytes).toBe(0);
   });
 
   it("is refused if there is no memory for it", () => {

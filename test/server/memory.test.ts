@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { TaskOwners } from "../../src/lane/tasks/task-owners.ts";
 import { countAlive } from "../support/garbage.ts";
 import { LaneBench, listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";
@@ -123,5 +124,13 @@ describe("memory", () => {
     expect([sent?.outcome, older?.outcome, newer?.outcome]).toEqual([undefined, undefined, "OUT_OF_MEMORY"]);
     bench.lane.freeUnsent(Number.POSITIVE_INFINITY, session.memory.holder);
     expect([sent?.outcome, older?.outcome]).toEqual([undefined, "OUT_OF_MEMORY"]);
+  });
+});
+
+describe("the tasks of a shared server", () => {
+  it("the last 10,000 tasks of all clients are remembered", () => {
+    const owners = new TaskOwners();
+    for (let number = 0; number <= 10_000; number++) owners.add(`task ${number}`, `client ${number % 20}`);
+    expect([0, 1, 10_000].map((number) => owners.isOfOther(`task ${number}`, "another client"))).toEqual([false, true, true]);
   });
 });

@@ -35,6 +35,17 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect([call.outcome, bench.counters.requests.repeated, bench.log.messages]).toEqual([{ again: true }, 1, []]);
   });
 
+  it("a read precedes the requests of other sessions that waited behind it", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [reading, waiting] = [bench.join(), bench.join()];
+    bench.request(reading, READ);
+    bench.request(waiting, CALL);
+    expect(bench.heard()).toMatchObject([READ]);
+    bench.lose();
+    bench.start();
+    expect(bench.heard()).toMatchObject([READ]);
+  });
+
   it("a read keeps waiting, counted once, if the next server has not read it", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);

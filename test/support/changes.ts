@@ -1,6 +1,15 @@
 /** Only a hang reaches it. */
 export const WAIT_TIMEOUT_MS = 120_000;
 
+/** Waits for a promise. */
+export async function withinWaitTimeout<Value>(promise: Promise<Value>, what: string): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`timeout before ${what}`)), WAIT_TIMEOUT_MS);
+  });
+  return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
+}
+
 /** Lets a test wait for a state that events bring about. */
 export class Changes {
   readonly #waiting = new Set<() => void>();

@@ -7,7 +7,8 @@ import { type Environment, loadConfig } from "../../src/config/load.ts";
 import { OPTIONS } from "../../src/config/options.ts";
 import { readDescriptor } from "../../src/descriptor/descriptor-file.ts";
 import { Secrets } from "../../src/observability/redact.ts";
-import type { StartProcess } from "../../src/upstream/process-group.ts";
+import type { ProcessGroup, StartProcess } from "../../src/upstream/process-group.ts";
+import { withinWaitTimeout } from "./changes.ts";
 import { startInProcess } from "./in-process-server.ts";
 import { RunningSidecar, type StartOptions } from "./running-sidecar.ts";
 import { expectNoProcess, FIXTURE, NO_SLOW_STREAM } from "./sidecar.ts";
@@ -24,6 +25,8 @@ interface BenchOptions extends StartOptions {
 export class HttpBench extends RunningSidecar {
   readonly ended: Promise<number | null>;
   readonly #signals = new EventEmitter();
+  /** All that were started, whether or not the log has them. */
+  readonly #servers: ProcessGroup[] = [];
   #hasEnded = false;
 
   private constructor(argv: readonly string[], environment: Environment, startProcess: StartProcess) {
@@ -43,7 +46,11 @@ export class HttpBench extends RunningSidecar {
       personalStderr: undefined,
       signals: this.#signals,
       exit: (code) => setImmediate(() => exit.resolve(code)),
-      startProcess,
+      startProcess: (command) => {
+        const server = startProcess(command);
+        this.#servers.push(server);
+        return server;
+      },
     });
     served.catch(exit.reject);
   }
@@ -74,7 +81,10 @@ export class HttpBench extends RunningSidecar {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#hasEnded) await this.stop();
-    await expectNoProcess(this.serverPids);
+    await withinWaitTimeout(Promise.all(this.#servers.map(({ exited }) => exited)), "the end of all servers");
+    await expectNoProcess(this.#servers.flatMap(({ pid = [] }) => pid));
+    const defects = this.logLines.filter(({ msg }) => msg === "defect of the sidecar");
+    if (defects.length > 0) throw new Error(defects.map((line) => JSON.stringify(line)).join("\n"));
   }
 }
 

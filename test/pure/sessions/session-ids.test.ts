@@ -99,6 +99,17 @@ describe("a session id", () => {
     expect(ids.open(ended, undefined)).toBeUndefined();
   });
 
+  it("a principal that ends many sessions makes no ended one of another principal valid again", () => {
+    const ids = replica();
+    const [many, few] = [principal("many"), principal("few")];
+    const flood = Array.from({ length: 16_384 }, () => ids.issue(CLIENT, many));
+    for (const id of flood) ids.end(id, many);
+    const ended = ids.issue(CLIENT, few);
+    ids.end(ended, few);
+    expect(ids.open(ended, few)).toBeUndefined();
+    expect(flood.filter((id) => ids.open(id, many) !== undefined)).toEqual(flood.slice(0, 1));
+  });
+
   it("no other text is accepted for an id: altered, cut, extended or spelled in another way", () => {
     const ids = replica();
     const id = ids.issue(CLIENT, undefined);
