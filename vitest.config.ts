@@ -3,6 +3,9 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
+// Variables of a developer's own sidecar would configure those of the tests.
+for (const name of Object.keys(process.env)) if (name.startsWith("CLAW_MCP_STDIO_")) delete process.env[name];
+
 // Where both are set, each Node that a test starts warns of it on stderr, which tests compare.
 if (process.env["NO_COLOR"] !== undefined) delete process.env["FORCE_COLOR"];
 

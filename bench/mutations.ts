@@ -151,7 +151,8 @@ async function run(
   const child = spawn("sh", ["-c", command], { cwd: ROOT, detached: true, env, stdio: ["ignore", output, output] });
   closeSync(output);
   const end = AbortSignal.any([interruption.signal, AbortSignal.timeout(limitSeconds * 1000)]);
-  end.addEventListener("abort", () => child.exitCode === null && process.kill(-Number(child.pid), "SIGKILL"));
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  end.addEventListener("abort", () => hasEnded() || process.kill(-Number(child.pid), "SIGKILL"));
   const [code] = (await once(child, "exit")) as [number | null];
   const text = stripVTControlCharacters(readFileSync(`${out}.output`, "utf8"));
   return [code, /^ *FAIL +(.*)/m.exec(text)?.[1]];
@@ -164,7 +165,8 @@ async function attempt({ file, before, after, ...place }: Mutation, command: str
   try {
     writeFileSync(path, text.slice(0, place.start) + place.replacement + text.slice(place.end));
     const [code, test] = await run(command, out, limit, file);
-    const outcome = code === 0 ? "not caught" : code === null ? "timeout" : "caught";
+    // Without a failed test, the run says nothing of the mutation, such as one that the kernel has ended.
+    const outcome = code === 0 ? "not caught" : code === null ? "timeout" : test === undefined ? "no result" : "caught";
     return { file, before, after, outcome, test, seconds: Math.round((performance.now() - startedMs) / 1000) };
   } finally {
     writeFileSync(path, text);

@@ -7,7 +7,7 @@ import { once } from "node:events";
 const [quiet = "", live = ""] = process.argv.slice(2);
 const running = new Set<ChildProcess>();
 // npm does not pass signals on, so each script leads a process group, which gets them as a whole. This process ends after the scripts.
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
+for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {
     for (const { pid } of running) if (pid !== undefined) process.kill(-pid, signal);
   });

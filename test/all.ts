@@ -28,10 +28,13 @@ const BESIDE_EACH_OTHER: readonly (readonly Part[])[] = [
 const LAST: Part = { name: "chaos", command: "vitest run --project chaos" };
 
 const running = new Set<ChildProcess>();
-process.once("SIGTERM", () => {
-  for (const child of running) child.kill();
-  process.exit(143);
-});
+// Each part leads a process group, which gets signals as a whole.
+for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => {
+    for (const { pid } of running) if (pid !== undefined) process.kill(-pid, signal);
+    process.exit(1);
+  });
+}
 
 const summary: string[] = [];
 await Promise.all(
@@ -45,7 +48,7 @@ console.log(`\n${summary.join("\n")}`);
 /** Runs a part, and prints each line of its output behind its name. */
 async function run({ name, command }: Part): Promise<void> {
   const startMs = performance.now();
-  const child = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "pipe"], detached: true });
   running.add(child);
   for (const output of [child.stdout, child.stderr]) {
     createInterface({ input: output }).on("line", (line) => console.log(`${name.padEnd(7)} | ${line}`));

@@ -10,7 +10,8 @@ import { signalServer } from "../support/in-process-server.ts";
 import type { LogLine } from "../support/running-sidecar.ts";
 
 const FAILED = "mcp server failed: crash loop";
-const LONGEST_PAUSE_MS = 400;
+/** Long enough for a request of a busy machine. */
+const LONGEST_PAUSE_MS = 1500;
 /** At the level `debug`, exits that are alike are logged too. */
 const CRASH_LOOP = `--crash-loop-exits 3 --restart-backoff-ms 20 --restart-max-ms ${LONGEST_PAUSE_MS} --log-level debug`.split(" ");
 /** No request times out in these tests. */

@@ -8,10 +8,11 @@ export default class CountReporter implements Reporter {
     process.stdout.write(`\nseed ${this.#seed}\n`);
   }
 
-  onTestRunEnd(modules: readonly TestModule[]): void {
-    const counts = { passed: 0, failed: 0, skipped: 0 };
+  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
+    const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     for (const module of modules) {
-      if (module.state() === "failed" && [...module.children.allTests()].length === 0) counts.failed++;
+      // What fails a file besides its tests, such as a resource that could not be disposed of.
+      if (module.state() === "failed" && [...module.children.allTests("failed")].length === 0) counts.failed++;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state !== "pending") counts[state]++;
