@@ -11,7 +11,7 @@ import type { LogLine } from "../support/running-sidecar.ts";
 
 const FAILED = "mcp server failed: crash loop";
 /** Long enough for a request of a busy machine. */
-const LONGEST_PAUSE_MS = 1500;
+const LONGEST_PAUSE_MS = 900;
 /** At the level `debug`, exits that are alike are logged too. */
 const CRASH_LOOP = `--crash-loop-exits 3 --restart-backoff-ms 20 --restart-max-ms ${LONGEST_PAUSE_MS} --log-level debug`.split(" ");
 /** No request times out in these tests. */
