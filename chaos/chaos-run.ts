@@ -19,6 +19,8 @@ const FAULT_GAP_MS = 400;
 const HEAP_INTERVAL_MS = 5000;
 /** The share of them that is ignored, while caches grow. */
 const GROWING_SHARE = 0.2;
+/** Fewer measurements show no growth. */
+const MIN_HEAPS = 8;
 const MAX_GROWTH_PERCENT = 10;
 const FINAL_LOAD_MS = 500;
 /** So many requests are sent before the end, and some of them are in flight then. */
@@ -66,8 +68,7 @@ export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewest
   stage.startLoad();
   const over = new AbortController();
   const measuring = options.inspectorPort === undefined ? [] : measureHeaps(options.inspectorPort, over.signal);
-  await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), gapMs));
-  over.abort();
+  await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), gapMs)).finally(() => over.abort());
   const heapsBytes = await measuring;
   await saboteur.retryMissing(kinds, PATIENCE_MS);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
@@ -92,11 +93,15 @@ export async function runChaos({ durationMs, kinds, gapMs = FAULT_GAP_MS, fewest
 async function measureHeaps(port: number, over: AbortSignal): Promise<number[]> {
   const inspector = await connectInspector(port);
   const heapsBytes: number[] = [];
-  while (!over.aborted) {
-    await inspector.command("HeapProfiler.collectGarbage");
-    const { usedSize } = (await inspector.command("Runtime.getHeapUsage")) as { readonly usedSize: number };
-    heapsBytes.push(usedSize);
-    await sleep(HEAP_INTERVAL_MS, undefined, { signal: over }).catch(() => undefined);
+  try {
+    while (!over.aborted) {
+      await inspector.command("HeapProfiler.collectGarbage");
+      const { usedSize } = (await inspector.command("Runtime.getHeapUsage")) as { readonly usedSize: number };
+      heapsBytes.push(usedSize);
+      await sleep(HEAP_INTERVAL_MS, undefined, { signal: over });
+    }
+  } catch {
+    // The load is over, or the sidecar has ended, which the result shows.
   }
   inspector.close();
   return heapsBytes;
@@ -181,7 +186,7 @@ function resultRows(result: RunResult): string[][] {
     ["RSS before, after", `${inMegabytes(rssBeforeBytes)}, ${inMegabytes(rssAfterBytes)} MB`],
     [
       "heap by quarter under faults",
-      result.heapsBytes.length === 0 ? "not measured" : `${byQuarter(result).map(inMegabytes).join(", ")} MB`,
+      result.heapsBytes.length < MIN_HEAPS ? "not measured" : `${byQuarter(result).map(inMegabytes).join(", ")} MB`,
     ],
     ["its own counters disagree with this table", inspection.counterDiscrepancies.length],
   ];
@@ -201,6 +206,7 @@ function byQuarter({ heapsBytes }: RunResult): number[] {
 
 /** Returns the reason why a long run fails, if its heap has grown. */
 export function growth(result: RunResult): string[] {
+  if (result.heapsBytes.length < MIN_HEAPS) return ["the run was too short to measure its heap"];
   const [first = Number.NaN, , , last = Number.NaN] = byQuarter(result);
   const percent = (last / first - 1) * 100;
   return percent < MAX_GROWTH_PERCENT ? [] : [`the heap has grown by ${percent.toFixed(1)} %`];

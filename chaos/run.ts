@@ -40,8 +40,9 @@ const result = await runChaos({
   ...(isSoak ? { gapMs: SOAK_GAP_MS, inspectorPort: await findFreePort() } : {}),
 });
 process.stderr.write(formatExamples(result));
+const command = isSoak ? "soak" : "chaos";
 const options = `--seconds ${seconds} --seed ${seed} --faults ${faults} --server-era ${era}`;
-process.stdout.write(`\`npm run chaos -- ${options}\`, Node ${process.version}:\n\n${formatReport(result)}\n`);
+process.stdout.write(`\`npm run ${command} -- ${options}\`, Node ${process.version}:\n\n${formatReport(result)}\n`);
 const failed = [...failures(result), ...(isSoak ? growth(result) : [])];
 for (const failure of failed) process.stderr.write(`FAILED: ${failure}\n`);
 process.exit(failed.length === 0 ? 0 : 1);
