@@ -99,14 +99,6 @@ describe.concurrent("PAGE", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('--path is "/", but PAGE needs / and /page/events')]);
   });
 
-  it("has the exit of a server that cannot start", async () => {
-    await using sidecar = await HttpBench.start({ mode: "exit-at-initialize", untilReady: false });
-    await sidecar.waitForLog("mcp server exited");
-    using page = await PageClient.open(sidecar);
-    const { generations } = (await page.next()) ?? {};
-    expect(generations?.[0]).toMatchObject({ lane: "shared", number: 1, readyAt: null, exit: { kind: "crash", exitCode: 3 } });
-  });
-
   it("is at ADMIN_ADDR, and cannot call there", async () => {
     const port = await freePort();
     await using sidecar = await HttpBench.start({ flags: ["--admin-addr", `127.0.0.1:${port}`] });
@@ -118,6 +110,14 @@ describe.concurrent("PAGE", () => {
 });
 
 describe.concurrent("the events of the page", () => {
+  it("the first update has the exit of a server that cannot start", async () => {
+    await using sidecar = await HttpBench.start({ mode: "exit-at-initialize", untilReady: false });
+    await sidecar.waitForLog("mcp server exited");
+    using page = await PageClient.open(sidecar);
+    const { generations } = (await page.next()) ?? {};
+    expect(generations?.[0]).toMatchObject({ lane: "shared", number: 1, readyAt: null, exit: { kind: "crash", exitCode: 3 } });
+  });
+
   it("the first update has the history, and later ones have what is new", async () => {
     await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();

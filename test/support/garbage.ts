@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
-/** A finished turn may hold an object for some time, such as a compilation that runs in another thread. A leak holds it for good. */
+/** On a busy machine, one collection has once left an object that nothing holds. A leak is left by all of them. */
 const MAX_COLLECTIONS = 20;
 
 /** Returns the number of these objects in memory after garbage collections. The caller must not hold them while it awaits this. */

@@ -61,7 +61,7 @@ export function containerEnvironment(env: Readonly<Record<string, string>>): Rea
   return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", CLAW_MCP_STDIO_HOST: host, ...env };
 }
 
-/** Returns a port that nothing listens on. The system gives ports of this range to nobody who asks for any port, so none is taken meanwhile. */
+/** Returns a port that nothing listens on. Linux chooses ports for connections and for port 0 from a higher range, so none of them takes it. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(12_000, 32_000);
