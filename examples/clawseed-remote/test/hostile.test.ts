@@ -45,8 +45,6 @@ beforeAll(async () => {
     MAX_TOOLS_PER_DEVICE: "20",
     MAX_CALLS_PER_DEVICE: "2",
     MAX_CALLS: "3",
-    CALL_TIMEOUT_MS: "1000",
-    PING_INTERVAL_MS: "1000",
   });
   client = await InteropClient.connect("v1", gateway.sidecar.url, { lane: "shared" });
   good = await RawDevice.with(gateway.url, undefined, [tool("echo")], withToken("good"));
@@ -71,6 +69,10 @@ async function expectNoHarm(): Promise<void> {
   expect(gateway.sidecar.transcript()).not.toContain("0123456789abcdef-");
 }
 afterEach(expectNoHarm);
+
+/** Another gateway, with a short time limit: on a busy machine such a limit can also end what the devices of other tests do. */
+const startImpatient = (limit: Readonly<Record<string, string>>): Promise<GatewayServer> =>
+  GatewayServer.start({ DEVICE_TOKENS_FILE: folder.file("tokens"), ALLOWED_TOOLS: "*", ...limit });
 
 const evil = (tools: readonly unknown[] = [tool("poke")]): Promise<RawDevice> =>
   RawDevice.with(gateway.url, undefined, tools, withToken("evil"));
@@ -212,10 +214,10 @@ describe("a connection", () => {
   });
 
   it("of a device that never reads is closed", async () => {
-    using device = await evil();
+    await using impatient = await startImpatient({ PING_INTERVAL_MS: "1000" });
+    using device = await RawDevice.with(impatient.url, undefined, [tool("poke")], withToken("evil"));
     device.socket.pause();
-    expect(await client.callTool("evil__poke")).toMatchObject({ isError: true });
-    await gateway.logged(/^evil: has not answered a ping$/);
+    await impatient.logged(/^evil: has not answered a ping$/);
   });
 });
 
@@ -334,14 +336,16 @@ describe("a tool", () => {
 
 describe("a call", () => {
   it("without an answer ends at its time limit, and the late answer is dropped", async () => {
-    using device = await evil();
-    const call = client.callTool("evil__poke");
+    await using impatient = await startImpatient({ CALL_TIMEOUT_MS: "1000" });
+    await using caller = await InteropClient.connect("v1", impatient.sidecar.url, { lane: "shared" });
+    using device = await RawDevice.with(impatient.url, undefined, [tool("poke")], withToken("evil"));
+    const call = caller.callTool("evil__poke");
     const { id } = await device.next("tool_call_request");
     expect(await call).toMatchObject({ isError: true, content: [{ text: "Remote tool timeout (1s): evil has not answered" }] });
     device.answer(id, "late");
     await device.flushed();
     expect(device.unread("result_acknowledged")).toEqual([]);
-    const devices = JSON.parse(await client.toolText("list_devices")) as Message[];
+    const devices = JSON.parse(await caller.toolText("list_devices")) as Message[];
     expect(devices.find((each) => each["device"] === "evil")).toMatchObject({ dropped_messages: 1, calls_in_flight: 0 });
   });
 
