@@ -4,7 +4,7 @@ import { build, type BuildOptions, type BuildResult, type Metafile, type Plugin 
 const ROOT = dirname(import.meta.dirname);
 
 /** The program, and the thread that it starts by the name of its file. Each other file of the bundle is imported by one of these. */
-const ENTRY_POINTS = ["src/main.ts", "src/policy/arguments/check-worker.ts"];
+const ENTRY_POINTS = ["src/main.ts", "src/policy/check-worker.ts"];
 
 /**
  * Node loads 92 further modules for an ESM import of `node:http`, WebSocket among them, because it reads all exports (docs/decisions/0016-image.md).

@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectInspector } from "../bench/inspector.ts";
 import { median, table } from "../bench/statistics.ts";
-import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
-import { type Inspection, inspect } from "./counters.ts";
+import { ERROR_CATALOG } from "../src/mcp/errors.ts";
+import { inspect, type Inspection } from "./counters.ts";
 import { FAULT_KINDS, type FaultKind, planFaults } from "./faults.ts";
 import { increment, type Ledger, type Recovery } from "./ledger.ts";
 import { Stage, type StageEnd, type StageOptions } from "./stage.ts";

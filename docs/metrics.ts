@@ -1,5 +1,5 @@
-import { Exposition } from "../src/http/metrics/exposition.ts";
-import { type MetricDefinition, METRICS } from "../src/observability/metrics/definitions.ts";
+import { Exposition } from "../src/http/exposition.ts";
+import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
 
 /** Returns the tables of all metrics, made of their definitions. */
 export function metricsMarkdown(): string {

@@ -1,15 +1,14 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Argument, type ObjectPropertyKind, parseSync, Visitor } from "oxc-parser";
-import { DISCOVER_HELP } from "../src/cli/discover/options.ts";
-import { ExitCode } from "../src/cli/exit-code.ts";
+import { DISCOVER_HELP } from "../src/cli/discover.ts";
+import { ExitCode } from "../src/cli/terminal.ts";
 import { helpText } from "../src/cli/help.ts";
 import { flagUsage } from "../src/config/option.ts";
 import { ALL_OPTIONS } from "../src/config/options.ts";
-import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
-import type { ErrorEntry } from "../src/error-catalog/error-entry.ts";
-import { LOG_FIELDS } from "../src/observability/log.ts";
-import { type MetricDefinition, METRICS } from "../src/observability/metrics/definitions.ts";
+import { ERROR_CATALOG, type ErrorEntry } from "../src/mcp/errors.ts";
+import { LOG_FIELDS } from "../src/observe/log.ts";
+import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
 import { type RouteEntry, ROUTES } from "../src/routes.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 

@@ -1,16 +1,57 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
-import { withoutPlainOptions } from "./config/environment.ts";
+import { ExitCode } from "./cli/terminal.ts";
 import { readCommandLine } from "./config/command-line.ts";
-import { type Config, loadConfig, type LoadResult } from "./config/load.ts";
-import { OPTIONS } from "./config/options.ts";
+import { type Config, loadConfig, type LoadResult, withoutPlainOptions } from "./config/load.ts";
 import { VARIABLE_PREFIX } from "./config/option.ts";
-import type { Descriptor } from "./descriptor/descriptor.ts";
-import { describeError } from "./errors.ts";
-import { ExitCode } from "./cli/exit-code.ts";
-import { missingNodeFlags } from "./cli/node-flags.ts";
-import { Secrets } from "./observability/redact.ts";
+import { OPTIONS } from "./config/options.ts";
+import { describeError } from "./mcp/errors.ts";
+import { Secrets } from "./observe/redact.ts";
+import type { Descriptor } from "./policy/descriptor.ts";
+
+/** The flags and the memory that a Node process has at its start. */
+export interface NodeStart {
+  /** The flags of its command line. */
+  readonly execArgv: readonly string[];
+  readonly nodeOptions: string | undefined;
+  /** The memory limit of its container. Without one, Node returns 0 or a number beyond any machine's memory. */
+  readonly constrainedBytes: number;
+  readonly machineBytes: number;
+}
+
+const MEBIBYTE = 2 ** 20;
+/** V8 lets the young generation grow larger, which costs memory and longer pauses, and makes no more calls per second. */
+const SEMI_SPACE_MIB = 8;
+/** In a small container, 8 MiB are too many: garbage is collected, and buffers are freed, only when a semi-space is full. */
+const SEMI_SPACES_IN_CONTAINER = 64;
+/** V8's own limit exceeds that of a small container, so the kernel would end the sidecar before V8 collects its garbage. */
+const OLD_SPACES_IN_CONTAINER = 2;
+
+/**
+ * Returns the memory flags that Node was not started with. V8 reads them before any code runs, so setting them later has no effect. Sizes
+ * that the operator has chosen are kept.
+ */
+export function missingNodeFlags({ execArgv, nodeOptions = "", constrainedBytes, machineBytes }: NodeStart): string[] {
+  // V8 accepts underscores as well.
+  const chosen = [...execArgv, nodeOptions].join(" ").replaceAll("_", "-");
+  const isConstrained = constrainedBytes > 0 && constrainedBytes < machineBytes;
+  const containerMib = isConstrained ? constrainedBytes / MEBIBYTE : Number.POSITIVE_INFINITY;
+  const flags: string[] = [];
+  if (!chosen.includes("--max-semi-space-size")) {
+    flags.push(`--max-semi-space-size=${wholeMib(Math.min(SEMI_SPACE_MIB, containerMib / SEMI_SPACES_IN_CONTAINER))}`);
+  }
+  // `--max-old-space-size-percentage` counts as chosen. Node 22 does not know it, and without a container it raises V8's own limit.
+  if (isConstrained && !chosen.includes("--max-old-space-size")) {
+    flags.push(`--max-old-space-size=${wholeMib(containerMib / OLD_SPACES_IN_CONTAINER)}`);
+  }
+  return flags;
+}
+
+/** V8 takes 0 for its own default. */
+function wholeMib(mib: number): number {
+  return Math.max(1, Math.floor(mib));
+}
 
 const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -98,7 +139,7 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, false);
   // A container's HEALTHCHECK allows only 0 and 1.
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
-  const [{ healthcheck }, { runningAddress }] = await Promise.all([import("./cli/healthcheck.ts"), import("./cli/running-address.ts")]);
+  const [{ healthcheck }, { runningAddress }] = await Promise.all([import("./cli/healthcheck.ts"), import("./cli/healthcheck.ts")]);
   const { flags } = readCommandLine(argv);
   const isAddressGiven = ["addr", "host", "port"].some((flag) => flags.has(flag));
   // In a container, the sidecar may have its address from flags, which this command does not get.
@@ -109,7 +150,7 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
 }
 
 async function runDiscover(argv: readonly string[]): Promise<number> {
-  const { discover } = await import("./cli/discover/discover.ts");
+  const { discover } = await import("./cli/discover.ts");
   const { env: environment, stdout, stderr } = process;
   return discover(argv, { environment, version, stdin: () => process.stdin, stdout, stderr, signals: process });
 }
@@ -169,7 +210,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
 }
 
 async function readReviewed(file: string): Promise<{ readonly descriptor?: Descriptor; readonly problem?: string }> {
-  const { readDescriptor } = await import("./descriptor/descriptor-file.ts");
+  const { readDescriptor } = await import("./policy/descriptor-file.ts");
   try {
     return { descriptor: readDescriptor(file) };
   } catch (error) {

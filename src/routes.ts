@@ -1,5 +1,3 @@
-import { posix } from "node:path";
-
 /** One path of the HTTP listener. */
 export interface RouteEntry {
   readonly path: string;
@@ -119,18 +117,4 @@ export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEnt
 /** Returns the `Allow` header of a route. */
 export function allowHeader({ methods }: Pick<RouteEntry, "methods">): string {
   return [...methods, "OPTIONS"].join(", ");
-}
-
-/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */
-export function isSamePath(path: string, paths: readonly string[]): boolean {
-  const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
-  return paths.includes(resolved.toLowerCase());
-}
-
-function decode(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
 }

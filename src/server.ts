@@ -1,24 +1,352 @@
-import { Defects } from "./observability/defects.ts";
-import { LogLimiter } from "./observability/log-limiter.ts";
-import type { RequestObserver } from "./observability/request-observer.ts";
+import type { ServerStatus } from "./http/health.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
-import type { ServerStatus } from "./http/status-route.ts";
-import { SessionOpener, type SessionOpenerOptions } from "./lane/handshake/session-opener.ts";
-import { Lanes } from "./lane/lanes.ts";
-import { RivalServers } from "./lane/rival-servers.ts";
-import { isStateless, type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
-import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
-import type { MemoryBudget } from "./memory/memory-budget.ts";
-import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
-import { EventLog, type ReplayLimits } from "./sessions/streams/event-log.ts";
-import { SessionIds } from "./sessions/ids/session-ids.ts";
-import { SessionKeys } from "./sessions/ids/session-keys.ts";
-import type { Principal } from "./sessions/principal.ts";
-import type { Session } from "./sessions/session.ts";
-import { SessionStore } from "./sessions/session-store.ts";
-import { OutputMemory } from "./upstream/output-memory.ts";
-import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
-import type { SupervisorFailure } from "./upstream/supervisor.ts";
+import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
+import { describeError } from "./mcp/errors.ts";
+import type { JsonObject, RequestMessage } from "./mcp/message.ts";
+import type { MemoryBudget, MemoryHolder } from "./memory.ts";
+import type { Counters } from "./observe/counters.ts";
+import { Defects, type Log, LogLimiter, withFields } from "./observe/log.ts";
+import type { RequestObserver } from "./observe/record.ts";
+import type { Secrets } from "./observe/redact.ts";
+import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
+import {
+  AnyEraHandshake,
+  ClientHandshake,
+  type ClientInfo,
+  DiscoverHandshake,
+  type HandshakeScript,
+  SidecarHandshake,
+} from "./process/handshake.ts";
+import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
+import { OutputMemory } from "./process/stdio.ts";
+import { type ReadyTimeout, RestartPolicy, type RestartPolicyOptions, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { type AskingLane, AskingLanes, serversPerClient } from "./server/asking-lanes.ts";
+import { AskingRouting } from "./server/asking-routing.ts";
+import { addLoads } from "./server/call.ts";
+import type { LanePolicy } from "./server/dispatch.ts";
+import type { KnownParams } from "./server/known-params.ts";
+import { Lane, type LaneOptions } from "./server/lane.ts";
+import { type Isolation, Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
+import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
+import { ParkedCalls } from "./server/parked-calls.ts";
+import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
+import { RequestState } from "./server/request-state.ts";
+import { RivalServers } from "./server/rival-servers.ts";
+import { type ChildEraMode, type EraLane, knownParams, ServerEras } from "./server/server-eras.ts";
+import { SessionOpener, type SessionOpenerOptions } from "./server/session-opener.ts";
+import { StatelessRequests } from "./server/stateless-requests.ts";
+import { TaskOwners } from "./server/tasks.ts";
+import { SessionIds, SessionKeys } from "./session/ids.ts";
+import { EventLog, type ReplayLimits } from "./session/replay.ts";
+import type { Principal, Session } from "./session/session.ts";
+import { AbandonedSessions, SessionStore } from "./session/store.ts";
+
+/** For a server that gets `initialize` only. */
+const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
+
+/** For a server that gets `server/discover` only. */
+const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
+
+/** The name of the shared lane for observers. Its log lines have none. */
+const SHARED_LANE = "shared";
+
+/** The tool policy of all lanes of a server. */
+interface ServerPolicy {
+  /** @param lane the name of a private lane in the log. */
+  forLane(log: Log, lane?: string): LanePolicy;
+  /** Returns the names of the listed tools that clients can see. */
+  visibleNames(tools: readonly JsonObject[]): ReadonlySet<string>;
+  /** The fields for `/status`; undefined if there are none. */
+  readonly status: object | undefined;
+}
+
+interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "endSession"> {
+  readonly command: ChildCommand;
+  readonly startProcess: StartProcess;
+  /** The sidecar, for its own handshake. */
+  readonly clientInfo: ClientInfo;
+  readonly readyTimeout: ReadyTimeout;
+  readonly restarts: Omit<RestartPolicyOptions, "random">;
+  /** The operator's rules about tools; undefined if there are none. */
+  readonly policy: ServerPolicy | undefined;
+  /** Undefined if all clients share one server. */
+  readonly rivals: RivalServers | undefined;
+  /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
+  readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
+  readonly outputMemory: OutputMemory;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly secrets: Secrets;
+  readonly nowMs: () => number;
+}
+
+/** The shared lane, with the parts of its supervision that only the sidecar needs. */
+interface SharedLane extends SupervisedLane {
+  readonly supervisor: Pick<Supervisor, "status" | "firstReady">;
+  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
+  readonly failed: Promise<SupervisorFailure | undefined>;
+}
+
+/** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own handshake. */
+function startSharedLane(options: ServerLanesOptions, era: ChildEraMode): SharedLane & EraLane {
+  const { clientInfo, log } = options;
+  if (era === "modern") return startModernLane(options, undefined);
+  const params: KnownParams = knownParams(() => shared.lane, options.nowMs, visibleNames(options));
+  let routing: AnyEraRouting | undefined;
+  const shared: SharedLane = startLane(options, {
+    handshake: era === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo),
+    createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
+    log,
+  });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...shared, routing: routing.modern, params };
+}
+
+/** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
+function isStateless({ lane, supervisor }: SharedLane, childEra: ChildEraMode): boolean | undefined {
+  if (childEra !== "auto") return childEra === "modern";
+  const era = lane.lastHandshake?.era;
+  const mayBecomeReady = supervisor.status().state !== "failed";
+  return era === undefined && mayBecomeReady ? undefined : era === "modern";
+}
+
+/** A probe of the server's era: a second process. */
+interface EraProbe {
+  /** The name of its lane in the log. */
+  readonly name: string;
+  readonly observer: UpstreamObserver;
+  /** The time limit for its response. Some servers never answer a discovery. */
+  readonly timeoutMs: number;
+}
+
+/** Starts a lane whose server gets a discovery. @param probe undefined for the shared server. */
+function startModernLane(options: ServerLanesOptions, probe?: EraProbe): SharedLane & EraLane {
+  const { clientInfo, log } = options;
+  const params: KnownParams = knownParams(() => modern.lane, options.nowMs, visibleNames(options));
+  let routing: ModernRouting | undefined;
+  const modern: SharedLane = startLane(options, {
+    handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
+    createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
+    log: probe === undefined ? log : withFields(log, { lane: probe.name }),
+    ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
+  });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...modern, routing, params };
+}
+
+/** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
+function startAskingLane(options: ServerLanesOptions, name: string, kinds: AskKinds, onChanged: () => void): AskingLane {
+  const params: KnownParams = knownParams(() => asking.lane, options.nowMs, visibleNames(options));
+  let routing: AskingRouting | undefined;
+  const asking: SharedLane = startLane(options, {
+    handshake: new SidecarHandshake(options.clientInfo, "", capabilitiesFor(kinds)),
+    createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
+    log: withFields(options.log, { lane: name }),
+    name,
+  });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...asking, routing, params };
+}
+
+function visibleNames({ policy }: ServerLanesOptions): ServerPolicy["visibleNames"] | undefined {
+  return policy === undefined ? undefined : (tools) => policy.visibleNames(tools);
+}
+
+/** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
+function startPrivateLane(
+  options: ServerLanesOptions,
+  name: string,
+  initialize: RequestMessage,
+  { streams, memory, isTakenUp }: PrivateClient,
+  start: Promise<void> | undefined,
+): SupervisedLane {
+  const handshake = new ClientHandshake(initialize);
+  const onInitialized = (text: string): void => handshake.keepInitialized(text);
+  if (isTakenUp) onInitialized(INITIALIZED);
+  return startLane(options, {
+    handshake,
+    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
+    log: withFields(options.log, { lane: name }),
+    name,
+    start,
+    client: memory.holder,
+  });
+}
+
+interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
+  readonly handshake: HandshakeScript;
+  readonly name?: string;
+  /** The server starts when this resolves; undefined for at once. */
+  readonly start?: Promise<void> | undefined;
+  /** The client of a private server. */
+  readonly client?: MemoryHolder;
+  readonly observer?: UpstreamObserver;
+  readonly probeTimeoutMs?: number;
+}
+
+/** Starts a supervised server, and the lane that it serves. */
+function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
+  const { handshake, createRouting, log, name, start, observer, probeTimeoutMs, client } = kind;
+  const { command, startProcess, readyTimeout, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
+  const supervisor = new Supervisor({
+    command,
+    startProcess,
+    limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
+    handshake,
+    readyTimeout,
+    isShared: name === undefined,
+    probeTimeoutMs,
+    restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
+    memory: outputMemory.forServer(client),
+    counters,
+    log,
+    secrets,
+    nowMs,
+  });
+  const policy = options.policy?.forLane(log, name);
+  const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
+  const observers = [observer, options.rivals?.watch(), options.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+  const run = (): Promise<SupervisorFailure | undefined> =>
+    supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
+  const failed = start === undefined ? run() : start.then(run);
+  return {
+    lane,
+    supervisor,
+    failed,
+    ended: failed.then(
+      (failure) => {
+        // The sidecar itself logs it for the shared server.
+        if (name !== undefined && failure?.kind === "command-unusable")
+          log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
+      },
+      (error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"),
+    ),
+    // `ended` reports the error of a defect.
+    stop: () => supervisor.stop().catch(() => undefined),
+    kill: () => supervisor.kill(),
+  };
+}
+
+function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
+  return {
+    onStarted(input) {
+      for (const each of observers) each.onStarted(input);
+    },
+    onReady(handshake) {
+      for (const each of observers) each.onReady(handshake);
+    },
+    onLost(exit, unwritten) {
+      for (const each of observers) each.onLost(exit, unwritten);
+    },
+  };
+}
+
+interface StatelessSettings {
+  readonly isolation: Isolation;
+  readonly childEra: ChildEraMode;
+  /** Serves requests without a session. */
+  readonly modern: "on" | "off";
+  readonly maxSessions: number;
+  /** The maximum number of processes that may ask their clients. */
+  readonly maxPrivateServers: number;
+  /** The time without use after which such a process ends. */
+  readonly sessionIdleTimeoutMs: number;
+  readonly parkTimeoutMs: number;
+  readonly maxParkedCalls: number;
+}
+
+interface ReplicaSettings {
+  /** True if clients have different auth tokens. */
+  readonly hasSeveralPrincipals: boolean;
+  readonly keys: SessionKeys;
+  /** The name of this process. */
+  readonly replica: string;
+}
+
+/** With `session`, each client has a server of its own. Clients without a session could not be told apart. */
+function servesStateless({ modern, isolation }: StatelessSettings): boolean {
+  return modern === "on" && isolation !== "session";
+}
+
+/** The parts for requests without a session. */
+interface Stateless {
+  readonly eras: ServerEras;
+  readonly requests: StatelessRequests;
+}
+
+/** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
+const MIN_PROBE_MS = 5000;
+const PROBE_BOOTS = 3;
+
+/** Creates the handling of requests without a session. @returns undefined if it is off. */
+function createStateless(
+  settings: StatelessSettings & ReplicaSettings,
+  laneOptions: ServerLanesOptions,
+  shared: SharedLane & EraLane,
+  defects: Defects,
+): Stateless | undefined {
+  const { isolation, childEra, maxSessions, hasSeveralPrincipals, keys } = settings;
+  const { nowMs, log, limits } = laneOptions;
+  if (!servesStateless(settings)) return undefined;
+  const startedAtMs = nowMs();
+  let bootMs = 0;
+  void shared.supervisor.firstReady.then(({ era }) => {
+    bootMs = nowMs() - startedAtMs;
+    if (era === "modern") log.info({ mode: era }, "server era found");
+  });
+  const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
+  const asks = isolation === "shared" ? undefined : createAsks(settings, laneOptions, defects);
+  const eras = new ServerEras({
+    shared,
+    asking: asks?.lanes,
+    startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
+    askAgainAfterMs: laneOptions.restarts.longestPauseMs,
+    mayProbe: childEra === "auto" && isolation !== "shared",
+    defects,
+    log,
+    nowMs,
+  });
+  const requests = new StatelessRequests(
+    {
+      eras,
+      maxClients: maxSessions,
+      bindings: hasSeveralPrincipals ? { requestState: new RequestState(keys), tasks: new TaskOwners() } : undefined,
+      parked: asks?.parked,
+      maxClientRequests: limits.maxSessionRequests,
+      defects,
+      nowMs,
+      streamAfterMs: limits.streamAfterMs,
+    },
+    (client) => eras.endCaller(client),
+  );
+  return { eras, requests };
+}
+
+interface Asks {
+  readonly lanes: AskingLanes;
+  readonly parked: ParkedCalls;
+}
+
+function createAsks(settings: StatelessSettings & ReplicaSettings, laneOptions: ServerLanesOptions, defects: Defects): Asks {
+  const {
+    maxPrivateServers: maxServers,
+    sessionIdleTimeoutMs: idleTimeoutMs,
+    parkTimeoutMs: timeoutMs,
+    maxParkedCalls: maxParked,
+    replica,
+  } = settings;
+  const { nowMs, log } = laneOptions;
+  return {
+    lanes: new AskingLanes({ start: (...lane) => startAskingLane(laneOptions, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
+    parked: new ParkedCalls({ maxParked, maxServersPerClient: serversPerClient(maxServers), timeoutMs, replica, defects, nowMs }),
+  };
+}
+
+/** Returns the load of the second process. */
+function loadOf(modern: SupervisedLane | undefined): ServerStatus["lanes"]["modern"] {
+  const all = modern === undefined ? [] : [modern.lane.load];
+  return { servers: all.length, ...addLoads(all) };
+}
 
 /** `counters` must not be those of another server. */
 export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "rivals" | "outputMemory"> {

@@ -1,27 +1,209 @@
-import type { Config, Environment } from "./config/load.ts";
-import type { AppOptions } from "./http/app.ts";
+import type { RequestListener } from "node:http";
+import { AuthTokenReload, AuthTokens } from "./config/auth-tokens.ts";
+import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
+import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
+import { maskArgs, maskCommand, MIN_KEY_LENGTH, rereadSecretFile, TOKENS } from "./config/secret-file.ts";
+import type { AppOptions, Apps } from "./http/app.ts";
+import { SseConnections } from "./http/event-streams.ts";
+import { isLoopback } from "./http/guards.ts";
+import type { ServerStatus } from "./http/health.ts";
 import type { HttpListener } from "./http/listener.ts";
-import type { RecentLog } from "./http/page/recent-log.ts";
-import type { Identify } from "./http/route.ts";
-import type { ServerStatus } from "./http/status-route.ts";
-import { AuthTokenReload } from "./auth/auth-token-reload.ts";
-import { AuthTokens } from "./auth/auth-tokens.ts";
-import { rereadSecretFile, TOKENS } from "./config/secret-file.ts";
-import { serverEnvironment } from "./config/environment.ts";
-import { Counters } from "./observability/counters.ts";
-import type { Descriptor } from "./descriptor/descriptor.ts";
-import { Defects } from "./observability/defects.ts";
-import { loadPolicy } from "./load-policy.ts";
+import { createReadState, PageFiles, PageStreams } from "./http/page-server.ts";
+import { RecentActivity, type RecentLog } from "./http/recent.ts";
+import { RequestLog } from "./http/request-log.ts";
+import { type Identify, type NamedRoute, sendDefect } from "./http/response.ts";
+import { createUnreadOutput, type OutputOptions } from "./http/unread-output.ts";
+import { MemoryBudget } from "./memory.ts";
+import { Counters } from "./observe/counters.ts";
+import { Defects, type Log } from "./observe/log.ts";
+import { RequestMetrics } from "./observe/metrics.ts";
+import { observeAll, type RequestObserver } from "./observe/record.ts";
+import type { Redact, Secrets } from "./observe/redact.ts";
+import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
-import { MemoryBudget } from "./memory/memory-budget.ts";
-import type { Log } from "./observability/log.ts";
-import type { Secrets } from "./observability/redact.ts";
+import { startProcess, type StartProcess } from "./process/child.ts";
+import { ReadyTimeout } from "./process/supervisor.ts";
 import { type McpServer, type ServerOptions, startServer } from "./server.ts";
-import { SidecarListeners } from "./sidecar-listeners.ts";
-import { createObservers } from "./sidecar-observers.ts";
-import { createPage, type SidecarPage } from "./sidecar-page.ts";
-import { startProcess, type StartProcess } from "./upstream/process-group.ts";
-import { ReadyTimeout } from "./upstream/supervisor.ts";
+import { keyName } from "./session/ids.ts";
+
+interface Addresses {
+  readonly address: string;
+  /** Undefined if operators use the same address. */
+  readonly adminAddress: string | undefined;
+}
+
+/** The listeners of the sidecar: the main one, and that of ADMIN_ADDR. */
+class SidecarListeners {
+  readonly main: HttpListener;
+  readonly admin: HttpListener | undefined;
+  readonly #config: Config;
+  readonly #defects: Pick<Defects, "guard">;
+  /** The requests that have arrived while the handlers are loaded. */
+  readonly #early: (() => void)[] = [];
+  #apps: Apps | undefined;
+
+  constructor(create: (app: RequestListener) => HttpListener, config: Config, defects: Pick<Defects, "guard">) {
+    const handlerOf =
+      (name: keyof Apps): RequestListener =>
+      (request, response) => {
+        if (this.#apps !== undefined) return this.#apps[name]?.(request, response);
+        const handle = (): void => this.#apps?.[name]?.(request, response);
+        this.#early.push(() => this.#defects.guard("http request", handle, () => sendDefect(response, false)));
+      };
+    this.main = create(handlerOf("main"));
+    this.admin = config.adminAddr && create(handlerOf("admin"));
+    [this.#config, this.#defects] = [config, defects];
+  }
+
+  /** Sets the handlers of all requests. */
+  serve(apps: Apps): void {
+    this.#apps = apps;
+    for (const handle of this.#early.splice(0)) handle();
+  }
+
+  /** @throws the system's error, for example EADDRINUSE. Nothing listens then. */
+  async listen(): Promise<Addresses> {
+    try {
+      // Clients must not be accepted if the other address is taken.
+      const { adminAddr } = this.#config;
+      const adminAddress = adminAddr && (await this.admin?.listen(adminAddr).catch(nameOption));
+      return { address: await this.main.listen(this.#config), adminAddress };
+    } catch (error) {
+      this.admin?.close();
+      throw error;
+    }
+  }
+
+  log({ address, adminAddress }: Addresses, log: Log): void {
+    const { host, port, path, adminAddr, authTokens } = this.#config;
+    if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
+    log.info({ address, path }, "listening");
+    logSessionKeys(this.#config, log);
+    if (authTokens.length > 0) return;
+    const message = "no auth token is set: every client that reaches the address may call";
+    if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
+    else {
+      const remedy = isLoopback(host) ? "--admin-addr 127.0.0.1:PORT" : `--addr 127.0.0.1:${port}`;
+      log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use ${remedy}` }, message);
+    }
+  }
+}
+
+/** Logs the names of the keys, or the cost of random ones. */
+function logSessionKeys({ sessionKeys, serverName, authTokens }: Config, log: Log): void {
+  if (sessionKeys.length > 0) {
+    const keys = sessionKeys.map((key) => keyName(key, serverName));
+    return log.info({ count: keys.length, keys }, "session keys loaded");
+  }
+  const shortCount = authTokens.filter((text) => text.length < MIN_KEY_LENGTH).length;
+  if (authTokens.length > 0 && shortCount === 0) return;
+  const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+  const short = shortCount === 0 ? "" : `; tokens of fewer than ${MIN_KEY_LENGTH} characters: ${shortCount}`;
+  log.info({ reason: reason + short }, "session keys are random: sessions end with the sidecar");
+}
+
+/** Adds the option to an error, for the advice of the command line. */
+function nameOption(error: Error): never {
+  throw Object.assign(error, { option: "--admin-addr" });
+}
+
+interface ObserversOptions {
+  readonly config: Pick<Config, "requestLog" | "metrics">;
+  readonly secrets: Pick<Secrets, "redact">;
+  readonly log: Log;
+  /** The lines for the page; undefined without one. */
+  readonly recentLog: RecentLog | undefined;
+  readonly defects: Defects;
+}
+
+/** The observers of requests; each is undefined if its option is off. */
+interface Observers {
+  /** All of them together. */
+  readonly observer: RequestObserver | undefined;
+  readonly requestLog: RequestLog | undefined;
+  readonly metrics: RequestMetrics | undefined;
+  /** The history for the page. */
+  readonly activity: RecentActivity | undefined;
+}
+
+function createObservers({ config, secrets, log, recentLog, defects }: ObserversOptions): Observers {
+  const { requestLog: mode, metrics: hasMetrics } = config;
+  const requestLog = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
+  const metrics = hasMetrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
+  const activity = recentLog && new RecentActivity(recentLog, nowMs);
+  const observer = observeAll([requestLog, metrics, activity].filter((each) => each !== undefined));
+  return { observer, requestLog, metrics, activity };
+}
+
+interface SidecarPageOptions extends OutputOptions {
+  readonly config: Pick<Config, "command" | "args" | "path" | "adminAddr" | "isolation" | "keepAliveMs">;
+  readonly secrets: Pick<Secrets, "replacer">;
+  readonly version: string;
+  readonly activity: RecentActivity;
+  readonly status: () => ServerStatus;
+}
+
+/** The page of the sidecar. */
+interface SidecarPage {
+  readonly routes: readonly NamedRoute[];
+  readonly streams: PageStreams;
+}
+
+function createPage({ config, secrets: { replacer }, version, activity, status, ...output }: SidecarPageOptions): SidecarPage {
+  const { command, args, path, adminAddr, isolation, keepAliveMs } = config;
+  const { memory, defects } = output;
+  const endpointPath = adminAddr === undefined ? path : null;
+  const readState = createReadState({
+    version,
+    command: [maskCommand(command), ...maskArgs(args)],
+    endpointPath,
+    isIsolated: isolation === "session",
+    isolatesQuestions: isolation === "auto",
+    status,
+    memory,
+    nowMs,
+  });
+  const connections = new SseConnections(keepAliveMs, createUnreadOutput(output), defects);
+  const files = new PageFiles(defects, endpointPath);
+  const streams = new PageStreams({ activity, readState, connections, memory, replacer, defects });
+  return {
+    routes: [
+      ["page", files.indexRoute],
+      ["pageEvents", streams.route],
+      ["pageFile", files.fileRoute],
+    ],
+    streams,
+  };
+}
+
+interface LoadPolicyOptions {
+  readonly config: Config;
+  /** The content of the file that DESCRIPTOR names; undefined if it is not set. */
+  readonly descriptor: Descriptor | undefined;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly redact: Redact;
+}
+
+/** Creates the tool policy if an option sets a rule. Its modules are loaded only then: most sidecars run without them. */
+async function loadPolicy({ config, descriptor, counters, log, redact }: LoadPolicyOptions): Promise<ToolPolicy | undefined> {
+  if (!hasRules(config)) return undefined;
+  const [{ ToolPolicy }, { PinnedDescriptor }] = await Promise.all([
+    import("./policy/tool-policy.ts"),
+    import("./policy/pinned-descriptor.ts"),
+  ]);
+  const { descriptor: file = "", descriptorMode: mode } = config;
+  const pinned = descriptor === undefined ? undefined : new PinnedDescriptor({ descriptor, file, mode, log, redact, nowMs });
+  const policy = new ToolPolicy({ settings: config, counters, log, pinned, nowMs });
+  policy.start();
+  return policy;
+}
+
+/** True if any policy option is on. `descriptorMode` does not count: it has no effect without a descriptor. */
+function hasRules(config: Config): boolean {
+  const keys = (Object.keys(POLICY_OPTIONS) as (keyof typeof POLICY_OPTIONS)[]).filter((key) => key !== "descriptorMode");
+  return keys.some((key) => config[key] !== undefined && config[key] !== false && config[key] !== "off");
+}
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
@@ -74,9 +256,9 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects, nowMs });
+  const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects });
   const onSessionEnd = metrics?.sessionEnded;
-  const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
+  const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact });
   const tokens = new AuthTokens(config.authTokens, config.serverName);
   const identify: Identify | undefined = config.authTokens.length === 0 ? undefined : (authorization) => tokens.identify(authorization);
   const { HttpListener } = await import("./http/listener.ts");

@@ -2,8 +2,7 @@
 
 import { createHmac, hash, randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { deriveKey } from "../../src/sessions/ids/derived-keys.ts";
-import { encodeClaims, NONCE_BYTES, type SessionClaims } from "../../src/sessions/ids/session-claims.ts";
+import { deriveKey, encodeClaims, NONCE_BYTES, type SessionClaims } from "../../src/session/ids.ts";
 import { type Attacker, forAll, times } from "../attacker.ts";
 import type { Attack, Scene } from "../stage.ts";
 

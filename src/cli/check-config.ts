@@ -1,9 +1,9 @@
 import type { Config, GivenOption } from "../config/load.ts";
-import { MASK, maskArgs, maskCommand } from "../config/mask.ts";
 import { type Option, OPTION_GROUPS } from "../config/option.ts";
 import { type OptionKey, OPTIONS } from "../config/options.ts";
-import { bracketed } from "../http/guards/authority.ts";
-import type { Secrets } from "../observability/redact.ts";
+import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
+import { bracketed } from "../http/guards.ts";
+import type { Secrets } from "../observe/redact.ts";
 
 const NOT_SET = "not set";
 

@@ -1,12 +1,16 @@
-import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
+import { constants } from "node:os";
 import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
-import { maskCommand } from "../config/mask.ts";
-import type { Descriptor } from "../descriptor/descriptor.ts";
-import { describeError } from "../errors.ts";
-import { ExitCode } from "./exit-code.ts";
-import { executableError } from "./start/executable.ts";
+import { maskCommand, MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
+import { RecentLog } from "../http/recent.ts";
+import { describeError } from "../mcp/errors.ts";
+import { createLogger, type Logger } from "../observe/logger.ts";
+import { maskedPlainLines, type Secrets } from "../observe/redact.ts";
+import type { Descriptor } from "../policy/descriptor.ts";
+import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
+import type { StartDisplay } from "./start-display.ts";
 import {
   commandFailure,
+  executableError,
   exitCodeOf,
   type FailedStart,
   failureReason,
@@ -14,14 +18,33 @@ import {
   listenFailure,
   type StartFailure,
   watchStart,
-} from "./start/start-failure.ts";
-import { RecentLog } from "../http/page/recent-log.ts";
-import { createLogger, type Logger } from "../observability/logger.ts";
-import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
-import { type SignalSource, waitForSignal } from "./shutdown.ts";
-import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
-import type { StartDisplay } from "./start/start-display.ts";
-import type { Terminal } from "./terminal.ts";
+} from "./start-failure.ts";
+import { ExitCode, type Terminal } from "./terminal.ts";
+
+/** A source of signals: the process, or a test's emitter. */
+export interface SignalSource {
+  on(signal: NodeJS.Signals, listener: (signal: NodeJS.Signals) => void): unknown;
+}
+
+const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
+
+/**
+ * Waits for the first SIGTERM or SIGINT. A second one calls `onSecond` with the exit code that a shell reports for it.
+ *
+ * @returns the first signal.
+ */
+export function waitForSignal(source: SignalSource, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let hasFirst = false;
+    for (const name of SIGNALS) {
+      source.on(name, (signal) => {
+        if (hasFirst) onSecond(128 + (constants.signals[signal] ?? 0));
+        hasFirst = true;
+        resolve(signal);
+      });
+    }
+  });
+}
 
 export interface ServeOptions
   extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Pick<SidecarOptions, "startProcess"> {
@@ -76,7 +99,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
   const { config, environment, secrets, stdout: terminal, version } = options;
   if (terminal.isTTY !== true) return undefined;
-  const { StartDisplay } = await import("./start/start-display.ts");
+  const { StartDisplay } = await import("./start-display.ts");
   return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
 }
 

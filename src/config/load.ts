@@ -1,15 +1,11 @@
 import { statSync } from "node:fs";
-import { largestBodyBytes } from "../memory/body-memory.ts";
-import { defaultBudgetBytes } from "../memory/default-budget.ts";
-import { HOLDER_SHARE } from "../memory/memory-budget.ts";
-import { isLoopback, type ListenAddress } from "../http/guards/authority.ts";
-import { isSamePath, LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
-import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
-import { type CommandLine, FLAG_NAMES, flagsAfterCommand, unknownFlags } from "./command-line.ts";
-import { nearest } from "./nearest.ts";
-import { VARIABLE_PREFIX } from "./option.ts";
+import { isLoopback, type ListenAddress } from "../http/guards.ts";
+import { defaultBudgetBytes, HOLDER_SHARE, largestBodyBytes } from "../memory.ts";
+import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
+import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";
+import { describeInvalid, problemText, VARIABLE_PREFIX, isSamePath } from "./option.ts";
 import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./options.ts";
-import { describeInvalid, problemText } from "./value-kinds.ts";
+import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
 export interface Config extends Omit<Settings, "addr" | "host" | "memoryBudgetBytes" | "page"> {
@@ -217,4 +213,23 @@ export function isDirectory(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** The environment for the MCP server: that of the container, without the sidecar's own variables, which include its token. */
+export function serverEnvironment(environment: Environment): Record<string, string> {
+  const own: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined && !name.startsWith(VARIABLE_PREFIX)) own[name] = value;
+  }
+  return own;
+}
+
+/** Returns the environment without options that are not secret, even if their names look so: the path of a token file may be shown. */
+export function withoutPlainOptions(environment: Environment): Environment {
+  const plain = new Set<string>(
+    Object.values(OPTIONS)
+      .filter(({ isSecret }) => !isSecret)
+      .map(({ variable }) => variable),
+  );
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !plain.has(name)));
 }

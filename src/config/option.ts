@@ -1,4 +1,221 @@
-import { type ValueKind, wholeNumber } from "./value-kinds.ts";
+import { posix } from "node:path";
+import { isIPv6 } from "node:net";
+import { type ListenAddress, parseAuthority, parseOrigin } from "../http/guards.ts";
+import { JsonScanner, Shape } from "../json/read.ts";
+import type { ToolNumber } from "../policy/tools.ts";
+import { RESERVED_PATHS } from "../routes.ts";
+
+/** The syntax and meaning of the texts of an option. */
+export interface ValueKind<Value> {
+  /** The end of the sentence "expected …". */
+  readonly expected: string;
+  /** @returns the value, or undefined if the text is not valid. */
+  parse(text: string): Value | undefined;
+  /** Returns the reason why a text is not valid, without quoting it, because it may contain secrets. */
+  explain?(text: string): string;
+}
+
+/** For a text of which only the syntax is of interest. */
+const NO_MEMBERS = new Shape({});
+
+/**
+ * Returns a message about an invalid value, for the operator.
+ *
+ * @param source the flag or variable.
+ * @param shown the value as it may be shown; undefined if it may contain a secret.
+ */
+export function problemText(source: string, shown: string | undefined, expected: string, reason?: string): string {
+  const found = shown === undefined ? "is not valid (value not shown)" : `is ${shown}`;
+  return `${source} ${found}${reason === undefined ? "" : `: ${reason}`}; expected ${expected}`;
+}
+
+/** Returns a message about a text that `parse` of its kind rejects. */
+export function describeInvalid(
+  source: string,
+  text: string,
+  { kind, isSecret }: { readonly kind: ValueKind<unknown>; readonly isSecret: boolean },
+): string {
+  const { expected } = kind;
+  if (text === "") return `${source} has no value; expected ${expected}`;
+  const reason = kind.explain?.(text);
+  // A text with @ may be a URL with a password.
+  const isShown = reason === undefined && !isSecret && !text.includes("@");
+  return problemText(source, isShown ? JSON.stringify(text) : undefined, expected, reason);
+}
+
+const MAX_PORT = 65_535;
+
+export function wholeNumber(max: number, min = 1): ValueKind<number> {
+  return {
+    expected: `a whole number from ${min} to ${max}`,
+    parse: (text) => {
+      const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= max ? value : undefined;
+    },
+  };
+}
+
+export function oneOf<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
+  return { expected: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
+}
+
+/** True if the value can be a command-line argument. The operating system ends an argument at a NUL. */
+function isArgument(value: unknown): value is string {
+  return typeof value === "string" && !value.includes("\0");
+}
+
+export const anyText: ValueKind<string> = { expected: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
+
+const portNumber = wholeNumber(MAX_PORT);
+
+export const port: ValueKind<number> = {
+  expected: `${portNumber.expected}, with or without a colon before it`,
+  parse: (text) => portNumber.parse(text.replace(/^:/, "")),
+};
+
+/** `*` for all interfaces. */
+export const listenHost: ValueKind<string> = {
+  expected: "a name, an IP address, or * for all interfaces, without a port and quotes",
+  parse: (text) => {
+    const address = text.replace(/^\[(.*)\]$/, "$1");
+    return isIPv6(address) ? address : /^(?:\*|[\w.-]+)$/.test(text) ? text : undefined;
+  },
+};
+
+export const listenAddress: ValueKind<ListenAddress> = {
+  expected: `host:port, [ipv6]:port or :port, with a port up to ${MAX_PORT}`,
+  parse: (text) => {
+    const match = /^(?:\[(?<v6>[\da-f:.]+)\]|(?<name>[^\s:[\]]*)):(?<port>\d{1,5})$/i.exec(text);
+    const number = Number(match?.groups?.["port"]);
+    if (match === null || number > MAX_PORT) return undefined;
+    const host = match.groups?.["v6"] ?? match.groups?.["name"] ?? "";
+    return { host: host === "" ? undefined : host, port: number };
+  },
+};
+
+export const jsonStrings: ValueKind<readonly string[]> = {
+  expected: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+  parse: (text) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+    return Array.isArray(value) && value.every(isArgument) ? value : undefined;
+  },
+  explain: (text) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return explainSyntax(text);
+    }
+    if (!Array.isArray(value)) return `it is ${typeName(value)}, not an array`;
+    const index = value.findIndex((element) => !isArgument(element));
+    const element: unknown = value[index];
+    return `element ${index + 1} ${typeof element === "string" ? "contains NUL" : `is ${typeName(element)}, not a string`}`;
+  },
+};
+
+/** Describes the position at which a text stops being JSON. The message of V8 would quote the text. */
+function explainSyntax(text: string): string {
+  const scanner = new JsonScanner(text, NO_MEMBERS);
+  scanner.advance();
+  const { index, expected } = scanner.isArray ? scanner.failure : { index: text.search(/\S|$/), expected: "[" };
+  const problem = expected === undefined ? "a malformed string begins" : `${expected} is expected`;
+  return `it is not JSON (${index < text.length ? `character ${index + 1}` : "end"}: ${problem})`;
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+export const endpointPath: ValueKind<string> = {
+  expected: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
+  parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
+};
+
+/** RFC 6750 §2.1 allows fewer characters. Here, all that a header can contain without spaces are valid. */
+export const bearerToken: ValueKind<string> = {
+  expected: "visible ASCII characters without spaces",
+  parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
+};
+
+export const serverName: ValueKind<string> = {
+  expected: "up to 128 visible ASCII characters without spaces",
+  parse: (text) => (text.length <= 128 ? bearerToken.parse(text) : undefined),
+};
+
+/** Several keys, each of at least this length. */
+export function keys(minLength: number): ValueKind<readonly string[]> {
+  return {
+    expected: `${bearerToken.expected}, at least ${minLength} for each key, several keys separated by commas`,
+    parse: (text) => parseList(text, (item) => (item.length < minLength ? undefined : bearerToken.parse(item))),
+    explain: (text) => {
+      const items = text.split(",").map((item) => item.trim());
+      const index = items.findIndex((item) => item.length < minLength);
+      return index === -1 ? "it contains other characters" : `key ${index + 1} has fewer than ${minLength} characters`;
+    },
+  };
+}
+
+export const origins: ValueKind<"*" | readonly string[]> = {
+  expected: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
+  parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),
+};
+
+export const hosts: ValueKind<"*" | readonly string[]> = {
+  expected:
+    "*, or host, *.host, host:port or *.host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
+  parse: (text) => {
+    if (text.trim() === "*") return "*";
+    return parseList(text, (item) => {
+      const wildcard = item.startsWith("*.") ? "*." : "";
+      const authority = parseAuthority(item.slice(wildcard.length));
+      return authority && `${wildcard}${authority.host}${authority.port === undefined ? "" : `:${authority.port}`}`;
+    });
+  },
+};
+
+export const onOff: ValueKind<boolean> = {
+  expected: "on or off",
+  parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
+};
+
+/** The name of a tool, in which `*` matches any characters and `?` matches one. */
+const NAME_PATTERN = /^[^\s,=]+$/;
+
+/** A limit is needed because each pattern is compared with each of up to ten thousand tools. */
+const MAX_PATTERNS = 500;
+
+export const toolNames: ValueKind<readonly string[]> = {
+  expected: `names of tools, separated by commas, with * for any characters and ? for one in at most ${MAX_PATTERNS} of them`,
+  parse: (text) => {
+    const names = parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined));
+    return names !== undefined && names.filter((name) => /[*?]/.test(name)).length <= MAX_PATTERNS ? names : undefined;
+  },
+};
+
+export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
+  const number = wholeNumber(max);
+  return {
+    expected: `NAME=N, several separated by commas; NAME may contain * and ?, and N is ${number.expected}`,
+    parse: (text) =>
+      parseList(text, (item) => {
+        const [pattern = "", count = "", ...more] = item.split("=");
+        const value = number.parse(count);
+        return NAME_PATTERN.test(pattern) && value !== undefined && more.length === 0 ? { pattern, value } : undefined;
+      }),
+  };
+}
+
+function parseList<Item>(text: string, parse: (item: string) => Item | undefined): readonly Item[] | undefined {
+  const values = text.split(",").map((item) => parse(item.trim()));
+  return values.every((value) => value !== undefined) ? values : undefined;
+}
 
 export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
@@ -75,4 +292,18 @@ export function limit(
 export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): string | undefined {
   if (flag === undefined) return undefined;
   return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
+}
+
+/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */
+export function isSamePath(path: string, paths: readonly string[]): boolean {
+  const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
+  return paths.includes(resolved.toLowerCase());
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }

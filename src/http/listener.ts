@@ -1,25 +1,335 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import { type AddressInfo, Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ListenAddress } from "./guards/authority.ts";
-import type { Counters } from "../observability/counters.ts";
-import type { Defects } from "../observability/defects.ts";
-import type { Log } from "../observability/log.ts";
-import type { RequestObserver } from "../observability/request-observer.ts";
-import { ClientErrors, rejectExpectation } from "./client-errors.ts";
-import { SidecarError } from "../errors.ts";
-import { type Connection, type ConnectionLimits, Connections } from "./connections.ts";
-import { stopParser } from "./node-parser.ts";
-import { sendDefect } from "./json-response.ts";
-import { CutOffLog } from "./output/cut-off-log.ts";
-import { StalledReaders } from "./output/stalled-readers.ts";
-import { reject } from "./reject.ts";
-import { rejectionOf } from "./request-log/rejections.ts";
-import { ROUTES } from "../routes.ts";
-import type { Identify } from "./route.ts";
-import type { Principal } from "../sessions/principal.ts";
+import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import type { Counters } from "../observe/counters.ts";
+import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
+import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
+import type { Principal } from "../session/session.ts";
+import type { ListenAddress } from "./guards.ts";
+import {
+  discardBody,
+  errorBody,
+  type Identify,
+  LINGER_MS,
+  noteRejection,
+  reject,
+  rejectionOf,
+  sendDefect,
+  sendJson,
+  stopParser,
+} from "./response.ts";
+import { CutOffLog } from "./unread-output.ts";
+
+export interface ConnectionLimits {
+  readonly maxConnections: number;
+  readonly maxConnectionsWithoutToken: number;
+}
+
+export interface Connection {
+  /** In the order of their requests, until their last byte is passed to the operating system. */
+  readonly responses: Set<ServerResponse>;
+  /** True until it is admitted. */
+  isNew: boolean;
+  /** Whose token has admitted it; undefined if none has. */
+  principal: Principal | undefined;
+  /** The number of requests in the last read, and the bytes read by then. */
+  requestsOfRead: number;
+  bytesRead: number;
+  /** True if no further request is handled. */
+  isStopped: boolean;
+}
+
+const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
+
+/**
+ * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
+ * their own, so a flood of them closes no other, and the others leave places for probes.
+ */
+export class Connections {
+  readonly #all = new Map<Socket, Connection>();
+  /** The oldest first. */
+  readonly #new = new Set<Socket>();
+  /** Those of them without an open response, the one that has been idle for longest first. */
+  readonly #idleNew = new Set<Socket>();
+  /** The others without an open response that may make room, in the same order. */
+  readonly #idle = new Set<Socket>();
+  readonly #limits: ConnectionLimits;
+  readonly #hasToken: boolean;
+  readonly #counters: Counters;
+  readonly #log: Log;
+  readonly #limiter: LogLimiter;
+
+  /** @param hasToken true if a token is configured. An admitted connection has shown it then, and is never closed to make room. */
+  constructor(limits: ConnectionLimits, hasToken: boolean, counters: Counters, log: Log, nowMs: () => number) {
+    [this.#limits, this.#hasToken, this.#counters, this.#log] = [limits, hasToken, counters, log];
+    this.#limiter = new LogLimiter(nowMs, 1);
+  }
+
+  /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
+  add(socket: Socket): void {
+    const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
+    // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
+    const excess = this.#hasToken ? this.#new.size : this.#all.size - maxConnections;
+    const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
+    if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
+    const responses = new Set<ServerResponse>();
+    this.#all.set(socket, { responses, isNew: true, principal: undefined, requestsOfRead: 0, bytesRead: 0, isStopped: false });
+    this.#new.add(socket);
+    this.#idleNew.add(socket);
+    socket.once("close", () => {
+      this.#delete(socket);
+      if (responses.size === 0) return;
+      // Node 22 does not close responses that wait for the one before them. The others are closed by Node first, each once.
+      setImmediate(() => {
+        for (const response of responses) response.destroy().emit("close");
+      });
+    });
+  }
+
+  /**
+   * Admits a new connection. At the limit, it closes the one that has been idle for longest.
+   *
+   * @param principal undefined if no token is configured.
+   * @returns false if none can make room.
+   */
+  admit(socket: Socket, connection: Connection, principal: Principal | undefined): boolean {
+    if (this.#all.size - this.#new.size >= this.#limits.maxConnections) {
+      const [oldest] = this.#idle;
+      if (oldest === undefined) {
+        this.#report("MAX_CONNECTIONS");
+        return false;
+      }
+      this.#drop(oldest, "MAX_CONNECTIONS");
+    }
+    this.#new.delete(socket);
+    connection.isNew = false;
+    connection.principal = principal;
+    return true;
+  }
+
+  /** Makes the connections of a principal new again. */
+  onRevoked(principal: Principal): void {
+    for (const [socket, connection] of this.#all) {
+      if (connection.principal !== principal) continue;
+      connection.isNew = true;
+      connection.principal = undefined;
+      this.#new.add(socket);
+      if (connection.responses.size === 0) this.#idleNew.add(socket);
+    }
+  }
+
+  /** Returns undefined for a connection that is closed. */
+  get(socket: Socket): Connection | undefined {
+    return this.#all.get(socket);
+  }
+
+  entries(): MapIterator<[Socket, Connection]> {
+    return this.#all.entries();
+  }
+
+  values(): MapIterator<Connection> {
+    return this.#all.values();
+  }
+
+  /** Returns the open responses of a connection. */
+  responsesOf(socket: Socket): ReadonlySet<ServerResponse> {
+    return this.#all.get(socket)?.responses ?? NO_RESPONSES;
+  }
+
+  /** Must be called for each request. */
+  onRequest(socket: Socket, { responses, isNew }: Connection, response: ServerResponse): void {
+    responses.add(response);
+    (isNew ? this.#idleNew : this.#idle).delete(socket);
+  }
+
+  /** Must be called when a response is closed. @returns false if it was called for it before. */
+  onResponseClosed(socket: Socket, connection: Connection, response: ServerResponse): boolean {
+    const { responses } = connection;
+    if (!responses.delete(response)) return false;
+    if (!this.#all.has(socket)) return true;
+    if (responses.size > 0) return true;
+    if (connection.isNew) this.#idleNew.add(socket);
+    else if (!this.#hasToken) this.#idle.add(socket);
+    return true;
+  }
+
+  #drop(socket: Socket, limit: string): void {
+    this.#delete(socket);
+    socket.destroy();
+    this.#report(limit);
+  }
+
+  #report(limit: string): void {
+    this.#counters.http.connectionsDropped++;
+    if (this.#limiter.allows()) this.#log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
+  }
+
+  #delete(socket: Socket): void {
+    this.#all.delete(socket);
+    this.#new.delete(socket);
+    this.#idleNew.delete(socket);
+    this.#idle.delete(socket);
+  }
+}
+
+type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
+
+const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
+const NO_TUNNEL: ClientError = [
+  405,
+  "Method Not Allowed",
+  "METHOD_NOT_ALLOWED",
+  "CONNECT is not supported: the sidecar is not a proxy.",
+  `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`,
+];
+const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
+
+/** Responses by the error code of Node's parser. */
+const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
+  HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "INVALID_REQUEST", "The request headers are too large."],
+  HPE_INVALID_EOF_STATE: [400, "Bad Request", "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
+  [TIMED_OUT]: [408, "Request Timeout", "BODY_INCOMPLETE", "The request did not arrive in time."],
+};
+
+/** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
+export class ClientErrors {
+  readonly #connections: Connections;
+  readonly #onRejected: (request: RejectedRequest) => void;
+  /** The last request of each connection that was answered before it had arrived completely. */
+  readonly #answeredEarly = new WeakMap<Socket, IncomingMessage>();
+  /** Connections with a response that their clients have LINGER_MS to read. */
+  readonly #lingering = new WeakSet<Duplex>();
+
+  constructor(connections: Connections, onRejected: (request: RejectedRequest) => void) {
+    this.#connections = connections;
+    this.#onRejected = onRejected;
+  }
+
+  /** Must be called when a response is closed before its request has arrived completely. */
+  onAnsweredEarly(request: IncomingMessage): void {
+    this.#answeredEarly.set(request.socket, request);
+  }
+
+  onError(error: NodeJS.ErrnoException, socket: Socket): void {
+    // Each further chunk of data causes another error, and is dropped.
+    if (this.#connections.get(socket)?.isStopped) return;
+    if (this.#lingering.has(socket)) return;
+    if (!socket.writable || error.code === "ECONNRESET" || this.#answeredEarly.get(socket)?.complete === false) {
+      socket.destroy();
+      return;
+    }
+    const awaited = [...this.#connections.responsesOf(socket)].filter(({ req, headersSent }) => req.complete || headersSent);
+    const last = awaited.at(-1);
+    if (last !== undefined) {
+      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
+      // finished first.
+      if (error.code === TIMED_OUT && last.req.complete) last.once("close", () => socket.destroySoon());
+      else socket.destroy();
+    } else if (error.code === TIMED_OUT && socket.bytesRead === 0) {
+      // Clients open connections in advance, and would read a response as that of their first request.
+      socket.destroy();
+    } else {
+      // The response says that the request was not sent, so a request that arrives after all must not be handled.
+      if (error.code === TIMED_OUT) socket.pause();
+      this.#answer(CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP, socket);
+    }
+  }
+
+  /** Must be called for CONNECT requests, for which Node passes the bare connection. */
+  onConnect(socket: Duplex): void {
+    socket.on("error", () => socket.destroy());
+    if (this.#connections.responsesOf(socket as Socket).size > 0) socket.destroy();
+    else this.#answer(NO_TUNNEL, socket.resume());
+  }
+
+  #answer([httpStatus, reasonPhrase, code, reason, header = ""]: ClientError, socket: Duplex): void {
+    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
+    const body = errorBody(new SidecarError(code, reason), undefined);
+    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+    this.#lingering.add(socket);
+    // Otherwise, a client that does not close its side would keep the socket open forever.
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once("close", () => clearTimeout(timer));
+    socket.end(`HTTP/1.1 ${httpStatus} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
+    this.#onRejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
+  }
+}
+
+/** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
+function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
+  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; omit it.");
+  noteRejection(response, error, error.message);
+  sendJson(response, 417, errorBody(error, undefined));
+  discardBody(request);
+}
+
+const MAX_SWEEP_MS = 1000;
+
+export interface StalledReadersOptions {
+  /** Time for which a client may leave pending output unread. */
+  readonly timeoutMs: number;
+  readonly defects: Pick<Defects, "guard">;
+  readonly nowMs: () => number;
+  /** Called for each connection that is closed, with its unread text in UTF-16 units. */
+  readonly onCut: (unreadLength: number) => void;
+}
+
+/**
+ * Closes the connections of clients that leave pending output unread, and would hold memory and sockets.
+ *
+ * Node does not expose the progress of a single large write, but its socket timer observes it: the timer restarts while the rest gets
+ * smaller. One sweep over all connections sets this timer only for those with pending output. Setting it for each response would slow down
+ * every call.
+ */
+export class StalledReaders {
+  readonly #connections: Connections;
+  readonly #options: StalledReadersOptions;
+  /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
+  readonly #checkMs: number;
+  readonly #timer: NodeJS.Timeout;
+  readonly #unreadSinceMs = new WeakMap<Socket, number>();
+
+  constructor(connections: Connections, options: StalledReadersOptions) {
+    this.#connections = connections;
+    this.#options = options;
+    this.#checkMs = Math.ceil(options.timeoutMs / 2);
+    const sweep = (): void => options.defects.guard("stalled readers", () => this.#sweep());
+    this.#timer = setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Must be called when the timer of a socket with an open response fires. */
+  onTimeout(socket: Socket): void {
+    const unreadLength = socket.writableLength;
+    if (unreadLength === 0) {
+      socket.setTimeout(0);
+      return;
+    }
+    const { nowMs, onCut } = this.#options;
+    const firedBeforeMs = nowMs() - (this.#unreadSinceMs.get(socket) ?? Number.NEGATIVE_INFINITY);
+    // If the timer fired longer ago than this, the client has read something since.
+    if (firedBeforeMs < this.#checkMs * 1.5) {
+      socket.destroy();
+      onCut(unreadLength);
+    } else {
+      this.#unreadSinceMs.set(socket, nowMs());
+      socket.setTimeout(this.#checkMs);
+    }
+  }
+
+  #sweep(): void {
+    for (const [socket, { responses }] of this.#connections.entries()) {
+      if (responses.size > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
+    }
+  }
+}
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;

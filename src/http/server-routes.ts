@@ -1,21 +1,18 @@
-import type { Counters } from "../observability/counters.ts";
-import type { Defects } from "../observability/defects.ts";
-import type { Log } from "../observability/log.ts";
-import type { RequestObserver } from "../observability/request-observer.ts";
-import type { SessionOpener } from "../lane/handshake/session-opener.ts";
-import type { MemoryBudget } from "../memory/memory-budget.ts";
-import type { Principal } from "../sessions/principal.ts";
-import type { SessionStore } from "../sessions/session-store.ts";
-import { ArrivingBodies } from "./endpoint/arriving-bodies.ts";
-import { StatelessPosts } from "./endpoint/stateless-posts.ts";
-import type { StatelessRequests } from "../era/stateless-requests.ts";
-import { createMcpRoute } from "./endpoint/mcp-route.ts";
-import { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
-import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
-import type { NamedRoute, PrincipalRoute } from "./route.ts";
-import { createUnreadOutput } from "./output/create-unread-output.ts";
-import { SseConnections } from "./output/sse-connection.ts";
-import { createObserve } from "./request-log/observe.ts";
+import type { MemoryBudget } from "../memory.ts";
+import type { Counters } from "../observe/counters.ts";
+import type { Defects, Log } from "../observe/log.ts";
+import type { RequestObserver } from "../observe/record.ts";
+import type { SessionOpener } from "../server/session-opener.ts";
+import type { StatelessRequests } from "../server/stateless-requests.ts";
+import type { Principal } from "../session/session.ts";
+import type { SessionStore } from "../session/store.ts";
+import { ArrivingBodies } from "./body.ts";
+import { SseConnections } from "./event-streams.ts";
+import { createLegacySseRoutes, LegacySsePairs } from "./legacy-sse.ts";
+import { createMcpRoute } from "./mcp-route.ts";
+import { StatelessPosts } from "./post.ts";
+import { createObserve, type NamedRoute, type PrincipalRoute } from "./response.ts";
+import { createUnreadOutput } from "./unread-output.ts";
 
 export interface ServerRoutesOptions {
   readonly opener: SessionOpener;

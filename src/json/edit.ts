@@ -1,7 +1,5 @@
 import { findMembers } from "./find.ts";
-import { decodeString, type Span } from "./strings.ts";
-import { skipWhitespace } from "./tokens.ts";
-import { skipValue, walkMembers } from "./walk.ts";
+import { decodeString, skipValue, skipWhitespace, type Span, walkMembers } from "./text.ts";
 
 /** A part of a text, and its replacement. */
 export interface Edit extends Span {

@@ -1,7 +1,4 @@
-import { isOtherCase } from "./names.ts";
-import { decodeString, type Span } from "./strings.ts";
-import { Code, skipWhitespace } from "./tokens.ts";
-import { skipValue, STOP, walkElements, walkMembers } from "./walk.ts";
+import { Code, decodeString, isOtherCase, skipValue, skipWhitespace, type Span, STOP, walkElements, walkMembers } from "./text.ts";
 
 /**
  * The members that were found in valid JSON text, which is not checked again. Each name is decoded separately, because the engine's parser

@@ -84,3 +84,380 @@ function isSurrogate(unit: number): boolean {
 function isPaired(text: string, index: number): boolean {
   return isInsidePair(text, index) || isInsidePair(text, index + 1);
 }
+
+/** The characters that JSON is made of (RFC 8259), as UTF-16 units. */
+export const Code = {
+  tab: 9,
+  lineFeed: 10,
+  carriageReturn: 13,
+  space: 32,
+  quote: 34,
+  plus: 43,
+  comma: 44,
+  minus: 45,
+  dot: 46,
+  slash: 47,
+  zero: 48,
+  nine: 57,
+  colon: 58,
+  upperA: 65,
+  upperE: 69,
+  upperF: 70,
+  openBracket: 91,
+  backslash: 92,
+  closeBracket: 93,
+  lowerA: 97,
+  lowerB: 98,
+  lowerE: 101,
+  lowerF: 102,
+  lowerN: 110,
+  lowerR: 114,
+  lowerT: 116,
+  lowerU: 117,
+  openBrace: 123,
+  closeBrace: 125,
+} as const;
+
+const HEX_DIGITS = 4;
+
+/** @param stop the position to stop at, even if more white space follows. */
+export function skipWhitespace(text: string, start: number, stop = text.length): number {
+  let index = start;
+  while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
+  return index;
+}
+
+function isWhitespace(code: number): boolean {
+  return code === Code.space || code === Code.lineFeed || code === Code.carriageReturn || code === Code.tab;
+}
+
+const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), word]));
+
+/** @returns the end of the `true`, `false` or `null` that begins at `start`; -1 if there is none. */
+export function literalEnd(text: string, start: number): number {
+  const word = LITERALS.get(text.charCodeAt(start));
+  return word !== undefined && text.startsWith(word, start) ? start + word.length : -1;
+}
+
+export function isNumberStart(code: number): boolean {
+  return code === Code.minus || isDigit(code);
+}
+
+/** @returns the end of the number that begins at `start`; -1 if there is none. */
+export function numberEnd(text: string, start: number): number {
+  const from = text.charCodeAt(start) === Code.minus ? start + 1 : start;
+  let index = text.charCodeAt(from) === Code.zero ? from + 1 : digitsEnd(text, from);
+  if (index === from) return -1;
+  if (text.charCodeAt(index) === Code.dot) {
+    const fraction = index + 1;
+    index = digitsEnd(text, fraction);
+    if (index === fraction) return -1;
+  }
+  const letter = text.charCodeAt(index);
+  if (letter !== Code.lowerE && letter !== Code.upperE) return index;
+  const sign = text.charCodeAt(index + 1);
+  const exponent = sign === Code.plus || sign === Code.minus ? index + 2 : index + 1;
+  index = digitsEnd(text, exponent);
+  return index === exponent ? -1 : index;
+}
+
+/** @returns the end of the escape whose backslash is before `start`; -1 if there is none. */
+export function escapeEnd(text: string, start: number): number {
+  switch (text.charCodeAt(start)) {
+    case Code.quote:
+    case Code.slash:
+    case Code.backslash:
+    case Code.lowerB:
+    case Code.lowerF:
+    case Code.lowerN:
+    case Code.lowerR:
+    case Code.lowerT:
+      return start + 1;
+    case Code.lowerU: {
+      const end = start + 1 + HEX_DIGITS;
+      for (let index = start + 1; index < end; index++) if (!isHexDigit(text.charCodeAt(index))) return -1;
+      return end;
+    }
+    default:
+      return -1;
+  }
+}
+
+function digitsEnd(text: string, start: number): number {
+  let index = start;
+  while (isDigit(text.charCodeAt(index))) index++;
+  return index;
+}
+
+function isDigit(code: number): boolean {
+  return code >= Code.zero && code <= Code.nine;
+}
+
+function isHexDigit(code: number): boolean {
+  return isDigit(code) || (code >= Code.lowerA && code <= Code.lowerF) || (code >= Code.upperA && code <= Code.upperF);
+}
+
+const SHORT_LENGTH = 64;
+/** The escapes whose letter differs from the character. */
+const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
+  ["b", "\b"],
+  ["f", "\f"],
+  ["n", "\n"],
+  ["r", "\r"],
+  ["t", "\t"],
+]);
+
+/** A shorter text may stay in memory. In UTF-16 units. */
+const LONG_TEXT = 16 * 1024;
+
+/** Returns a copy of a slice that may be kept longer than its text, because V8 would keep the whole text for the slice. */
+export function detached(part: string, text: string): string {
+  return text.length < LONG_TEXT ? part : copied(part);
+}
+
+/** Returns a copy of a text that may be a slice of any other one. */
+export function copied(text: string): string {
+  return JSON.parse(JSON.stringify(text)) as string;
+}
+
+/** A part of a text. */
+export interface Span {
+  readonly start: number;
+  /** Exclusive. */
+  readonly end: number;
+}
+
+/**
+ * Decodes a JSON string. Each is decoded separately, because V8 misreads an escaped name of an object after certain others
+ * (nodejs/node#63785), but not a single string.
+ *
+ * @param start position of the opening quote, in valid text.
+ */
+export function decodeString(text: string, start: number, end: number): string {
+  const inner = text.slice(start + 1, end - 1);
+  if (!inner.includes("\\")) return inner;
+  return inner.length > SHORT_LENGTH ? (JSON.parse(`"${inner}"`) as string) : decodeShort(inner);
+}
+
+/** Decodes a short string, faster than a call of the engine's parser. There may be very many of them. */
+function decodeShort(inner: string): string {
+  let decoded = "";
+  for (let index = 0; index < inner.length; index++) {
+    const character = inner.charAt(index);
+    if (character !== "\\") decoded += character;
+    else if (inner.charCodeAt(++index) === Code.lowerU) {
+      decoded += String.fromCharCode(Number.parseInt(inner.slice(index + 1, index + 5), 16));
+      index += 4;
+    } else decoded += SHORT_ESCAPES.get(inner.charAt(index)) ?? inner.charAt(index);
+  }
+  return decoded;
+}
+
+/** A quote, a backslash, or a control character. */
+const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
+
+/**
+ * Returns a name in quotes, without escapes, so that every parser reads it the same.
+ *
+ * @param start position of the opening quote of a name that has a backslash.
+ * @returns undefined if the name needs escapes: it has a quote, a backslash, a control character or a lone surrogate.
+ */
+export function plainName(text: string, start: number, end: number): string | undefined {
+  const name = decodeString(text, start, end);
+  return name.isWellFormed() && !NEEDS_ESCAPE.test(name) ? `"${name}"` : undefined;
+}
+
+/** Ends a walk at the member or element that is being visited. */
+export const STOP = -1;
+
+/**
+ * Visits one member. The name reaches from `keyStart` to `keyEnd`, including its quotes.
+ *
+ * @returns the end of the value (see `skipValue`), or STOP.
+ */
+type VisitMember = (keyStart: number, keyEnd: number, valueStart: number) => number;
+
+/**
+ * Walks over the members of an object, in valid text.
+ *
+ * @param start position of the object, after optional white space.
+ * @returns the position of the closing brace, or of the name at which the walk stopped.
+ */
+export function walkMembers(text: string, start: number, visit: VisitMember): number {
+  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
+  while (text.charCodeAt(index) === Code.quote) {
+    const keyEnd = skipString(text, index);
+    // White space, the colon and white space follow the name.
+    const end = visit(index, keyEnd, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
+    if (end === STOP) return index;
+    index = skipComma(text, end);
+  }
+  return index;
+}
+
+/** Walks over the elements of an array, as `walkMembers` does over members. */
+export function walkElements(text: string, start: number, visit: (start: number) => number): number {
+  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
+  while (index < text.length && text.charCodeAt(index) !== Code.closeBracket) {
+    const end = visit(index);
+    if (end === STOP) return index;
+    index = skipComma(text, end);
+  }
+  return index;
+}
+
+function skipComma(text: string, start: number): number {
+  const index = skipWhitespace(text, start);
+  return text.charCodeAt(index) === Code.comma ? skipWhitespace(text, index + 1) : index;
+}
+
+/** A loop is faster for the first characters of a string. For the rest, `indexOf` takes microseconds for a megabyte. */
+const SHORT_RUN = 24;
+
+/** Returns the position after the closing quote, or the end of the text if there is none. @param start position of the opening quote. */
+export function skipString(text: string, start: number): number {
+  let index = start + 1;
+  for (;;) {
+    let runEnd = index + SHORT_RUN;
+    while (index < runEnd) {
+      const code = text.charCodeAt(index);
+      if (code === Code.quote) return index + 1;
+      if (code !== Code.backslash) index++;
+      else {
+        index += 2;
+        // Backslashes come in clusters.
+        runEnd = index + SHORT_RUN;
+      }
+    }
+    const quote = text.indexOf('"', index);
+    if (quote === -1) return text.length;
+    let first = quote;
+    while (first > index && text.charCodeAt(first - 1) === Code.backslash) first--;
+    index = quote + 1;
+    if ((quote - first) % 2 === 0) return index;
+  }
+}
+
+export function skipValue(text: string, start: number): number {
+  const first = text.charCodeAt(start);
+  if (first === Code.quote) return skipString(text, start);
+  let index = start;
+  let depth = 0;
+  // A number or word may end with the text. Brackets of valid JSON are closed before it.
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    if (code === Code.quote) {
+      index = skipString(text, index);
+      continue;
+    }
+    if (code === Code.openBrace || code === Code.openBracket) depth++;
+    else if (code === Code.closeBrace || code === Code.closeBracket) {
+      if (depth === 0) return index;
+      depth--;
+      if (depth === 0) return index + 1;
+    } else if (depth === 0 && (code === Code.comma || isWhitespace(code))) return index;
+    index++;
+  }
+  return index;
+}
+
+/** A brace is a bracket with this bit set. */
+const BRACE_BIT = 0x20;
+
+/**
+ * The next token from `start` on: the quote of a string, a bracket, a brace, a colon or a comma. White space, numbers and words are passed
+ * over. The length of the text if there is none.
+ */
+export function nextToken(text: string, start: number): number {
+  let index = start;
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    if (code === Code.quote || code === Code.comma || code === Code.colon) break;
+    const brace = code | BRACE_BIT;
+    if (brace === Code.openBrace || brace === Code.closeBrace) break;
+    index++;
+  }
+  return index;
+}
+
+/**
+ * Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
+ * one member while the server acts on the other.
+ */
+
+/** Non-ASCII letters that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
+const FOLDED: ReadonlyMap<number, number> = new Map([
+  [0x017f, 115],
+  [0x212a, 107],
+  [0x0130, 105],
+  [0x0131, 105],
+]);
+
+/** Folds the case of a name: two names have the same result if and only if they differ at most in case. */
+export function foldCase(name: string): string {
+  return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(fold(letter.charCodeAt(0))));
+}
+
+/** True if `key` differs from `name`, which is ASCII, and only in case. */
+export function isOtherCase(key: string, name: string): boolean {
+  // Each of the folded letters is one UTF-16 unit, as ASCII letters are.
+  return key.length === name.length && isSpelledOtherwise(key, 0, name);
+}
+
+/** True if the text at `start` differs from `name`, which is ASCII, and only in case. */
+export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
+  let isSame = true;
+  for (let index = 0; index < name.length; index++) {
+    const code = text.charCodeAt(start + index);
+    const expected = name.charCodeAt(index);
+    if (code === expected) continue;
+    if (fold(code) !== fold(expected)) return false;
+    isSame = false;
+  }
+  return !isSame;
+}
+
+/** True if some parsers take `key` for `name`, because they ignore case or end strings at NUL. */
+export function isMistakenFor(key: string, name: string): boolean {
+  return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
+}
+
+function fold(code: number): number {
+  if (code < 128) return code >= 65 && code <= 90 ? code + 32 : code;
+  return FOLDED.get(code) ?? code;
+}
+
+/**
+ * Returns the first name that occurs twice in one object, at any depth of the value that starts at `start`. Most parsers take the last
+ * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
+ */
+export function findRepeatedName(text: string, start: number): string | undefined {
+  /** The names of the objects around the innermost one; undefined for an array. */
+  const outer: (Set<string> | undefined)[] = [];
+  /** The names so far in the innermost object; undefined in an array. */
+  let names: Set<string> | undefined;
+  let isNameNext = false;
+  let index = start;
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    let end = index + 1;
+    if (code === Code.quote) {
+      end = skipString(text, index);
+      if (isNameNext && names !== undefined) {
+        const name = decodeString(text, index, end);
+        if (names.has(name)) return name;
+        names.add(name);
+      }
+      isNameNext = false;
+    } else if (code === Code.comma) isNameNext = names !== undefined;
+    else if (code === Code.openBrace || code === Code.openBracket) {
+      outer.push(names);
+      isNameNext = code === Code.openBrace;
+      names = isNameNext ? new Set() : undefined;
+    } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
+    // A bare number or word, a text, or the end of the value.
+    if (outer.length === 0) return undefined;
+    index = nextToken(text, end);
+  }
+  return undefined;
+}

@@ -1,16 +1,44 @@
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import type { PageModel } from "./connection/page-model.ts";
-import { type TokenEntry, usePage } from "./connection/use-page.ts";
-import { Charts } from "./status/charts.tsx";
-import { Generations } from "./status/generations.tsx";
-import { Header } from "./status/header.tsx";
-import { Log } from "./status/log.tsx";
-import { Numbers } from "./status/numbers.tsx";
-import { Requests } from "./status/requests.tsx";
-import { Boundary } from "./text/boundary.tsx";
-import { TokenForm } from "./token-form.tsx";
-import { Tools } from "./tools/tools.tsx";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { Charts, Numbers } from "./charts.tsx";
+import { type PageModel, type TokenEntry, usePage } from "./connection.ts";
+import { Generations } from "./generations.tsx";
+import { Header } from "./header.tsx";
+import { Log } from "./log.tsx";
+import { Requests } from "./requests.tsx";
+import { Boundary } from "./text.tsx";
+import { Tools } from "./tools.tsx";
+
+interface Props {
+  readonly isWrong: boolean;
+  readonly onToken: (token: string) => void;
+}
+
+/** The form for the sidecar's token. The browser is not asked to keep it. */
+function TokenForm({ isWrong, onToken }: Props): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const token = field.current?.value.trim() ?? "";
+    if (token !== "") onToken(token);
+  };
+  return (
+    <section aria-labelledby="token-title">
+      <h2 id="token-title">Authorization</h2>
+      <p>This sidecar needs a token. The page keeps it in memory until you close or reload the page.</p>
+      <form class="row" onSubmit={submit}>
+        <label for="token">Token</label>
+        <input id="token" ref={field} type="password" autocomplete="off" required aria-describedby={isWrong ? "token-error" : undefined} />
+        <button type="submit">Open</button>
+      </form>
+      {isWrong && (
+        <p id="token-error" role="alert" class="error">
+          The token is wrong.
+        </p>
+      )}
+    </section>
+  );
+}
 
 /** The whole page. The token is only in its memory. */
 export function App(): JSX.Element {

@@ -1,8 +1,7 @@
-import { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import { RateLimit } from "../timing/rate-limit.ts";
-import { findByName } from "./tools/tool-names.ts";
-import { type ToolNumber, ToolStates } from "./tools/tool-states.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import { RateLimit } from "../timers.ts";
+import { findByName, type ToolNumber, ToolStates } from "./tools.ts";
 
 export interface CallRatesSettings {
   /** SESSION_CALLS_PER_MINUTE. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type MetricDefinition, METRICS } from "../../src/observability/metrics/definitions.ts";
+import { type MetricDefinition, METRICS } from "../../src/observe/metrics.ts";
 import { crash } from "../support/crash.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";

@@ -7,11 +7,11 @@ import { ACCEPTED, ALL_QUESTIONS, elicitation, inputRequired, SAMPLED, sampling,
 import { failureOf } from "../support/failure.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { inProcessServer, signalServer, startObserved } from "../support/in-process-server.ts";
-import type { StartProcess } from "../../src/upstream/process-group.ts";
+import type { StartProcess } from "../../src/process/child.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
+import { flagsForTokens, tokenClients, TOKENS } from "../support/token-clients.ts";
 
 const STORIES = 32;
 /** The client of each actor. Three share one. */

@@ -17,7 +17,7 @@ const WITH_TOKEN = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 /** Requests of a connection that may be unanswered. */
 const LIMIT = 16;
 const TOO_MANY = errorReply(429, -32000, "SESSION_OVERLOADED", { data: { retryAfterSeconds: 1 } });
-/** As in src/http/reject.ts. */
+/** As in src/http/response.ts. */
 const LINGER_MS = 2000;
 const BURST_BYTES = 64 * 1024;
 const MAX_EXIT_CPU_MS = 5000;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { Supervised } from "../support/supervised.ts";
-import type { UpstreamExit, UpstreamListener } from "../../src/upstream/port.ts";
+import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 
 it("a defect in a request or after its argument check fails that call, and later checks work", async () => {
   const schema = { type: "object", properties: { a: { type: "string" } } };

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { MAX_FILE_BYTES } from "../../src/descriptor/descriptor.ts";
+import { MAX_FILE_BYTES } from "../../src/policy/descriptor.ts";
 import { listTools, runDiscover, RunningDiscover } from "../support/discover.ts";
 import { FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";

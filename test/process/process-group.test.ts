@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
-import { signalGroup, waitForGroupEnd } from "../../src/upstream/process-group.ts";
+import { signalGroup, waitForGroupEnd } from "../../src/process/child.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";

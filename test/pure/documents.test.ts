@@ -2,12 +2,12 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { helpText } from "../../src/cli/help.ts";
-import { ExitCode } from "../../src/cli/exit-code.ts";
+import { ExitCode } from "../../src/cli/terminal.ts";
 import { readCommandLine } from "../../src/config/command-line.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { OPTIONS } from "../../src/config/options.ts";
-import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
-import { LOG_FIELDS } from "../../src/observability/log.ts";
+import { ERROR_CATALOG } from "../../src/mcp/errors.ts";
+import { LOG_FIELDS } from "../../src/observe/log.ts";
 import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableAfter } from "../support/markdown.ts";
 import { isLiteral, isLogged, isPrinted } from "../support/messages.ts";
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { formSchemaOf } from "../../src/page/form/form-schema.ts";
-import { parsedObject } from "../../src/page/form/json-text.ts";
-import { updatedModel } from "../../src/page/connection/page-model.ts";
-import { cut, visibleLine, visibleLines } from "../../src/page/text/visible.ts";
-import type { PageState, PageUpdate } from "../../src/http/page/page-update.ts";
+import { formSchemaOf, parsedObject } from "../../src/page/form-schema.ts";
+import { updatedModel } from "../../src/page/connection.ts";
+import { cut, visibleLine, visibleLines } from "../../src/page/format.ts";
+import type { PageState, PageUpdate } from "../../src/http/page-update.ts";
 
 describe("the schema of a form", () => {
   it("known keywords are kept, and all others are omitted at each depth", () => {

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { shorten } from "../../src/json/text.ts";
-import { CREDENTIAL_NAME, type Redact, Secrets } from "../../src/observability/redact.ts";
-import { limitedLog } from "../../src/observability/log-limiter.ts";
+import { CREDENTIAL_NAME, type Redact, Secrets } from "../../src/observe/redact.ts";
+import { limitedLog } from "../../src/observe/log.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
 
 describe("the name of a secret", () => {

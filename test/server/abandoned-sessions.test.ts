@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { MemoryBudget, type MemoryHolder } from "../../src/memory/memory-budget.ts";
-import { AbandonedSessions } from "../../src/sessions/abandoned-sessions.ts";
-import { Session, type SessionLane } from "../../src/sessions/session.ts";
-import { SessionStore } from "../../src/sessions/session-store.ts";
-import { SessionStreams } from "../../src/sessions/streams/session-streams.ts";
+import { MemoryBudget, type MemoryHolder } from "../../src/memory.ts";
+import { AbandonedSessions, SessionStore } from "../../src/session/store.ts";
+import { Session, type SessionLane } from "../../src/session/session.ts";
+import { SessionStreams } from "../../src/session/streams.ts";
 import { listen } from "./support/lane-bench.ts";
 
 const LIMIT_BYTES = 100;

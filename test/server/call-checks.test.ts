@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
-import type { CallCheck, CallVerdict } from "../../src/lane/calls/call-limits.ts";
-import type { LaneLimits } from "../../src/lane/lane-limits.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import { type CallCheck, type CallVerdict, ToolSemaphore } from "../../src/server/slots.ts";
+import type { LaneLimits } from "../../src/server/call.ts";
+import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import { ToolSemaphore } from "../../src/server/slots.ts";
+import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 

@@ -1,8 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Session } from "../../src/sessions/session.ts";
+import type { Session } from "../../src/session/session.ts";
 import { listen } from "./support/lane-bench.ts";
 import { IDLE_TIMEOUT_MS, LanesBench } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+
 useFakeClock(TIMERS);
 
 describe("after a kill of all servers", () => {

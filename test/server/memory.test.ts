@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { TaskOwners } from "../../src/lane/tasks/task-owners.ts";
+import { TaskOwners } from "../../src/server/tasks.ts";
 import { countAlive } from "../support/garbage.ts";
 import { LaneBench, listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { listen } from "./support/lane-bench.ts";
-import { IDLE_TIMEOUT_MS, type LanesInput, LanesBench, type PrivateServer } from "./support/lanes-bench.ts";
+import { IDLE_TIMEOUT_MS, LanesBench, type LanesInput, type PrivateServer } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import type { Session } from "../../src/session/session.ts";
 
 useFakeClock(TIMERS);
 

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { ToolSemaphore } from "../../src/lane/queue/tool-semaphore.ts";
-import type { LaneLimits } from "../../src/lane/lane-limits.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import { ToolSemaphore } from "../../src/server/slots.ts";
+import type { LaneLimits } from "../../src/server/call.ts";
+import type { Session } from "../../src/session/session.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { ACCOUNT } from "./support/memory.ts";
 import { RecordedExchange } from "./support/recorded-exchange.ts";

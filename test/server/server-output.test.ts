@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { MemoryBudget } from "../../src/memory/memory-budget.ts";
-import { OutputMemory } from "../../src/upstream/output-memory.ts";
-import { OutputReader } from "../../src/upstream/output-reader.ts";
+import { MemoryBudget } from "../../src/memory.ts";
+import { OutputMemory, OutputReader } from "../../src/process/stdio.ts";
 
 const MIB = 1024 * 1024;
 

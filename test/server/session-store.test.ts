@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import type { MemoryHolder } from "../../src/memory/memory-budget.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import type { MemoryHolder } from "../../src/memory.ts";
+import type { Session } from "../../src/session/session.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 import { listen } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
-import type { Session } from "../../src/sessions/session.ts";
+import type { Session } from "../../src/session/session.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 

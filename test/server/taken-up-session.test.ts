@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { SidecarError } from "../../src/errors.ts";
-import type { TakeUpOptions } from "../../src/lane/handshake/session-opener.ts";
-import type { Principal } from "../../src/sessions/principal.ts";
-import type { Session } from "../../src/sessions/session.ts";
-import { type LanesInput, LanesBench } from "./support/lanes-bench.ts";
-import { MemoryBudget } from "../../src/memory/memory-budget.ts";
+import { SidecarError } from "../../src/mcp/errors.ts";
+import type { TakeUpOptions } from "../../src/server/session-opener.ts";
+import type { Principal, Session } from "../../src/session/session.ts";
+import { LanesBench, type LanesInput } from "./support/lanes-bench.ts";
+import { MemoryBudget } from "../../src/memory.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
 
 const PRIVATE = { capabilities: { sampling: {} } };

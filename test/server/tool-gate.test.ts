@@ -1,9 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
-import type { JsonObject } from "../../src/protocol/message.ts";
-import { toolNotFound } from "../../src/lane/failures.ts";
-import type { Call } from "../../src/lane/calls/call.ts";
-import type { LaneLimits } from "../../src/lane/lane-limits.ts";
-import type { CallVerdict } from "../../src/lane/calls/call-limits.ts";
+import type { JsonObject } from "../../src/mcp/message.ts";
+import { toolNotFound } from "../../src/server/failures.ts";
+import type { Call, LaneLimits } from "../../src/server/call.ts";
+import type { CallVerdict } from "../../src/server/slots.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, OpenPolicy } from "./support/lane-bench.ts";
 

@@ -1,6 +1,6 @@
-import { Counters } from "../../src/observability/counters.ts";
-import { Defects } from "../../src/observability/defects.ts";
-import { ArgumentCheck } from "../../src/policy/arguments/argument-check.ts";
+import { Counters } from "../../src/observe/counters.ts";
+import { Defects } from "../../src/observe/log.ts";
+import { ArgumentCheck } from "../../src/policy/argument-check.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
 /** The argument check with its real thread. */

@@ -1,4 +1,4 @@
-import type { Defects } from "../../src/observability/defects.ts";
+import type { Defects } from "../../src/observe/log.ts";
 
 /** Makes any defect fail its test. */
 export const UNGUARDED: Pick<Defects, "guard"> = { guard: (_event, handle) => handle() };

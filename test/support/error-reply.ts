@@ -1,7 +1,5 @@
 import { expect } from "vitest";
-import type { SpecialClient } from "../../src/error-catalog/error-entry.ts";
-import { actionOf, type SidecarErrorCode } from "../../src/errors.ts";
-import type { ErrorDetails } from "../../src/errors.ts";
+import { actionOf, type ErrorDetails, type SidecarErrorCode, type SpecialClient } from "../../src/mcp/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 
 /** An error as a client sees it: the HTTP status, the content type, and the body as JSON-RPC. */

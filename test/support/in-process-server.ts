@@ -6,8 +6,7 @@ import * as readline from "node:readline";
 import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 import { buildSync } from "esbuild";
-import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "../../src/upstream/process-group.ts";
-import { startProcess } from "../../src/upstream/process-group.ts";
+import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "../../src/process/child.ts";
 
 /** Above every process id of Linux, so that no real process has one of them. */
 export const FIRST_PID = 5_000_000;

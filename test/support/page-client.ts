@@ -1,4 +1,4 @@
-import type { PageUpdate } from "../../src/http/page/page-update.ts";
+import type { PageUpdate } from "../../src/http/page-update.ts";
 import { EventStream } from "./event-stream.ts";
 import type { RunningSidecar } from "./running-sidecar.ts";
 

@@ -1,4 +1,4 @@
-import type { Log, LogFields } from "../../src/observability/log.ts";
+import type { Log, LogFields } from "../../src/observe/log.ts";
 
 export interface RecordedLine {
   readonly level: keyof Log;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
-import type { JsonObject } from "../../src/protocol/message.ts";
-import { buildDescriptor, type Descriptor, type DescriptorTool, toDescriptorTool } from "../../src/descriptor/descriptor.ts";
+import type { JsonObject } from "../../src/mcp/message.ts";
+import { buildDescriptor, type Descriptor, type DescriptorTool, toDescriptorTool } from "../../src/policy/descriptor.ts";
 
 /** Any key, including those with a meaning in JavaScript or in a descriptor. */
 const key = fc.oneof(

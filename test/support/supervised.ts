@@ -1,13 +1,12 @@
-import { Secrets } from "../../src/observability/redact.ts";
-import { Counters } from "../../src/observability/counters.ts";
-import { SidecarHandshake } from "../../src/upstream/handshake/handshake.ts";
-import { OutputMemory } from "../../src/upstream/output-memory.ts";
-import { startProcess } from "../../src/upstream/process-group.ts";
-import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
-import type { UpstreamExit, UpstreamListener } from "../../src/upstream/port.ts";
-import { ReadyTimeout, Supervisor } from "../../src/upstream/supervisor.ts";
+import { Secrets } from "../../src/observe/redact.ts";
+import { Counters } from "../../src/observe/counters.ts";
+import { SidecarHandshake } from "../../src/process/handshake.ts";
+import { OutputMemory } from "../../src/process/stdio.ts";
+import { startProcess } from "../../src/process/child.ts";
+import { ReadyTimeout, RestartPolicy, Supervisor } from "../../src/process/supervisor.ts";
+import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 import { RecordedLog } from "./recorded-log.ts";
-import { MemoryBudget } from "../../src/memory/memory-budget.ts";
+import { MemoryBudget } from "../../src/memory.ts";
 
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {

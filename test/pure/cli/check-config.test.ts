@@ -3,7 +3,7 @@ import { effectiveConfigJson, effectiveConfigText } from "../../../src/cli/check
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig } from "../../../src/config/load.ts";
 import { ALL_OPTIONS } from "../../../src/config/options.ts";
-import { Secrets } from "../../../src/observability/redact.ts";
+import { Secrets } from "../../../src/observe/redact.ts";
 
 const SECRETS = new Secrets({ MY_API_KEY: "from-the-environment" });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { listTools } from "../../../src/cli/discover/listing.ts";
-import { type DiscoverOptions, readDiscoverOptions } from "../../../src/cli/discover/options.ts";
+import { listTools } from "../../../src/cli/listing.ts";
+import { type DiscoverOptions, readDiscoverOptions } from "../../../src/cli/discover.ts";
 
 function options(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): DiscoverOptions {
   const request = readDiscoverOptions(argv, environment);

@@ -1,6 +1,6 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { runningAddress } from "../../../src/cli/running-address.ts";
+import { runningAddress } from "../../../src/cli/healthcheck.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 
 const CONTAINER = "pid:[4026532500]";

@@ -1,11 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
-import { missingNodeFlags, type NodeStart } from "../../../src/cli/node-flags.ts";
-import { type BannerFacts, bannerText } from "../../../src/cli/start/banner.ts";
-import { packageCommand } from "../../../src/cli/start/download.ts";
-import { exitCodeOf, watchStart } from "../../../src/cli/start/start-failure.ts";
-import { splitWords } from "../../../src/cli/start/words.ts";
+import { missingNodeFlags, type NodeStart } from "../../../src/main.ts";
+import { type BannerFacts, bannerText, packageCommand } from "../../../src/cli/start-display.ts";
+import { exitCodeOf, splitWords, watchStart } from "../../../src/cli/start-failure.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 const FACTS: BannerFacts = {

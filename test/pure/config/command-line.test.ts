@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readCommandLine, unknownFlags } from "../../../src/config/command-line.ts";
-import { nearest } from "../../../src/config/nearest.ts";
+import { nearest, readCommandLine, unknownFlags } from "../../../src/config/command-line.ts";
 import { ALL_OPTIONS } from "../../../src/config/options.ts";
 
 function read(...argv: readonly string[]): { flags: Record<string, string | undefined>; rest: readonly string[] } {

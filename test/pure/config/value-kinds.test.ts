@@ -12,7 +12,7 @@ import {
   origins,
   port,
   wholeNumber,
-} from "../../../src/config/value-kinds.ts";
+} from "../../../src/config/option.ts";
 
 /** Returns the words of a text. */
 function words(text: string): string[] {

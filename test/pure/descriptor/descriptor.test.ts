@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
-import type { JsonObject } from "../../../src/protocol/message.ts";
+import { type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/policy/descriptor.ts";
+import type { JsonObject } from "../../../src/mcp/message.ts";
 import { descriptorOf, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
 
 const EMPTY_SCHEMA = { type: "object", properties: {} };

@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { describeDrift, readableName } from "../../../src/descriptor/describe-drift.ts";
-import { readDescription } from "../../../src/descriptor/descriptor.ts";
-import { compareTools, type DriftKind, fingerprintOf, type ToolDrift } from "../../../src/descriptor/drift.ts";
-import type { JsonObject } from "../../../src/protocol/message.ts";
+import { compareTools, describeDrift, type DriftKind, fingerprintOf, readableName, type ToolDrift } from "../../../src/policy/drift.ts";
+import { readDescription } from "../../../src/policy/descriptor.ts";
+import type { JsonObject } from "../../../src/mcp/message.ts";
 import { listedTool, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
 
 const SCHEMA = { type: "object", properties: { limit: { type: "integer", maximum: 100 } }, required: ["limit", "query"] };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/era/modern-server/input-required.ts";
-import { readMessage, type ResponseMessage, Slot } from "../../../src/protocol/message.ts";
+import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/server/session-questions.ts";
+import { readMessage, type ResponseMessage, Slot } from "../../../src/mcp/message.ts";
+
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}';
 
 function response(members: string): ResponseMessage {

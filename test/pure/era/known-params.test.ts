@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { KnownParams } from "../../../src/era/checks/known-params.ts";
-import { readMessage, type JsonObject, type RequestMessage } from "../../../src/protocol/message.ts";
+import { KnownParams } from "../../../src/server/known-params.ts";
+import { type JsonObject, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 
 type Tools = readonly JsonObject[] | undefined;
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { RequestState } from "../../../src/era/request-state.ts";
-import { findResult } from "../../../src/era/results/found-result.ts";
-import { SidecarError } from "../../../src/errors.ts";
-import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
-import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
+import { RequestState } from "../../../src/server/request-state.ts";
+import { findResult } from "../../../src/mcp/result.ts";
+import { SidecarError } from "../../../src/mcp/errors.ts";
+import { SessionKeys } from "../../../src/session/ids.ts";
+import { readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 
 const ANN = { isRevoked: false, name: "ann", fingerprint: "ann", sessionKey: undefined };
 const KEYS = new SessionKeys([], "mcp");

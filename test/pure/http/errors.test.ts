@@ -1,10 +1,8 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG } from "../../../src/error-catalog/error-catalog.ts";
-import { actionOf, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
-import { errorBody, errorStatus } from "../../../src/http/error-response.ts";
-import { MODERN_FRONT } from "../../../src/http/front.ts";
+import { actionOf, ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/mcp/errors.ts";
+import { errorBody, errorStatus, MODERN_FRONT } from "../../../src/http/response.ts";
 import { idText } from "../../support/json-text.ts";
 
 const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createHostCheck, createOriginCheck, pathAndQuery, targetAuthority } from "../../../src/http/guards/origin-guard.ts";
+import { createHostCheck, createOriginCheck, pathAndQuery, targetAuthority } from "../../../src/http/guards.ts";
 
 /** Returns the texts of a list, one in each line or separated by spaces. */
 function words(list: string): string[] {

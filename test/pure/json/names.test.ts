@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findRepeatedName, isOtherCase } from "../../../src/json/names.ts";
+import { findRepeatedName, isOtherCase } from "../../../src/json/text.ts";
 import { type JsonNode, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 

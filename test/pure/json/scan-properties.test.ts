@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Shape } from "../../../src/json/outline.ts";
-import { JsonScanner } from "../../../src/json/scan.ts";
+import { JsonScanner, Shape } from "../../../src/json/read.ts";
 import { allMembers, type JsonNode, memberOf, poisonEngine, readReference } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText, whitespace } from "../../support/json-text.ts";
 

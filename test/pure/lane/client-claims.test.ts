@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { claimsOf, initializeOf } from "../../../src/lane/handshake/client-claims.ts";
-import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
-import type { SessionClaims } from "../../../src/sessions/ids/session-claims.ts";
+import { claimsOf, initializeOf } from "../../../src/server/session-opener.ts";
+import { readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
+import type { SessionClaims } from "../../../src/session/ids.ts";
 
 function initialize(params: string): RequestMessage {
   return readMessage(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":${params}}`) as RequestMessage;

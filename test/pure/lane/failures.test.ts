@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { upstreamFailed, upstreamNotReady } from "../../../src/lane/failures.ts";
-import type { UpstreamExit, UpstreamStatus } from "../../../src/upstream/port.ts";
+import { upstreamFailed, upstreamNotReady } from "../../../src/server/failures.ts";
+import type { UpstreamExit, UpstreamStatus } from "../../../src/process/port.ts";
 
 const EXIT: UpstreamExit = {
   exitCode: 3,

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../../src/protocol/message.ts";
-import { changingLists, findMissing, type Capabilities, readCapabilities } from "../../../src/lane/handshake/capabilities.ts";
+import type { JsonObject } from "../../../src/mcp/message.ts";
+import { type Capabilities, changingLists, findMissing, readCapabilities } from "../../../src/mcp/capabilities.ts";
 
 function offer(capabilities: JsonObject, protocolVersion?: string): Capabilities {
   return { declared: capabilities, protocolVersion };

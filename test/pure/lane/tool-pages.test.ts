@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { MAX_VALUE_BYTES } from "../../../src/json/value-size.ts";
-import { readToolPages, type ToolList, type ToolListRules } from "../../../src/lane/tools/tool-pages.ts";
+import { MAX_VALUE_BYTES } from "../../../src/json/value.ts";
+import { readToolPages, type ToolList, type ToolListRules } from "../../../src/server/tools.ts";
 
 const LENIENT: ToolListRules = { maxPages: 20, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 const STRICT: ToolListRules = { ...LENIENT, isStrict: true };

@@ -1,8 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
-import { MEMORY_KINDS, MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
-import { textMemoryBytes } from "../../../src/memory/memory-size.ts";
+import { defaultBudgetBytes, MEMORY_KINDS, MemoryBudget, type Reservation, textMemoryBytes } from "../../../src/memory.ts";
 import { SEED } from "../../support/set-up.ts";
 
 const MIB = 1024 * 1024;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentCheckBench } from "../../support/argument-check-bench.ts";
-import { Checker } from "../../../src/policy/arguments/checker.ts";
+import { Checker } from "../../../src/policy/checker.ts";
 import * as fc from "fast-check";
-import { invalidArgumentsResult } from "../../../src/policy/arguments/invalid-arguments.ts";
+import { invalidArgumentsResult } from "../../../src/policy/tool-policy.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
 

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../../src/protocol/message.ts";
-import { readClientMessage } from "../../../src/protocol/client-message.ts";
-import { findAmbiguity, PropertyNames } from "../../../src/policy/ambiguous-arguments.ts";
-import { readCall } from "../../../src/policy/call-params.ts";
+import type { JsonObject } from "../../../src/mcp/message.ts";
+import { readClientMessage } from "../../../src/mcp/client-message.ts";
+import { findAmbiguity, PropertyNames } from "../../../src/policy/wording.ts";
+import { readCall } from "../../../src/policy/tool-policy.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";
 

@@ -1,10 +1,9 @@
 import { CallToolResultSchema, CreateTaskResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SidecarError } from "../../../src/errors.ts";
-import { errorBody } from "../../../src/http/error-response.ts";
-import { limitFailure } from "../../../src/policy/result-limit/limit-failure.ts";
-import { limitBody } from "../../../src/policy/result-limit/limit.ts";
+import { SidecarError } from "../../../src/mcp/errors.ts";
+import { errorBody } from "../../../src/http/response.ts";
+import { limitBody, limitFailure } from "../../../src/policy/result-limit.ts";
 
 interface Answer {
   readonly id?: unknown;

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isJsonObject, type JsonObject } from "../../../src/protocol/message.ts";
-import { withoutOutputSchemas } from "../../../src/policy/tools/output-schemas.ts";
-import { filterToolsList } from "../../../src/policy/tools/tool-list-answer.ts";
+import { isJsonObject, type JsonObject } from "../../../src/mcp/message.ts";
+import { filterToolsList, withoutOutputSchemas } from "../../../src/policy/tools.ts";
 import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
 

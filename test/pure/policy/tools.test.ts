@@ -1,10 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createToolLimits } from "../../../src/policy/tool-limits.ts";
-import { PinnedDescriptor } from "../../../src/policy/tools/pinned-descriptor.ts";
-import { createToolFilter, type ToolFilterSettings, visibleNames } from "../../../src/policy/tools/tool-filter.ts";
-import { createNameMatcher, findByName } from "../../../src/policy/tools/tool-names.ts";
-import type { JsonObject } from "../../../src/protocol/message.ts";
+import { createToolLimits } from "../../../src/policy/tool-policy.ts";
+import { PinnedDescriptor } from "../../../src/policy/pinned-descriptor.ts";
+import { createNameMatcher, createToolFilter, findByName, type ToolFilterSettings, visibleNames } from "../../../src/policy/tools.ts";
+import type { JsonObject } from "../../../src/mcp/message.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { descriptorOf, reviewedTool } from "../../support/reviewed-tools.ts";
 

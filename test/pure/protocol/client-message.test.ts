@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkClientBatch, type ClientMessageProblem, readClientMessage } from "../../../src/protocol/client-message.ts";
-import { type Message, readText, Slot } from "../../../src/protocol/message.ts";
+import { checkClientBatch, type ClientMessageProblem, readClientMessage } from "../../../src/mcp/client-message.ts";
+import { type Message, readText, Slot } from "../../../src/mcp/message.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import {
   idText,

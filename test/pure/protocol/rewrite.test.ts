@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readClientMessage } from "../../../src/protocol/client-message.ts";
-import { type Message, type NotificationMessage, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
+import { readClientMessage } from "../../../src/mcp/client-message.ts";
+import { type Message, type NotificationMessage, readMessage, type ResponseMessage } from "../../../src/mcp/message.ts";
 import {
   cancellationToServer,
   cancelledIdText,
@@ -9,7 +9,7 @@ import {
   progressToServer,
   requestToServer,
   responseToClient,
-} from "../../../src/protocol/rewrite.ts";
+} from "../../../src/mcp/rewrite.ts";
 import {
   idText,
   inAnyOrder,
@@ -21,8 +21,7 @@ import {
   valueText,
   whitespace,
 } from "../../support/json-text.ts";
-
-import { poisonEngine, nodeOf, referenceValue } from "../../support/json-reference.ts";
+import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { asServerReads } from "../../support/as-server-reads.ts";
 
 /** Placeholders in a template for inserted text; JSON text never contains them. */

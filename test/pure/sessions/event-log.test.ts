@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { EventLog } from "../../../src/sessions/streams/event-log.ts";
-import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
+import { EventLog } from "../../../src/session/replay.ts";
+import { MemoryBudget } from "../../../src/memory.ts";
 import { UNGUARDED } from "../../support/defects.ts";
+
 const LIMITS = { replayMaxBytes: 100_000, replayMaxAgeMs: 300_000, replayMaxEvents: 10_000 };
 /** Adds events of two clients in turn. @returns the number of events of each that are left. */
 function inTurn(log: EventLog, budget: MemoryBudget, count: number): () => Record<string, number> {

@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { deriveKey } from "../../../src/sessions/ids/derived-keys.ts";
-import { type ClientClaims, SessionIds } from "../../../src/sessions/ids/session-ids.ts";
-import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
-import type { Principal } from "../../../src/sessions/principal.ts";
+import { type ClientClaims, deriveKey, SessionIds, SessionKeys } from "../../../src/session/ids.ts";
+import type { Principal } from "../../../src/session/session.ts";
 
 const [KEY, OTHER_KEY] = ["one-key-".repeat(4), "another-key-".repeat(4)];
 const MAX_AGE_MS = 1000_000;

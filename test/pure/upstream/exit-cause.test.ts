@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { describeExit, isCommandUnusable } from "../../../src/upstream/exit-cause.ts";
+import { describeExit, isCommandUnusable } from "../../../src/process/exit.ts";
 
 const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined, hadMemoryKills: false };
 

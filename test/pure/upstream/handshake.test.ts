@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Message, readMessage } from "../../../src/protocol/message.ts";
-import { DiscoverHandshake, isHandshakeResponse, readHandshake } from "../../../src/upstream/handshake/handshake.ts";
+import { type Message, readMessage } from "../../../src/mcp/message.ts";
+import { DiscoverHandshake, isHandshakeResponse, readHandshake } from "../../../src/process/handshake.ts";
 
 /** Returns the end of a handshake with these members. */
 function ending(members: string): Parameters<typeof readHandshake>[0] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type ExitFacts, likelyCause } from "../../../src/upstream/likely-cause.ts";
+import { type ExitFacts, likelyCause } from "../../../src/process/exit.ts";
 
 const NPX = ["npx", "-y", "some-mcp"];
 const UVX = ["uvx", "some-mcp"];

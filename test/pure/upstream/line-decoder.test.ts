@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { OverlongLine } from "../../../src/protocol/message.ts";
-import { LineDecoder } from "../../../src/upstream/line-decoder.ts";
+import type { OverlongLine } from "../../../src/mcp/message.ts";
+import { LineDecoder } from "../../../src/process/stdio.ts";
 
 /** Everything that one stream produces, in order, including its end. */
 function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
-import { countMemoryKills, withHigherScore } from "../../../src/upstream/out-of-memory.ts";
+import { countMemoryKills, withHigherScore } from "../../../src/process/child.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 
 const V1_CGROUPS = "12:cpu,cpuacct:/a\n4:memory:/pod:1/own\n0::/\n";

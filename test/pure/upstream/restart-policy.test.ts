@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RestartPolicy, type RestartPolicyOptions } from "../../../src/upstream/restart-policy.ts";
+import { RestartPolicy, type RestartPolicyOptions } from "../../../src/process/supervisor.ts";
 
 /** More exits than any test has. */
 const NO_CRASH_LOOP = { exits: 1_000_000, periodMs: 1 };

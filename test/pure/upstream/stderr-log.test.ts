@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Secrets } from "../../../src/observability/redact.ts";
-import { StderrLimits, StderrLog } from "../../../src/upstream/log/stderr-log.ts";
+import { Secrets } from "../../../src/observe/redact.ts";
+import { StderrLimits, StderrLog } from "../../../src/process/output-log.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;

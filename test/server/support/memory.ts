@@ -1,4 +1,4 @@
-import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
+import { MemoryBudget } from "../../../src/memory.ts";
 
 /** More memory than any test needs. */
 export const AMPLE_MEMORY = new MemoryBudget(Number.MAX_SAFE_INTEGER);

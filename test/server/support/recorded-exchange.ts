@@ -1,5 +1,5 @@
-import type { SidecarError } from "../../../src/errors.ts";
-import type { Exchange } from "../../../src/sessions/exchange.ts";
+import type { SidecarError } from "../../../src/mcp/errors.ts";
+import type { Exchange } from "../../../src/session/session.ts";
 
 /** A client's request that records its response, and fails a lane that answers it twice. */
 export class RecordedExchange implements Exchange {

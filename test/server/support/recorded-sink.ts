@@ -1,4 +1,4 @@
-import type { EventSink } from "../../../src/sessions/streams/event-stream.ts";
+import type { EventSink } from "../../../src/session/streams.ts";
 
 /** A connection that records the messages sent on it. With a limit, its reader is too slow for more. */
 export class RecordedSink implements EventSink {

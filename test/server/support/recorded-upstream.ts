@@ -1,5 +1,5 @@
-import type { Outgoing } from "../../../src/protocol/outgoing.ts";
-import type { Upstream, UpstreamInput, UpstreamStatus, UpstreamTraffic } from "../../../src/upstream/port.ts";
+import type { Outgoing } from "../../../src/mcp/message.ts";
+import type { Upstream, UpstreamInput, UpstreamStatus, UpstreamTraffic } from "../../../src/process/port.ts";
 
 /** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
 export class RecordedUpstream implements Upstream, UpstreamInput {

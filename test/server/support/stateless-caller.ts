@@ -1,4 +1,4 @@
-import type { Caller } from "../../../src/sessions/caller.ts";
+import type { Caller } from "../../../src/session/session.ts";
 import { ACCOUNT } from "./memory.ts";
 
 /** A client without a session. */

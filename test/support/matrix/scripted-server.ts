@@ -1,5 +1,5 @@
 import { Readable, Writable } from "node:stream";
-import type { ProcessExit, ProcessGroup, StartProcess } from "../../../src/upstream/process-group.ts";
+import type { ProcessExit, ProcessGroup, StartProcess } from "../../../src/process/child.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";

@@ -1,0 +1,185 @@
+import { accessSync, constants as fileConstants, statSync } from "node:fs";
+import { constants } from "node:os";
+import { delimiter, resolve } from "node:path";
+import { nearest } from "../config/command-line.ts";
+import { OPTIONS } from "../config/options.ts";
+import { maskArgs, maskCommand } from "../config/secret-file.ts";
+import { describeError } from "../mcp/errors.ts";
+import type { ExitKind } from "../observe/counters.ts";
+import type { Log, LogFields } from "../observe/log.ts";
+import { ExitCode } from "./terminal.ts";
+
+/** Splits a command line at its white space, as a shell does: quotes and backslashes join words. Expands nothing. */
+export function splitWords(line: string): string[] {
+  const words: string[] = [];
+  for (const [word] of line.matchAll(/(?:[^\s"'\\]|\\[^]|"(?:[^"\\]|\\[^])*"?|'[^']*'?)+/g)) {
+    words.push(word.replaceAll(/\\([^])|"((?:[^"\\]|\\[^])*)"?|'([^']*)'?/g, unquoted));
+  }
+  return words;
+}
+
+function unquoted(_part: string, escaped?: string, inDouble?: string, inSingle?: string): string {
+  return escaped ?? inDouble?.replaceAll(/\\(["\\$`])/g, "$1") ?? inSingle ?? "";
+}
+
+/** A failure for people. Neither text begins with a capital letter or ends with a full stop. */
+export interface StartFailure {
+  readonly problem: string;
+  /** Undefined if it is not known. */
+  readonly fix: string | undefined;
+}
+
+/** Names of commands in other programs. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
+  ["start", "serve"],
+  ["run", "serve"],
+]);
+
+/** The kinds of exits whose reason describes the exit itself. Those of the others say why the sidecar has ended the server. */
+const OWN_EXITS: ReadonlySet<unknown> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
+
+const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
+
+/** Characters that only a shell interprets. */
+const SHELL_SYNTAX = /[|&;<>$`*?~#\n]/;
+
+/**
+ * Describes a server's command that cannot be started.
+ *
+ * @param errorCode the error of the operating system. ENOENT means that the program, or its interpreter, does not exist.
+ * @param isOnLine true if the command is on the command line, false if it is in the environment.
+ * @param commands the commands of this program, of which `command` may be a misspelling.
+ */
+export function commandFailure(command: string, errorCode: string, isOnLine: boolean, commands: readonly string[]): StartFailure {
+  const shown = `"${maskCommand(command)}"`;
+  if (errorCode === "EACCES") {
+    const fix = "make the file executable, or start it by its interpreter";
+    return { problem: `${shown} may not be executed, or a folder of PATH may not be searched`, fix };
+  }
+  if (errorCode !== "ENOENT") return { problem: `${shown} cannot be executed (${errorCode})`, fix: undefined };
+  const problem = `${shown} does not exist, or its interpreter does not`;
+  const meant = isOnLine ? (SYNONYMS.get(command) ?? nearest(command, commands)) : undefined;
+  if (meant !== undefined) return { problem, fix: `did you mean claw-mcp-stdio ${meant}?` };
+  if (command.includes(" ")) return { problem, fix: `no shell splits it into words; write ${splitForm(command, isOnLine)}` };
+  return { problem, fix: `install it or ${command.includes("/") ? "correct its path" : "give its full path"}` };
+}
+
+/** Returns the words of a command line in the form in which this program takes them. */
+function splitForm(line: string, isOnLine: boolean): string {
+  const words = SHELL_SYNTAX.test(line) ? ["sh", "-c", maskCommand(line)] : maskArgs(splitWords(line));
+  if (isOnLine) return `claw-mcp-stdio -- ${words.map(quoted).join(" ")}`;
+  const [command = "", ...args] = words;
+  return `${OPTIONS.command.variable}=${quoted(command)} ${OPTIONS.args.variable}=${quoted(JSON.stringify(args))}`;
+}
+
+/** Quotes a word for a shell, if it needs that. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** Describes an error at the start of the listener. */
+export function listenFailure(error: unknown): StartFailure {
+  const { code, syscall, port, option } = error as NodeJS.ErrnoException & { readonly port?: number; readonly option?: string };
+  const problem = describeError(error);
+  if (code === "EADDRINUSE")
+    return { problem, fix: `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}` };
+  const isAddress = syscall === "listen" || syscall === "getaddrinfo";
+  return { problem, fix: isAddress ? `give another with ${option ?? "--host, --port or --addr, or in their variables"}` : undefined };
+}
+
+/** The exit of a server that was never ready. */
+export interface FailedStart {
+  /** Undefined if the sidecar has ended the server, as the signal is. */
+  readonly exitCode: number | undefined;
+  readonly signal: NodeJS.Signals | undefined;
+  readonly failure: StartFailure;
+  /** Its last lines of stderr, with secrets masked. */
+  readonly stderrTail: readonly string[];
+}
+
+/**
+ * Watches the log for the exit of the shared server before it is ready.
+ *
+ * @param isHidden true if that log line is not shown, because the failure is.
+ */
+export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; readonly failed: Promise<FailedStart> } {
+  const { promise: failed, resolve: fail } = Promise.withResolvers<FailedStart>();
+  let isOver = false;
+  let hasFailed = false;
+  const logAt =
+    (level: keyof Log): Log[keyof Log] =>
+    (fields, message) => {
+      const isExit = !isOver && message === "mcp server exited" && fields["lane"] === undefined;
+      isOver ||= isExit || (message === "mcp server ready" && fields["lane"] === undefined);
+      hasFailed ||= isExit;
+      if (isExit) fail(failedStart(fields));
+      // The sidecar ends before the restart.
+      const isUntrue = hasFailed && message === "mcp server will be restarted" && fields["lane"] === undefined;
+      if (!isUntrue && !(isExit && isHidden)) log[level](fields, message);
+    };
+  return { failed, log: { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") } };
+}
+
+function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }: LogFields): FailedStart {
+  const isOwnExit = OWN_EXITS.has(kind);
+  return {
+    exitCode: isOwnExit && typeof exitCode === "number" ? exitCode : undefined,
+    signal: isOwnExit && typeof signal === "string" ? (signal as NodeJS.Signals) : undefined,
+    failure: {
+      problem: `the MCP server ${isOwnExit ? "" : "was never ready: "}${String(reason).replace(/^ended by/, "was ended by")}`,
+      fix: typeof likelyCause === "string" ? `likely cause: ${likelyCause}` : kind === "handshake-timeout" ? MORE_TIME : undefined,
+    },
+    stderrTail: Array.isArray(stderrTail) ? stderrTail.map(String) : [],
+  };
+}
+
+/** Returns the exit code of the program for a server that was never ready: that of the server, as a shell reports it. */
+export function exitCodeOf({ exitCode, signal }: FailedStart): number {
+  if (signal !== undefined) return 128 + constants.signals[signal];
+  return exitCode === undefined || exitCode === 0 ? ExitCode.failed : exitCode;
+}
+
+/** Returns a failure as one text, for the log. */
+export function failureReason({ problem, fix }: StartFailure): string {
+  return fix === undefined ? problem : `${problem}; ${fix}`;
+}
+
+/** Returns a failure as sentences, for a terminal: the fix is on a line of its own. @param output the last lines of the server's stderr. */
+export function failureText({ problem, fix }: StartFailure, output: readonly string[] = []): string {
+  const lines = fix === undefined ? output : [...output, sentence(fix)];
+  return `claw-mcp-stdio: ${problem}${/[?.]$/.test(problem) ? "" : "."}\n${lines.map((line) => `  ${line}\n`).join("")}`;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
+}
+
+/** The search path of a system that sets none (execvp(3)). */
+const DEFAULT_PATH = "/bin:/usr/bin";
+
+/**
+ * Checks if a command can be executed, as the operating system would search for it.
+ *
+ * @param cwd the directory in which the command runs.
+ * @returns the error of the system if it cannot, such as ENOENT, EACCES or ENOTDIR.
+ */
+export function executableError(command: string, path: string | undefined, cwd: string): string | undefined {
+  if (command.includes("/")) return accessError(resolve(cwd, command));
+  let error = "ENOENT";
+  for (const directory of (path ?? DEFAULT_PATH).split(delimiter)) {
+    const found = accessError(resolve(cwd, directory, command));
+    if (found === undefined) return undefined;
+    if (found === "EACCES") error = found;
+  }
+  return error;
+}
+
+function accessError(file: string): string | undefined {
+  try {
+    if (statSync(file).isDirectory()) return "EACCES";
+    accessSync(file, fileConstants.X_OK);
+    return undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "ENOENT";
+  }
+}

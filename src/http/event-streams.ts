@@ -1,0 +1,272 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../mcp/errors.ts";
+import { toOneLine } from "../mcp/rewrite.ts";
+import { hasPrimedStreams } from "../mcp/versions.ts";
+import type { MemoryAccount } from "../memory.ts";
+import type { Defects } from "../observe/log.ts";
+import { responseElsewhere } from "../server/failures.ts";
+import type { Session } from "../session/session.ts";
+import { type EventSink, EventStream, parseEventId } from "../session/streams.ts";
+import { errorBody, permitsEventStream, sendError } from "./response.ts";
+import type { UnreadOutput } from "./unread-output.ts";
+
+/** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
+const RETRY_MS = 1000;
+
+/**
+ * Unread text after which the connection of a slow reader is closed. The events it missed are kept for replay. In UTF-16 units, as Node
+ * counts the text that waits in a socket.
+ */
+const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
+const SSE_HEADERS = {
+  "Content-Type": "text/event-stream",
+  "Cache-Control": "no-cache, no-transform",
+  // Prevents buffering of events by proxies such as nginx.
+  "X-Accel-Buffering": "no",
+};
+
+/** An HTTP response with server-sent events. */
+export class SseConnection implements EventSink {
+  /** Called when the connection has closed. */
+  onClosed: (() => void) | undefined;
+  readonly #response: ServerResponse;
+  readonly #onWritten: () => void;
+  #hasBegun = false;
+  #isCorked = false;
+  #isReplaying = false;
+  /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
+  #allowedLength = 0;
+
+  /** @param onWritten called after each message, and when the connection is cut off. It may close this connection. */
+  constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
+    this.#response = response;
+    this.#onWritten = onWritten;
+    // The first event id is sent together with the headers. If the connection broke between them, it could not be resumed.
+    this.#cork();
+    response.writeHead(200, { ...SSE_HEADERS, ...headers });
+    response.flushHeaders();
+  }
+
+  /** Sends an event id without a message, which enables resumption from the start (MCP 2025-11-25, basic/transports). */
+  prime(eventId: string): void {
+    this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
+  }
+
+  send(eventId: string, text: string): boolean {
+    return this.#send(`id: ${eventId}\nevent: message`, text);
+  }
+
+  /** Sends a message on a stream without resumption. @returns as `send`. */
+  sendWithoutId(type: "endpoint" | "message" | "replaced" | "update", text: string): boolean {
+    return this.#send(`event: ${type}`, text);
+  }
+
+  /** Sends a comment, so that proxies and clients do not close a quiet connection. */
+  comment(): void {
+    // A comment after unread events has no effect.
+    if (this.#response.writableLength === 0) this.#write(": keep-alive\n\n");
+  }
+
+  /** Replays events to a client that has reconnected. The limits do not apply to this text, which the client had no time to read yet. */
+  replay(send: () => void): void {
+    this.#isReplaying = true;
+    send();
+    this.#isReplaying = false;
+    this.#allowedLength = this.#response.writableLength;
+  }
+
+  /** Closes the connection of a slow reader. The events it missed are kept for replay. */
+  cutOff(): void {
+    this.#response.destroy();
+    // The memory of its unread text is free at once, before the event of its end.
+    this.#onWritten();
+  }
+
+  end(isOvertaken = false): void {
+    // The reader may never read again, and would hold the memory and the socket.
+    if (isOvertaken && this.#response.writableLength > 0) this.cutOff();
+    else if (!this.#response.writableEnded) {
+      // `end()` uncorks the socket, so that the end of the body is sent together with the text written before it.
+      this.#response.socket?.cork();
+      // Node 22 and 24 would write the end of the body before the corked text.
+      this.#uncork();
+      this.#response.end();
+    }
+  }
+
+  #send(fields: string, text: string): boolean {
+    const unreadLength = this.#response.writableLength;
+    if (unreadLength === 0) this.#allowedLength = 0;
+    else if (!this.#isReplaying && unreadLength > MAX_UNREAD_LENGTH + this.#allowedLength) {
+      this.cutOff();
+      return false;
+    }
+    if (this.#response.destroyed) return false;
+    // The parts are not joined, because this would copy a long text.
+    this.#write(`${fields}\ndata: `, toOneLine(text), "\n\n");
+    // A single message may be longer than the limit.
+    this.#allowedLength = Math.max(this.#allowedLength, this.#response.writableLength - unreadLength);
+    this.#onWritten();
+    return !this.#response.destroyed;
+  }
+
+  #write(...parts: readonly string[]): void {
+    // Node reports an error for a write after the end.
+    if (this.#response.writableEnded) return;
+    this.#hasBegun = true;
+    this.#cork();
+    for (const part of parts) this.#response.write(part);
+  }
+
+  /** Sends all text of one turn together. */
+  #cork(): void {
+    if (this.#isCorked) return;
+    this.#isCorked = true;
+    this.#response.cork();
+    process.nextTick(() => this.#uncork());
+  }
+
+  #uncork(): void {
+    if (!this.#isCorked) return;
+    // Some proxies and clients pass headers on only together with the first byte.
+    if (!this.#hasBegun) this.#write(": open\n\n");
+    this.#isCorked = false;
+    const { socket } = this.#response;
+    // Node 22 and 24 uncork the socket first, and would write each part of a chunk by itself.
+    socket?.cork();
+    this.#response.uncork();
+    socket?.uncork();
+  }
+}
+
+/** All open connections with event streams. One timer sends the comments of all of them. */
+export class SseConnections {
+  readonly #keepAliveMs: number;
+  readonly #unread: Pick<UnreadOutput, "count">;
+  readonly #defects: Pick<Defects, "guard">;
+  readonly #open = new Set<SseConnection>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(keepAliveMs: number, unread: Pick<UnreadOutput, "count">, defects: Pick<Defects, "guard">) {
+    this.#keepAliveMs = keepAliveMs;
+    this.#unread = unread;
+    this.#defects = defects;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Answers with an event stream. */
+  open(response: ServerResponse, memory: MemoryAccount, headers?: Readonly<Record<string, string>>): SseConnection {
+    const connection = new SseConnection(response, () => this.#unread.count(response, memory), headers);
+    this.#open.add(connection);
+    response.once("close", () => this.#onClosed(connection));
+    this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
+    return connection;
+  }
+
+  #keepAlive(): void {
+    for (const connection of this.#open) {
+      this.#defects.guard(
+        "keep-alive",
+        () => connection.comment(),
+        () => connection.cutOff(),
+      );
+    }
+  }
+
+  #onClosed(connection: SseConnection): void {
+    this.#open.delete(connection);
+    const { onClosed } = connection;
+    if (onClosed !== undefined) this.#defects.guard("client disconnect", onClosed);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** A stream and the connection on which it was opened. */
+export interface OpenStream {
+  readonly stream: EventStream;
+  readonly connection: EventSink;
+  /** True if the client has an event id for resumption. */
+  readonly isPrimed: boolean;
+}
+
+/**
+ * Answers a POST with a stream, for messages that precede its response. The client gets an event id before the first message, because
+ * sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without data.
+ */
+export function openRequestStream(
+  connections: SseConnections,
+  response: ServerResponse,
+  session: Session,
+  requestIdText: string | undefined,
+): OpenStream {
+  const stream = session.streams.openForRequest(requestIdText);
+  const connection = connect(connections, response, session, stream, 0);
+  const isPrimed = hasPrimedStreams(session.protocolVersion);
+  if (isPrimed) connection.prime(stream.eventId(0));
+  return { stream, connection, isPrimed };
+}
+
+/** Answers a POST without a session with a stream. Its events have no ids, because the client cannot reconnect (MCP 2026-07-28, basic/transports). */
+export function openStatelessStream(connections: SseConnections, response: ServerResponse, memory: MemoryAccount): OpenStream {
+  const sse = connections.open(response, memory);
+  const connection: EventSink = { send: (_eventId, text) => sse.sendWithoutId("message", text), end: () => sse.end() };
+  const name = { isStandalone: false, streamId: 1, replica: "" };
+  const stream = new EventStream(name, undefined, () => undefined);
+  stream.attach(connection);
+  return { stream, connection, isPrimed: false };
+}
+
+/**
+ * Answers a GET (MCP 2025-11-25, basic/transports) with a new stream for messages that belong to no request. With `Last-Event-ID`, it
+ * continues the stream of that event. If that stream is completely delivered, the response is 204, and clients stop reconnecting. Instead
+ * of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
+ */
+export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
+  if (!permitsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  const lastEventId = request.headers["last-event-id"];
+  // Clients send an empty `Last-Event-ID` before their first event.
+  if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
+  const position = parseEventId(String(lastEventId));
+  const found = position === undefined ? "unknown" : session.streams.find(position);
+  if (found === "delivered") response.writeHead(204).end();
+  else if (found === "elsewhere" && position?.isStandalone === true) attach(session.streams.openStandalone(), 0);
+  else if (found === "elsewhere" && position?.requestIdText !== undefined) {
+    const { stream } = openRequestStream(connections, response, session, position.requestIdText);
+    stream.finish(errorBody(responseElsewhere(), position.requestIdText));
+  } else if (position === undefined || found === "unknown" || found === "elsewhere") {
+    sendError(
+      response,
+      new SidecarError(
+        "EVENT_NOT_FOUND",
+        "Last-Event-ID is not an event of this session at this replica, or the events after it are no longer kept; open the stream without it.",
+      ),
+    );
+  } else attach(found, position.sequence);
+
+  function attach(stream: EventStream, sequence: number): void {
+    const connection = connect(connections, response, session, stream, sequence);
+    connection.onClosed = () => stream.detach(connection);
+  }
+}
+
+function connect(
+  connections: SseConnections,
+  response: ServerResponse,
+  session: Session,
+  stream: EventStream,
+  sequence: number,
+): SseConnection {
+  const connection = connections.open(response, session.memory, { "Mcp-Session-Id": session.id });
+  connection.replay(() => {
+    stream.attach(connection, sequence);
+    if (!stream.isStandalone) return;
+    session.announceLists();
+    session.streams.deliverWaiting();
+  });
+  return connection;
+}

@@ -1,0 +1,252 @@
+import { copied, shorten } from "../json/text.ts";
+import type { RequestEnding } from "../observe/counters.ts";
+import { isToolError } from "../observe/metrics.ts";
+import type { ObservedRequest, RejectedRequest, RequestObserver } from "../observe/record.ts";
+import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
+import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
+
+/** The last generations of all lanes. */
+class RecentGenerations {
+  /** Oldest first. */
+  #kept: readonly PageGeneration[] = [];
+
+  /** Another array after each change. */
+  get all(): readonly PageGeneration[] {
+    return this.#kept;
+  }
+
+  /**
+   * Returns an observer of one lane.
+   *
+   * @param lane its name in the log.
+   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
+   */
+  observe(lane: string, isProbe: boolean): UpstreamObserver {
+    let number = 0;
+    let wasReady = false;
+    return {
+      onStarted: () => this.#add({ lane, number: ++number, startedAt: now(), readyAt: null, exit: null }),
+      onReady: () => {
+        wasReady = true;
+        this.#change(lane, number, { readyAt: now() });
+      },
+      onLost: (exit) => {
+        if (isProbe && !wasReady) this.#remove(lane, number);
+        else this.#change(lane, number, { exit: pageExit(exit) });
+      },
+    };
+  }
+
+  #add(generation: PageGeneration): void {
+    const all = [...this.#kept, generation];
+    // Running servers stay, as long as there are others. The first one is that of the shared lane.
+    const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
+    this.#kept = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
+  }
+
+  #remove(lane: string, number: number): void {
+    this.#kept = this.#kept.filter((each) => each.lane !== lane || each.number !== number);
+  }
+
+  #change(lane: string, number: number, change: Partial<PageGeneration>): void {
+    this.#kept = this.#kept.map((each) => (each.lane === lane && each.number === number ? { ...each, ...change } : each));
+  }
+}
+
+function now(): string {
+  return new Date().toISOString();
+}
+
+function pageExit({ at, kind, reason, likelyCause, exitCode, signal, stderrTail }: UpstreamExit): PageExit {
+  return {
+    at: at.toISOString(),
+    kind,
+    reason,
+    likelyCause: likelyCause ?? null,
+    exitCode: exitCode ?? null,
+    signal: signal ?? null,
+    // A line may be a slice of a long text, which would stay in memory.
+    stderrTail: stderrTail.map(copied),
+  };
+}
+
+interface RecentItemsOptions<Item> {
+  readonly maxCount: number;
+  /** The limit of the sum of all lengths; undefined for none. */
+  readonly maxLength?: number;
+  readonly lengthOf?: (item: Item) => number;
+}
+
+/** The last items of a series. */
+class RecentItems<Item> {
+  readonly #maxCount: number;
+  readonly #maxLength: number;
+  readonly #lengthOf: (item: Item) => number;
+  readonly #items: Item[] = [];
+  #length = 0;
+  #count = 0;
+
+  constructor({ maxCount, maxLength = Number.POSITIVE_INFINITY, lengthOf = () => 0 }: RecentItemsOptions<Item>) {
+    [this.#maxCount, this.#maxLength, this.#lengthOf] = [maxCount, maxLength, lengthOf];
+  }
+
+  /** The number of all items so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  add(item: Item): void {
+    this.#items.push(item);
+    this.#length += this.#lengthOf(item);
+    this.#count++;
+    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
+      const oldest = this.#items.shift();
+      if (oldest === undefined) return;
+      this.#length -= this.#lengthOf(oldest);
+    }
+  }
+
+  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
+  after(seenCount: number): readonly Item[] {
+    return this.#items.slice(Math.max(0, this.#items.length - (this.#count - seenCount)));
+  }
+}
+
+/** The limits of a line, and of all lines. In UTF-16 units. */
+const MAX_LINE_LENGTH = 16 * 1024;
+const MAX_LENGTH = 256 * 1024;
+
+/** The last lines of the log, with secrets masked. */
+export class RecentLog {
+  readonly lines = new RecentItems<string>({ maxCount: HISTORY_LIMITS.logLines, maxLength: MAX_LENGTH, lengthOf: (line) => line.length });
+
+  /** @param line with secrets masked. */
+  add(line: string): void {
+    this.lines.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
+  }
+}
+
+interface Second {
+  /** Seconds since the epoch. */
+  readonly number: number;
+  requests: number;
+  errors: number;
+  timed: number;
+  totalMs: number;
+  longestMs: number;
+}
+
+const NO_REQUESTS: Omit<Second, "number"> = { requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+
+/** The number and the durations of requests in each of the last seconds. */
+class RequestRate {
+  readonly #epochMs: () => number;
+  readonly #firstSecond: number;
+  /** Those with requests, oldest first. */
+  readonly #seconds: Second[] = [];
+
+  /** @param epochMs returns the time since the epoch, by a clock that is never set back. */
+  constructor(epochMs: () => number) {
+    this.#epochMs = epochMs;
+    this.#firstSecond = this.current;
+  }
+
+  /** The current second, in seconds since the epoch. */
+  get current(): number {
+    return Math.floor(this.#epochMs() / 1000);
+  }
+
+  /** @param durationMs undefined for a request that was rejected before it was read. */
+  count(isError: boolean, durationMs: number | undefined): void {
+    const second = this.#second();
+    second.requests++;
+    if (isError) second.errors++;
+    if (durationMs === undefined) return;
+    second.timed++;
+    second.totalMs += durationMs;
+    second.longestMs = Math.max(second.longestMs, durationMs);
+  }
+
+  /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
+  between(first: number, end: number): PageSecond[] {
+    const counted = new Map(this.#seconds.map((each) => [each.number, each]));
+    const passed: PageSecond[] = [];
+    for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
+      const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? NO_REQUESTS;
+      passed.push({
+        at: new Date(number * 1000).toISOString(),
+        requests,
+        errors,
+        timed,
+        meanMs: timed === 0 ? null : rounded(totalMs / timed),
+        longestMs: timed === 0 ? null : rounded(longestMs),
+      });
+    }
+    return passed;
+  }
+
+  #second(): Second {
+    const { current } = this;
+    const last = this.#seconds.at(-1);
+    if (last?.number === current) return last;
+    const second = { ...NO_REQUESTS, number: current };
+    this.#seconds.push(second);
+    while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
+    return second;
+  }
+}
+
+/** Rounds to a tenth of a millisecond. */
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}
+
+/** Names of methods and tools. Most requests have one of a few. */
+const MAX_KNOWN_NAMES = 200;
+
+/** The endings without an error. */
+const SUCCESSES: ReadonlySet<PageRequest["ending"]> = new Set(["results", "dismissed", "unread"]);
+
+/** A request that has ended. `at` is the time since the epoch, in milliseconds. */
+export type RecentRequest = Omit<PageRequest, "at"> & { readonly at: number };
+
+/** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+export class RecentActivity implements RequestObserver {
+  readonly requests = new RecentItems<RecentRequest>({ maxCount: HISTORY_LIMITS.requests });
+  readonly rate: RequestRate;
+  readonly generations = new RecentGenerations();
+  readonly log: RecentLog;
+  readonly #nowMs: () => number;
+  readonly #knownNames = new Map<string, string>();
+
+  /** @param nowMs as `performance.now`. */
+  constructor(log: RecentLog, nowMs: () => number) {
+    [this.log, this.#nowMs] = [log, nowMs];
+    this.rate = new RequestRate(() => performance.timeOrigin + nowMs());
+  }
+
+  /** Returns an observer of a lane's server. @param isProbe as in `RecentGenerations`. */
+  readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => this.generations.observe(lane, isProbe);
+
+  ended({ method, tool, acceptedAtMs }: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
+    const durationMs = this.#nowMs() - acceptedAtMs;
+    const shown = ending === "results" && isToolError(method, body ?? "") ? "tool_error" : ending;
+    this.rate.count(!SUCCESSES.has(shown), durationMs);
+    const toolName = tool === undefined ? null : this.#kept(tool);
+    this.requests.add({ at: Date.now(), method: this.#kept(method), tool: toolName, durationMs, ending: shown });
+  }
+
+  rejected({ code }: RejectedRequest): void {
+    this.rate.count(true, undefined);
+    this.requests.add({ at: Date.now(), method: null, tool: null, durationMs: null, ending: code });
+  }
+
+  /** Returns a copy of a name, which may be a slice of its request: that would stay in memory. */
+  #kept(name: string): string {
+    const known = this.#knownNames.get(name);
+    if (known !== undefined) return known;
+    const copy = copied(shorten(name));
+    if (copy.length === name.length && this.#knownNames.size < MAX_KNOWN_NAMES) this.#knownNames.set(copy, copy);
+    return copy;
+  }
+}

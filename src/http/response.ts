@@ -1,0 +1,382 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import accepts from "accepts";
+import { parse } from "content-type";
+import { findMembers } from "../json/find.ts";
+import { readValue } from "../json/value.ts";
+import type { ClientMessageProblem } from "../mcp/client-message.ts";
+import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import { type RequestMessage, Slot } from "../mcp/message.ts";
+import { isModernVersion } from "../mcp/versions.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import { ObservedRequest, type RejectedRequest, type RejectedSender, type RequestObserver } from "../observe/record.ts";
+import type { RouteName } from "../routes.ts";
+import { internalError } from "../server/failures.ts";
+import type { Principal, Session } from "../session/session.ts";
+
+/** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
+export type RoutedRequest = IncomingMessage & { originalUrl?: string };
+
+/** A handler that answers every request. */
+export type Route = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A handler that receives the principal of the request's token; undefined if no token is configured. */
+export type PrincipalRoute = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
+
+/** A route and its entry in `ROUTES`. */
+export type NamedRoute = readonly [name: RouteName, route: PrincipalRoute];
+
+/** Returns the principal of an `Authorization` header, or undefined if the header has no valid token. */
+export type Identify = (authorization: string | undefined) => Principal | undefined;
+
+/** A request to the endpoint, its response, and the time at which its time limits begin. */
+export interface Post {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly principal: Principal | undefined;
+  readonly acceptedAtMs: number;
+  /** The memory of its client. */
+  readonly memory: MemoryAccount;
+  /** The session that it names, if it was open when the request arrived. It may have ended meanwhile. */
+  readonly session: Session | undefined;
+}
+
+/** Returns the holder of the memory that a request needs: its principal, or else the address of its peer. */
+export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): MemoryHolder {
+  return principal ?? socket.remoteAddress ?? "unknown";
+}
+
+/** The headers of nearly all clients; they skip the parsers below. */
+const USUAL_CONTENT_TYPE = "application/json";
+const USUAL_ACCEPT = "application/json, text/event-stream";
+
+const EVENT_STREAM_TYPE = "text/event-stream";
+
+/** JSON with and without a charset. JSON does not define the parameter, but some clients send it. */
+const OFFERED_TYPES = [USUAL_CONTENT_TYPE, `${USUAL_CONTENT_TYPE}; charset=utf-8`];
+
+/** True if the headers declare uncompressed JSON in UTF-8. */
+export function hasJsonBody(request: IncomingMessage): boolean {
+  const { "content-type": contentType, "content-encoding": encoding } = request.headers;
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
+  if (contentType === USUAL_CONTENT_TYPE) return true;
+  if (contentType === undefined) return false;
+  try {
+    const { type, parameters } = parse(contentType);
+    return type.toLowerCase() === USUAL_CONTENT_TYPE && (parameters["charset"] ?? "utf-8").toLowerCase() === "utf-8";
+  } catch {
+    return false;
+  }
+}
+
+/** True if the client accepts JSON. Without an `Accept` header, it accepts everything. */
+export function acceptsJson(request: IncomingMessage): boolean {
+  return request.headers.accept === USUAL_ACCEPT || accepts(request).type(OFFERED_TYPES) !== false;
+}
+
+/** True if `Accept` names event streams. A wildcard is not enough, because its sender may expect plain JSON. */
+export function acceptsEventStream(request: IncomingMessage): boolean {
+  const { accept } = request.headers;
+  if (accept === USUAL_ACCEPT) return true;
+  if (accept === undefined) return false;
+  const types = accepts(request).types() as string[];
+  return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
+}
+
+/** True if `Accept` permits HTML. */
+export function acceptsHtml(request: IncomingMessage): boolean {
+  return accepts(request).type("html") !== false;
+}
+
+/** True if the client takes compressed responses. */
+export function acceptsGzip(request: IncomingMessage): boolean {
+  return accepts(request).encodings(["gzip", "identity"]) === "gzip";
+}
+
+/** True if `Accept` permits event streams, also by a wildcard. For a response that can only be a stream. */
+export function permitsEventStream(request: IncomingMessage): boolean {
+  return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
+}
+
+/** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
+export function errorStatus({ code, details }: SidecarError): number {
+  const { httpStatus }: ErrorEntry = ERROR_CATALOG[code];
+  return details.sent ? 200 : httpStatus;
+}
+
+/**
+ * Returns a JSON-RPC error response. If the id of the request is unknown, it has no id, because `null` violates the MCP schema.
+ * UNAUTHORIZED has `null`, because Python clients otherwise do not show the message.
+ */
+export function errorBody(error: SidecarError, idText: string | undefined): string {
+  const { code, message, data } = error;
+  const id = idText ?? (code === "UNAUTHORIZED" ? "null" : undefined);
+  const wire = { code: ERROR_CATALOG[code].jsonRpcCode, message, data };
+  return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify(wire)}}`;
+}
+
+const { ServerError, SessionOrTimeout, InternalError } = JsonRpcErrorCode;
+
+/**
+ * Returns the same for a request without a session. Its revision reserves the codes from -32000 to -32019 for those of earlier revisions
+ * (MCP 2026-07-28, basic, error codes).
+ */
+export function modernErrorBody({ code, message, data }: SidecarError, idText: string | undefined): string {
+  const { jsonRpcCode, modernCode }: ErrorEntry = ERROR_CATALOG[code];
+  const isReserved = jsonRpcCode === ServerError || jsonRpcCode === SessionOrTimeout;
+  const id = idText === undefined ? "" : `"id":${idText},`;
+  return `{"jsonrpc":"2.0",${id}"error":${JSON.stringify({ code: modernCode ?? (isReserved ? InternalError : jsonRpcCode), message, data })}}`;
+}
+
+/** Returns the headers of an error, besides those of its JSON body. */
+export function errorHeaders(error: SidecarError): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (error.details.retryAfterSeconds !== undefined) headers["Retry-After"] = String(error.details.retryAfterSeconds);
+  return headers;
+}
+
+interface Rejection {
+  readonly code: SidecarErrorCode;
+  readonly reason: string | undefined;
+  /** A closed socket has none. */
+  readonly address: string | undefined;
+}
+
+/** Rejections until their responses close. They are noted here because the functions that reject know no observer. */
+const REJECTIONS = new WeakMap<ServerResponse, Rejection>();
+
+/** Notes the error of a response to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
+export function noteRejection(response: ServerResponse, { code }: SidecarError, reason?: string): void {
+  REJECTIONS.set(response, { code, reason, address: response.req.socket.remoteAddress });
+}
+
+/** Returns the rejection of a response that is closed; undefined if its request was not rejected. */
+export function rejectionOf(response: ServerResponse, identify: Identify | undefined): RejectedRequest | undefined {
+  const rejection = REJECTIONS.get(response);
+  if (rejection === undefined) return undefined;
+  const { code, reason, address } = rejection;
+  const { req, statusCode: httpStatus } = response;
+  const { headers } = req;
+  return { code, httpStatus, reason, sender };
+
+  function sender(): RejectedSender {
+    const { authorization, "mcp-session-id": sessionId, "content-length": length } = headers;
+    return {
+      principal: identify?.(authorization)?.name ?? address ?? "unknown",
+      sessionId: sessionId?.toString(),
+      requestBytes: length === undefined ? undefined : Number(length),
+    };
+  }
+}
+
+/** A longer body is encoded once, into bytes that the socket takes as they are. A text would be copied again. In UTF-16 units. */
+const LONG_BODY_LENGTH = 64 * 1024;
+
+/** Sends a JSON body and ends the response. Does nothing if the client has disconnected or the response has begun. */
+export function sendJson(response: ServerResponse, httpStatus: number, body: string, headers?: Readonly<Record<string, string>>): void {
+  if (response.headersSent || response.destroyed) return;
+  const content = body.length > LONG_BODY_LENGTH ? Buffer.from(body) : body;
+  response.writeHead(httpStatus, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(content), ...headers });
+  response.end(content);
+}
+
+/** Sends JSON texts as one array. They are not joined, because the array may be longer than the longest possible text. */
+export function sendJsonArray(response: ServerResponse, bodies: readonly string[]): void {
+  if (response.headersSent || response.destroyed) return;
+  const parts: Uint8Array[] = [];
+  let text = "[";
+  for (const [index, body] of bodies.entries()) {
+    text += index === 0 ? body : `,${body}`;
+    if (text.length <= LONG_BODY_LENGTH) continue;
+    parts.push(Buffer.from(text));
+    text = "";
+  }
+  const last = Buffer.from(`${text}]`);
+  const length = parts.reduce((sum, part) => sum + part.length, last.length);
+  response.writeHead(200, { "Content-Type": "application/json", "Content-Length": length });
+  for (const part of parts) response.write(part);
+  response.end(last);
+}
+
+/** Sends 202 without a body. */
+export function sendAccepted(response: ServerResponse): void {
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(202, { "Content-Length": 0 }).end();
+}
+
+export function sendError(
+  response: ServerResponse,
+  error: SidecarError,
+  idText?: string,
+  headers?: Readonly<Record<string, string>>,
+): void {
+  sendRejection(response, error, errorBody(error, idText), headers);
+}
+
+/** Sends an error to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
+export function sendRejection(
+  response: ServerResponse,
+  error: SidecarError,
+  body: string,
+  headers?: Readonly<Record<string, string>>,
+  reason?: string,
+): void {
+  noteRejection(response, error, reason);
+  sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
+}
+
+/**
+ * Ends a response after a defect: with an error, or by closing the connection if the response has begun.
+ *
+ * @param sent true if the request may have reached the server.
+ */
+export function sendDefect(response: ServerResponse, sent: boolean): void {
+  if (response.headersSent) response.destroy();
+  else sendError(response, internalError(sent));
+}
+
+/** Rejects a body that is not a valid message. */
+export function sendProblem(response: ServerResponse, { code, reason, idText }: ClientMessageProblem): void {
+  sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
+}
+
+/** Indexes of the parser's callbacks, which it calls with each chunk of a body and at the end of a message. */
+const ON_BODY = 3;
+const ON_MESSAGE_COMPLETE = 4;
+
+type Callback = (...values: readonly unknown[]) => unknown;
+
+/** Node's HTTP parser of a connection. It is not documented: without it, the functions here have no effect. */
+interface NodeParser {
+  onIncoming?: () => number;
+  [ON_BODY]?: Callback | undefined;
+  [ON_MESSAGE_COMPLETE]?: Callback;
+}
+
+/**
+ * Makes the parser stop within the data that it has received. Otherwise, it would pass on all requests of up to 64 KiB: neither a pause nor
+ * the end of the socket has an effect before, so that each further request costs its parsing.
+ */
+export function stopParser(socket: Socket): void {
+  const parser = parserOf(socket);
+  // Any result but 0, 1 and 2 is an error of the request to the parser.
+  if (typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
+}
+
+/** Makes the parser drop the rest of a body. Otherwise, it calls JavaScript with each chunk, of which ten thousand may arrive at once. */
+function skipBody(socket: Socket): void {
+  const parser = parserOf(socket);
+  const { [ON_BODY]: onBody, [ON_MESSAGE_COMPLETE]: onComplete } = parser ?? {};
+  if (parser === undefined || onBody?.name !== "parserOnBody" || onComplete?.name !== "parserOnMessageComplete") return;
+  // The parser goes on with the next request, or with another connection.
+  const restore = (): void => {
+    [parser[ON_BODY], parser[ON_MESSAGE_COMPLETE]] = [onBody, onComplete];
+    socket.off("close", restore);
+  };
+  parser[ON_BODY] = undefined;
+  parser[ON_MESSAGE_COMPLETE] = () => {
+    restore();
+    return onComplete.call(parser);
+  };
+  socket.prependListener("close", restore);
+}
+
+function parserOf(socket: Socket): NodeParser | undefined {
+  return (socket as { readonly parser?: NodeParser | null }).parser ?? undefined;
+}
+
+/** Time for a client to finish its request, and to read the response, before the connection of a rejected request is closed. */
+export const LINGER_MS = 2000;
+
+/**
+ * Rejects a request whose body may not have arrived completely. The error must not quote the body, because its message is logged. Only the
+ * header shows the revision of its client.
+ */
+export function reject(
+  request: IncomingMessage,
+  response: ServerResponse,
+  error: SidecarError,
+  headers?: Readonly<Record<string, string>>,
+): void {
+  const version = request.headers["mcp-protocol-version"]?.toString();
+  const body = isModernVersion(version) ? modernErrorBody(error, undefined) : errorBody(error, undefined);
+  sendRejection(response, error, body, headers, error.message);
+  discardBody(request, response);
+}
+
+/**
+ * Reads and discards the rest of a request that is already answered. Otherwise, the client would never see the response.
+ *
+ * @param response given if it may have to wait for those before it on the connection.
+ */
+export function discardBody(request: IncomingMessage, response?: ServerResponse): void {
+  const { "content-length": length, "transfer-encoding": coding } = request.headers;
+  if (request.complete || (length === undefined && coding === undefined)) return;
+  skipBody(request.socket);
+  request.resume();
+  const timer = setTimeout(() => {
+    if (response?.writableFinished === false) timer.refresh();
+    else request.destroy();
+  }, LINGER_MS);
+  request.once("close", () => clearTimeout(timer));
+}
+
+/** Begins the observation of a request. @param session undefined without one, or before it is opened. */
+export type Observe = (post: Post, request: RequestMessage, session?: Session) => ObservedRequest;
+
+export function createObserve(observer: RequestObserver): Observe {
+  return ({ request: { socket }, principal, acceptedAtMs }, { method, text, outline }, session) => {
+    const observed = new ObservedRequest(observer, {
+      method,
+      tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
+      principal: principal?.name ?? socket.remoteAddress ?? "unknown",
+      acceptedAtMs,
+      requestBytes: Buffer.byteLength(text),
+    });
+    if (session !== undefined) observed.setSession(session);
+    return observed;
+  };
+}
+
+/** The rules of a protocol era for the responses to its clients. An exchange has the front of its client, whatever server answers it. */
+export interface Front {
+  /** Returns the HTTP status of an error of the sidecar. */
+  errorStatus(error: SidecarError): number;
+  /** Returns the JSON text of an error of the sidecar. @param idText the JSON text of the request's id; undefined for a batch. */
+  errorBody(error: SidecarError, idText: string | undefined): string;
+  /** Returns the HTTP status of a server's response. */
+  responseStatus(body: string): number;
+  /** True if a disconnect of the client cancels its request. @param isResumable true if the client has an event id to reconnect with. */
+  cancelsOnDisconnect(isResumable: boolean): boolean;
+}
+
+/** The front of clients with a session, up to revision 2025-11-25. Their requests go on while they can reconnect for the response. */
+export const SESSION_FRONT: Front = {
+  errorStatus,
+  errorBody,
+  responseStatus: () => 200,
+  cancelsOnDisconnect: (isResumable) => !isResumable,
+};
+
+/** The HTTP statuses of errors (MCP 2026-07-28, basic/transports). All others have 200. */
+const STATUS_OF_ERROR: ReadonlyMap<unknown, number> = new Map([
+  [JsonRpcErrorCode.MethodNotFound, 404],
+  [JsonRpcErrorCode.HeaderMismatch, 400],
+  [JsonRpcErrorCode.MissingCapability, 400],
+  [JsonRpcErrorCode.UnsupportedVersion, 400],
+]);
+/** Longer responses are not searched for an error. In UTF-16 units. */
+const MAX_ERROR_LENGTH = 64 * 1024;
+
+/** The front of clients without a session, from revision 2026-07-28 on. A request ends with its connection. */
+export const MODERN_FRONT: Front = {
+  errorStatus: (error) => STATUS_OF_ERROR.get(ERROR_CATALOG[error.code].jsonRpcCode) ?? errorStatus(error),
+  errorBody: modernErrorBody,
+  responseStatus(body) {
+    if (body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
+    const error = findMembers(body, 0, ["error"]).spans[0];
+    const code = error === undefined ? undefined : findMembers(body, error.start, ["code"]).spans[0];
+    return (code === undefined ? undefined : STATUS_OF_ERROR.get(readValue(body, code))) ?? 200;
+  },
+  cancelsOnDisconnect: () => true,
+};

@@ -1,0 +1,184 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { FullTime, type MemoryAccount, type MemoryBudget, type Reservation } from "../memory.ts";
+import type { Counters } from "../observe/counters.ts";
+import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+
+/** Counts and logs the connections that are closed because their clients do not read. */
+export class CutOffLog {
+  readonly #counters: Counters;
+  readonly #log: Log;
+  readonly #limiter: LogLimiter;
+
+  constructor(counters: Counters, log: Log, nowMs: () => number) {
+    this.#counters = counters;
+    this.#log = log;
+    this.#limiter = new LogLimiter(nowMs);
+  }
+
+  /** @param unreadLength the unread text, in UTF-16 units. */
+  add(unreadLength: number, reason: string): void {
+    this.#counters.http.readersCutOff++;
+    if (this.#limiter.allows()) this.#log.warn({ bytes: unreadLength, reason }, "connection cut off");
+  }
+}
+
+/** Unread text up to which the current response of a connection is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
+const SMALL_LENGTH = 64 * 1024;
+/** A text that waits in a socket exists twice: as it was written, and in the bytes that are sent. */
+const COPIES = 2;
+/** The time in which a client is expected to read something. */
+const SLOW_READER_MS = 1000;
+/** The same for a client that has read before. The operating system takes data in steps of up to 2 MB. */
+const SLOWER_READER_MS = 5000;
+/** The time in which the operating system fills its own buffers, which is not progress of the client. */
+const FILL_MS = 250;
+/** The interval of looks at the progress of clients, and the shortest one while memory is short. */
+const LOOK_MS = 500;
+const MIN_LOOK_MS = 20;
+
+interface UnreadOutputOptions {
+  readonly defects: Pick<Defects, "guard">;
+  readonly nowMs: () => number;
+  /** Makes room if memory is short. Called at intervals, because slow clients may be the only ones: then nothing else asks for room. */
+  readonly relieve: () => void;
+  /** Called for each connection that is closed, with its unread text in UTF-16 units. */
+  readonly onCut: (unreadLength: number) => void;
+}
+
+interface Unread {
+  readonly memory: Reservation;
+  readonly sinceMs: number;
+  /** The bytes that the operating system had taken at the last progress, or after it had filled its buffers. */
+  takenBytes: number | undefined;
+  /** The time of the last progress; undefined before the first. */
+  progressAtMs: number | undefined;
+  /** The listener for the end of the wait: all text is read, or the connection has closed. */
+  readonly onEnd: () => void;
+}
+
+/** Responses that clients have not read yet. Each counts as memory of its client. */
+export class UnreadOutput {
+  readonly #options: UnreadOutputOptions;
+  /** Those that have waited longest come first. */
+  readonly #unread = new Map<ServerResponse, Unread>();
+  #timer: NodeJS.Timeout | undefined;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #fullTime = new FullTime(SLOW_READER_MS);
+
+  constructor(options: UnreadOutputOptions) {
+    this.#options = options;
+  }
+
+  /** Must be called after each text that is written to a response, and when it is destroyed. */
+  count(response: ServerResponse, account: MemoryAccount): void {
+    const { writableLength: length, destroyed } = response;
+    if (destroyed) return this.#forget(response);
+    const known = this.#unread.get(response);
+    if (known !== undefined) known.memory.resize(length * COPIES);
+    // Small texts would add up in responses that wait for an earlier one on their connection.
+    else if (length > SMALL_LENGTH || (length > 0 && response.socket === null)) this.#add(response, account, length);
+  }
+
+  /** Closes connections of slow clients until this much memory is free: first those without progress for longest. */
+  cutOffSlow(bytes: number): void {
+    const nowMs = this.#options.nowMs();
+    if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
+    this.#look(nowMs);
+    this.#cutOff(bytes, nowMs, ({ sinceMs, progressAtMs }) =>
+      progressAtMs === undefined ? sinceMs + SLOW_READER_MS : progressAtMs + SLOWER_READER_MS,
+    );
+  }
+
+  /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
+  cutOffReading(bytes: number): void {
+    const nowMs = this.#options.nowMs();
+    if (this.#fullTime.hasLasted(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
+  }
+
+  /** @param dueAtMs returns the time from which on a connection may be closed. The earliest is closed first. */
+  #cutOff(bytes: number, nowMs: number, dueAtMs: (unread: Unread) => number): void {
+    const due = [...this.#unread].filter(([, unread]) => dueAtMs(unread) <= nowMs).sort(([, a], [, b]) => dueAtMs(a) - dueAtMs(b));
+    let freeBytes = 0;
+    for (const [response, { memory }] of due) {
+      if (freeBytes >= bytes) return;
+      freeBytes += memory.bytes;
+      const length = response.writableLength;
+      this.#forget(response);
+      response.destroy();
+      this.#options.onCut(length);
+    }
+  }
+
+  #onInterval(): void {
+    const nowMs = this.#options.nowMs();
+    this.#options.relieve();
+    if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
+  }
+
+  /** Notes the progress of clients. What they have read counts no more. */
+  #look(nowMs: number): void {
+    this.#lookedAtMs = nowMs;
+    for (const [response, unread] of this.#unread) {
+      unread.memory.resize(response.writableLength * COPIES);
+      if (nowMs - unread.sinceMs < FILL_MS) continue;
+      const taken = takenBytes(response);
+      unread.takenBytes ??= taken;
+      if (taken - unread.takenBytes < SMALL_LENGTH) continue;
+      unread.takenBytes = taken;
+      unread.progressAtMs = nowMs;
+    }
+  }
+
+  #add(response: ServerResponse, account: MemoryAccount, length: number): void {
+    const onEnd = (): void => this.#forget(response);
+    // A reservation may close slow connections, so it is made before this one is added.
+    const memory = account.hold("unread", length * COPIES);
+    const { defects, nowMs } = this.#options;
+    this.#unread.set(response, { memory, sinceMs: nowMs(), takenBytes: undefined, progressAtMs: undefined, onEnd });
+    this.#timer ??= setInterval(() => defects.guard("unread output", () => this.#onInterval()), LOOK_MS).unref();
+    response.on("drain", onEnd);
+    response.on("close", onEnd);
+  }
+
+  #forget(response: ServerResponse): void {
+    const unread = this.#unread.get(response);
+    if (unread === undefined) return;
+    this.#unread.delete(response);
+    unread.memory.release();
+    response.off("drain", unread.onEnd);
+    response.off("close", unread.onEnd);
+    if (this.#unread.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+interface SocketHandle {
+  readonly bytesWritten?: number;
+  readonly writeQueueSize?: number;
+}
+
+/** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
+function takenBytes({ req: { socket } }: ServerResponse): number {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: SocketHandle | null };
+  return (handle?.bytesWritten ?? 0) - (handle?.writeQueueSize ?? 0);
+}
+
+export interface OutputOptions {
+  readonly memory: MemoryBudget;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly defects: Defects;
+  readonly nowMs: () => number;
+}
+
+/** Creates the count of unread responses. Slow readers are cut off if memory is short. */
+export function createUnreadOutput({ memory, counters, log, defects, nowMs }: OutputOptions): UnreadOutput {
+  const cutOffs = new CutOffLog(counters, log, nowMs);
+  const onCut = (unreadLength: number): void => cutOffs.add(unreadLength, "the memory budget is used up");
+  const unread = new UnreadOutput({ defects, nowMs, relieve: () => memory.relieve(), onCut });
+  memory.addRelief((bytes) => unread.cutOffSlow(bytes));
+  memory.addLastRelief((bytes) => unread.cutOffReading(bytes));
+  return unread;
+}

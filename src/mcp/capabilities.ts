@@ -1,0 +1,134 @@
+import { findMembers, stringOf } from "../json/find.ts";
+import type { Span } from "../json/text.ts";
+import { readValue } from "../json/value.ts";
+import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "./message.ts";
+
+/** The methods of questions. */
+export const AskMethod = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" } as const;
+
+/** The kinds of questions that a server asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
+export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 16 } as const;
+
+/** A set of kinds. 0 is the empty set. */
+export type AskKinds = number;
+
+const NAMES = [
+  [AskKind.form, "elicitation.form"],
+  [AskKind.url, "elicitation.url"],
+  [AskKind.sampling, "sampling"],
+  [AskKind.samplingTools, "sampling.tools"],
+] as const;
+
+/**
+ * Returns the kinds that a server is offered. Roots are not: servers keep them for the whole process, so the roots of one client would rule
+ * the calls of others. A server that asks for them nevertheless, during a call, gets the roots of that call's client.
+ */
+export function offeredKinds(declared: AskKinds): AskKinds {
+  return declared & ~AskKind.roots;
+}
+
+/** True if all kinds of the first set are in the second one. */
+export function isSubset(kinds: AskKinds, of: AskKinds): boolean {
+  return (kinds & ~of) === 0;
+}
+
+/** Returns the name of a set, for `/status` and logs. */
+export function nameOf(kinds: AskKinds): string {
+  return NAMES.filter(([kind]) => isSubset(kind, kinds))
+    .map(([, name]) => name)
+    .join("+");
+}
+
+/** Returns the client capabilities that permit these questions. */
+export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object>> {
+  const form = isSubset(AskKind.form, kinds) ? { form: {} } : undefined;
+  const url = isSubset(AskKind.url, kinds) ? { url: {} } : undefined;
+  return {
+    ...(form === undefined && url === undefined ? {} : { elicitation: { ...form, ...url } }),
+    ...(isSubset(AskKind.sampling, kinds) ? { sampling: isSubset(AskKind.samplingTools, kinds) ? { tools: {} } : {} } : {}),
+    ...(isSubset(AskKind.roots, kinds) ? { roots: {} } : {}),
+  };
+}
+
+/**
+ * Returns the kinds that client capabilities permit. An empty `elicitation` means forms (MCP 2025-11-25 and 2026-07-28, client/elicitation).
+ *
+ * @param capabilitiesAt the start of the object in the text.
+ */
+export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
+  const objects = (start: number, ...names: string[]): boolean[] =>
+    findMembers(text, start, names).spans.map((span) => span !== undefined && text[span.start] === "{");
+  const [elicitation, sampling] = findMembers(text, capabilitiesAt, ["elicitation", "sampling"]).spans;
+  let kinds: AskKinds = objects(capabilitiesAt, "roots")[0] === true ? AskKind.roots : 0;
+  if (elicitation !== undefined && text[elicitation.start] === "{") {
+    const [form = false, url = false] = objects(elicitation.start, "form", "url");
+    kinds |= (form || !url ? AskKind.form : 0) | (url ? AskKind.url : 0);
+  }
+  if (sampling !== undefined && text[sampling.start] === "{") {
+    kinds |= AskKind.sampling | (objects(sampling.start, "tools")[0] === true ? AskKind.samplingTools : 0);
+  }
+  return kinds;
+}
+
+/** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
+export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
+  const members = (...names: string[]): (Span | undefined)[] =>
+    outline.isObject(Slot.params) ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
+  if (method === AskMethod.elicitation) return stringOf(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
+  if (method === AskMethod.roots) return AskKind.roots;
+  if (method !== AskMethod.sampling) return 0;
+  return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
+}
+
+/** The revision and the capabilities that a client relies on after `initialize`. */
+export interface Capabilities {
+  /** Undefined for a shared server: the sidecar negotiates the revision with each client. */
+  readonly protocolVersion: string | undefined;
+  readonly declared: JsonObject;
+}
+
+/** Real capabilities have two or three levels. A server may send enough levels to overflow the stack. */
+const MAX_DEPTH = 16;
+
+/** @returns the first capability of `before` that is missing in `now`, as text for people; undefined if there is none. */
+export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
+  if (before.protocolVersion !== now.protocolVersion) {
+    return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
+  }
+  return findMissingIn(before.declared, now.declared, MAX_DEPTH);
+}
+
+function findMissingIn(before: JsonObject, now: JsonObject, depth: number): string | undefined {
+  for (const [name, value] of Object.entries(before)) {
+    // False and null do not declare a capability.
+    if (value === false || value === null) continue;
+    const current = Object.hasOwn(now, name) ? now[name] : undefined;
+    if (!isStillThere(value, current)) return name;
+    if (!isJsonObject(value) || !isJsonObject(current) || depth === 0) continue;
+    const missing = findMissingIn(value, current, depth - 1);
+    if (missing !== undefined) return `${name}.${missing}`;
+  }
+  return undefined;
+}
+
+/** True if a capability still exists. Values other than `true` and objects may change: they are parameters of a capability. */
+function isStillThere(before: unknown, now: unknown): boolean {
+  if (before === true) return now === true;
+  if (isJsonObject(before)) return isJsonObject(now);
+  return now !== undefined && now !== null && now !== false;
+}
+
+/** Returns the lists with `listChanged`. */
+export function changingLists({ declared }: Capabilities): string[] {
+  return ["tools", "prompts", "resources"].filter((name) => {
+    const capability = declared[name];
+    return isJsonObject(capability) && capability["listChanged"] === true;
+  });
+}
+
+/** @param resultText the JSON text of an `InitializeResult`. */
+export function readCapabilities(resultText: string): JsonObject {
+  const result = readValue(resultText);
+  const capabilities = isJsonObject(result) ? result["capabilities"] : undefined;
+  return isJsonObject(capabilities) ? capabilities : {};
+}

@@ -1,0 +1,260 @@
+import { findMembers, textOf } from "../json/find.ts";
+import type { Outline } from "../json/read.ts";
+import { isNumberStart, shorten, utf8Length } from "../json/text.ts";
+import {
+  type Batch,
+  BATCH_REASON,
+  findOtherCase,
+  findRepeated,
+  type InvalidMessage,
+  LONG_TEXT_LENGTH,
+  type Message,
+  MetaKey,
+  type NotificationMessage,
+  readText,
+  type RequestMessage,
+  Slot,
+  unambiguousId,
+} from "./message.ts";
+
+export interface ClientMessageProblem {
+  readonly code: "PARSE_ERROR" | "INVALID_REQUEST" | "INVALID_PARAMS";
+  readonly reason: string;
+  /** The JSON text of the id, if the error response can have it. */
+  readonly idText: string | undefined;
+}
+
+export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
+
+/** The limit of the official SDK. */
+const MAX_BATCH_LENGTH = 100;
+/** The most UTF-8 bytes that one UTF-16 unit takes. */
+const MAX_UNIT_BYTES = 3;
+const MAX_ID_BYTES = 1024;
+const MAX_NAME_BYTES = 1024;
+const MAX_URI_BYTES = 8 * 1024;
+
+/** The members of the envelope. A server could act on one that is not checked here. */
+const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, params: Slot.params } as const;
+/** The ids in `params` that are rewritten for the server. An id that is not rewritten could be that of another client's request. */
+const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
+/** The members of `_meta` that are rewritten, or that decide how the message is handled. */
+const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
+
+const OF_RESPONSE = [
+  ["result", Slot.result],
+  ["error", Slot.error],
+] as const;
+/** The members of the envelope that a message of one kind must not have. */
+const FOREIGN_MEMBERS = { request: OF_RESPONSE, notification: OF_RESPONSE, response: [["params", Slot.params]] } as const;
+
+/** A type of values, with its name for people. */
+interface ValueType {
+  readonly name: string;
+  /** @param text a JSON value. */
+  readonly isTypeOf: (text: string) => boolean;
+}
+
+const STRING: ValueType = { name: "a string", isTypeOf: (text) => text.startsWith('"') };
+const NUMBER: ValueType = { name: "a number", isTypeOf: (text) => isNumberStart(text.charCodeAt(0)) };
+/** Of an id or a token. An integer may have any spelling and size, because the server gets another one. */
+const ID: ValueType = {
+  name: "a string or an integer",
+  isTypeOf: (text) => STRING.isTypeOf(text) || (NUMBER.isTypeOf(text) && isWhole(Number(text))),
+};
+
+interface Param {
+  readonly name: string;
+  readonly type: ValueType;
+  readonly isRequired?: boolean;
+}
+
+/** The parameters of the notifications that official servers act on. */
+const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, readonly Param[]> = new Map([
+  [
+    "notifications/cancelled",
+    [
+      { name: "requestId", type: ID },
+      { name: "reason", type: STRING },
+    ],
+  ],
+  [
+    "notifications/progress",
+    [
+      { name: "progressToken", type: ID, isRequired: true },
+      { name: "progress", type: NUMBER, isRequired: true },
+      { name: "total", type: NUMBER },
+      { name: "message", type: STRING },
+    ],
+  ],
+]);
+
+interface Limit {
+  readonly member: string;
+  readonly slot: number;
+  readonly maxBytes: number;
+}
+
+/** The limits of values that are kept, logged or compared, in bytes of JSON text. */
+const LIMITS: readonly Limit[] = [
+  { member: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
+  { member: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
+  { member: '"progressToken"', slot: Slot.metaProgressToken, maxBytes: MAX_ID_BYTES },
+  { member: '"progressToken"', slot: Slot.progressToken, maxBytes: MAX_ID_BYTES },
+  { member: '"requestId"', slot: Slot.requestId, maxBytes: MAX_ID_BYTES },
+];
+const NAME_LIMIT: Limit = { member: '"name"', slot: Slot.toolName, maxBytes: MAX_NAME_BYTES };
+const URI_LIMIT: Limit = { member: '"uri"', slot: Slot.uri, maxBytes: MAX_URI_BYTES };
+/** The limits of the values in `params` that are kept, by method. */
+const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
+  ["tools/call", NAME_LIMIT],
+  ["prompts/get", NAME_LIMIT],
+  ["resources/subscribe", URI_LIMIT],
+  ["resources/unsubscribe", URI_LIMIT],
+  ["logging/setLevel", { member: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
+]);
+/** A text of this length exceeds no limit. Most are shorter. */
+const MIN_EXCEEDING_LENGTH = Math.min(MAX_ID_BYTES, MAX_NAME_BYTES, MAX_URI_BYTES) / MAX_UNIT_BYTES;
+/** The limit of `notifications/initialized`, which is kept. */
+const MAX_INITIALIZED_BYTES = 64 * 1024;
+
+/**
+ * Checks one message of a client. Rejects what the schemas of the protocol forbid for every method, because official servers drop it without
+ * an answer (MCP 2025-11-25 and 2026-07-28, schema). Rejects repeated members of the envelope, and members that match one except for case,
+ * because the server could read the other one. The same applies to the ids in `params` that are rewritten.
+ */
+export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
+  if (message.kind === "invalid") {
+    const { isJson, reason, idText } = message;
+    return isJson ? problem("INVALID_REQUEST", reason, idText) : problem("PARSE_ERROR", "the body is not JSON");
+  }
+  const wrongEnvelope = findProblem(message);
+  const reason = wrongEnvelope ?? (message.kind === "response" ? undefined : findWrongParam(message));
+  if (reason === undefined) return message;
+  const idText = message.kind === "notification" ? undefined : unambiguousId(message.outline);
+  return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
+}
+
+/** Reads and checks one message of a client, without steps. */
+export function readClientMessage(text: string): Message | ClientMessageProblem {
+  const reading = readText(text);
+  return reading.kind === "batch" ? BATCH_REFUSED : checkClientMessage(reading);
+}
+
+/**
+ * Checks a batch of a client (MCP 2025-03-26, basic/index). One invalid message rejects the whole batch before any message is sent. The
+ * client then knows that none was.
+ */
+export function checkClientBatch({ count, messages: readings }: Batch): Message[] | ClientMessageProblem {
+  if (count === 0) return problem("INVALID_REQUEST", "the batch is empty");
+  if (count > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
+  const messages: Message[] = [];
+  for (const [index, reading] of readings.entries()) {
+    const message = checkClientMessage(reading);
+    if ("code" in message) return problem(message.code, `message ${index + 1} of the batch: ${message.reason}`);
+    if (message.kind === "request" && message.method === "initialize")
+      return problem("INVALID_REQUEST", "initialize must not be part of a batch");
+    messages.push(message);
+  }
+  return messages;
+}
+
+/** Returns what is wrong with the envelope. */
+function findProblem(message: Message): string | undefined {
+  const { kind } = message;
+  const wrongMember = describeAmbiguity(message) ?? findForeignMember(message);
+  if (wrongMember !== undefined) return wrongMember;
+  const exceeded = findExceeded(message);
+  if (exceeded !== undefined) return `${exceeded.member} has more than ${exceeded.maxBytes} bytes as JSON`;
+  if (kind === "response") return undefined;
+  if (message.method.includes("\0")) return '"method" has a NUL';
+  if (kind === "notification")
+    return message.method === "notifications/initialized" && utf8Length(message.text) > MAX_INITIALIZED_BYTES
+      ? `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`
+      : undefined;
+  // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
+  if (message.method.startsWith("notifications/")) return "a notification has no id";
+  return typeof message.id === "string" || isWhole(message.id) ? undefined : `"id" must be ${ID.name}`;
+}
+
+/** Returns the problem of a member that a message of this kind does not have. The members of `params` and `_meta` may have any name. */
+function findForeignMember({ kind, outline }: Message): string | undefined {
+  let name = outline.unknownName;
+  for (const [each, slot] of FOREIGN_MEMBERS[kind]) if (outline.has(slot)) name ??= each;
+  if (name !== undefined) return `${JSON.stringify(shorten(name))} is not a member of a JSON-RPC ${kind}`;
+  const hasBoth = kind === "response" && outline.has(Slot.result) && outline.has(Slot.error);
+  return hasBoth ? 'a JSON-RPC response has either "result" or "error"' : undefined;
+}
+
+/** Returns what is wrong with `_meta`, or with the other parameters of a notification, since no server answers that. */
+function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
+  const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
+  const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
+  if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
+  const names = params.map(({ name }) => name);
+  const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
+  for (const [index, { name, type, isRequired = false }] of params.entries()) {
+    const value = textOf(text, spans[index]);
+    if (value === undefined ? isRequired : !type.isTypeOf(value)) return `"${name}" must be ${type.name}`;
+  }
+  return undefined;
+}
+
+function findWrongMeta(text: string, outline: Outline): string | undefined {
+  if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
+  const token = outline.textAt(Slot.metaProgressToken);
+  if (token !== undefined && !ID.isTypeOf(token)) return `"progressToken" must be ${ID.name}`;
+  if (isLong(outline, Slot.meta)) return undefined;
+  // Nearly no message has it, so its text is searched before its name is.
+  if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
+  const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
+  if (task === undefined) return undefined;
+  const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
+  return STRING.isTypeOf(textOf(text, taskId) ?? "") ? undefined : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
+}
+
+/** True for a value whose members are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
+function isLong(outline: Outline, slot: number): boolean {
+  return outline.end(slot) - outline.start(slot) > LONG_TEXT_LENGTH;
+}
+
+function describeAmbiguity({ kind, outline }: Message): string | undefined {
+  if (outline.isUnambiguous) return undefined;
+  const repeated = findRepeated(outline, ENVELOPE);
+  if (repeated !== undefined) return `"${repeated}" occurs twice`;
+  const spelled = findOtherCase(outline, ENVELOPE);
+  if (spelled !== undefined) return `${JSON.stringify(spelled)} differs only in case from a name of the envelope`;
+  if (kind === "response") return undefined;
+  const repeatedId = findRepeated(outline, REWRITTEN) ?? findRepeated(outline, OF_META);
+  if (repeatedId !== undefined) return `"${repeatedId}" occurs twice`;
+  const spelledId = findOtherCase(outline, REWRITTEN) ?? findOtherCase(outline, OF_META);
+  return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} differs only in case from a name of the protocol`;
+}
+
+function findExceeded(message: Message): Limit | undefined {
+  const { kind, text, outline } = message;
+  if (text.length <= MIN_EXCEEDING_LENGTH) return undefined;
+  for (const limit of LIMITS) if (exceeds(outline, limit)) return limit;
+  const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
+  return ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined;
+}
+
+function exceeds(outline: Outline, { slot, maxBytes }: Limit): boolean {
+  return outline.end(slot) - outline.start(slot) > maxBytes / MAX_UNIT_BYTES && hasMoreBytes(outline.textAt(slot) ?? "", maxBytes);
+}
+
+function isTooLong(idText: string | undefined): boolean {
+  return idText !== undefined && hasMoreBytes(idText, MAX_ID_BYTES);
+}
+
+function hasMoreBytes(text: string, maxBytes: number): boolean {
+  return text.length > maxBytes || (text.length > maxBytes / MAX_UNIT_BYTES && utf8Length(text) > maxBytes);
+}
+
+function problem(code: ClientMessageProblem["code"], reason: string, idText?: string): ClientMessageProblem {
+  return { code, reason, idText: isTooLong(idText) ? undefined : idText };
+}
+
+function isWhole(value: number): boolean {
+  return Number.isInteger(value) || !Number.isFinite(value);
+}

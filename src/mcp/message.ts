@@ -1,0 +1,302 @@
+import type { Edit } from "../json/edit.ts";
+import { JsonScanner, type Outline, Shape } from "../json/read.ts";
+import { detached } from "../json/text.ts";
+
+/** The reserved keys in `_meta` of the stateless revisions (MCP 2026-07-28, basic), and that of tasks (MCP 2025-11-25). */
+export const MetaKey = {
+  protocolVersion: "io.modelcontextprotocol/protocolVersion",
+  clientCapabilities: "io.modelcontextprotocol/clientCapabilities",
+  clientInfo: "io.modelcontextprotocol/clientInfo",
+  logLevel: "io.modelcontextprotocol/logLevel",
+  serverInfo: "io.modelcontextprotocol/serverInfo",
+  relatedTask: "io.modelcontextprotocol/related-task",
+  subscriptionId: "io.modelcontextprotocol/subscriptionId",
+} as const;
+
+/** The id of a request: MCP allows strings and numbers, but not `null` (MCP 2025-11-25, basic/index). */
+export type JsonRpcId = string | number;
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** All members of a message that the sidecar reads. */
+export const MESSAGE = new Shape({
+  jsonrpc: {},
+  id: {},
+  method: {},
+  params: {
+    _meta: { progressToken: {}, [MetaKey.protocolVersion]: {}, [MetaKey.subscriptionId]: {} },
+    requestId: {},
+    progressToken: {},
+    name: {},
+    arguments: {},
+    task: {},
+    uri: {},
+    level: {},
+    protocolVersion: {},
+    capabilities: { sampling: {}, elicitation: {}, roots: {} },
+    inputResponses: {},
+    requestState: {},
+  },
+  result: { task: { taskId: {} }, protocolVersion: {}, capabilities: {}, resultType: {}, _meta: {}, requestState: {} },
+  error: {},
+});
+
+/** The slots of the members in the outline of a message. */
+export const Slot = {
+  jsonrpc: MESSAGE.slotOf("jsonrpc"),
+  id: MESSAGE.slotOf("id"),
+  method: MESSAGE.slotOf("method"),
+  params: MESSAGE.slotOf("params"),
+  meta: MESSAGE.slotOf("params", "_meta"),
+  metaProgressToken: MESSAGE.slotOf("params", "_meta", "progressToken"),
+  metaVersion: MESSAGE.slotOf("params", "_meta", MetaKey.protocolVersion),
+  subscriptionId: MESSAGE.slotOf("params", "_meta", MetaKey.subscriptionId),
+  requestId: MESSAGE.slotOf("params", "requestId"),
+  progressToken: MESSAGE.slotOf("params", "progressToken"),
+  toolName: MESSAGE.slotOf("params", "name"),
+  arguments: MESSAGE.slotOf("params", "arguments"),
+  callTask: MESSAGE.slotOf("params", "task"),
+  uri: MESSAGE.slotOf("params", "uri"),
+  level: MESSAGE.slotOf("params", "level"),
+  requestedVersion: MESSAGE.slotOf("params", "protocolVersion"),
+  sampling: MESSAGE.slotOf("params", "capabilities", "sampling"),
+  elicitation: MESSAGE.slotOf("params", "capabilities", "elicitation"),
+  roots: MESSAGE.slotOf("params", "capabilities", "roots"),
+  inputResponses: MESSAGE.slotOf("params", "inputResponses"),
+  repeatedState: MESSAGE.slotOf("params", "requestState"),
+  result: MESSAGE.slotOf("result"),
+  task: MESSAGE.slotOf("result", "task"),
+  taskId: MESSAGE.slotOf("result", "task", "taskId"),
+  protocolVersion: MESSAGE.slotOf("result", "protocolVersion"),
+  capabilities: MESSAGE.slotOf("result", "capabilities"),
+  resultType: MESSAGE.slotOf("result", "resultType"),
+  resultMeta: MESSAGE.slotOf("result", "_meta"),
+  requestState: MESSAGE.slotOf("result", "requestState"),
+  error: MESSAGE.slotOf("error"),
+} as const;
+
+/** A text, and the positions of its members. */
+export interface SentText {
+  readonly text: string;
+  readonly outline: Outline;
+}
+
+export interface RequestMessage extends SentText {
+  readonly kind: "request";
+  readonly id: JsonRpcId;
+  readonly method: string;
+  /** Changes for the server. They do not concern the members of the outline. */
+  readonly edits?: readonly Edit[];
+}
+
+export interface NotificationMessage extends SentText {
+  readonly kind: "notification";
+  readonly method: string;
+}
+
+export interface ResponseMessage extends SentText {
+  readonly kind: "response";
+  /** Undefined for an error that belongs to no particular request (`id: null`, or without `id`). */
+  readonly id: JsonRpcId | undefined;
+  readonly isError: boolean;
+}
+
+export type Message = RequestMessage | NotificationMessage | ResponseMessage;
+
+export interface InvalidMessage {
+  readonly kind: "invalid";
+  readonly text: string;
+  /** False if the text is not JSON. */
+  readonly isJson: boolean;
+  /** Describes the problem to the sender. */
+  readonly reason: string;
+  /** The JSON text of the id, if it is unambiguous. */
+  readonly idText: string | undefined;
+  /** The id of the sidecar's request that the text would answer if it was a valid response. Only for texts of servers. */
+  readonly answeredId?: number;
+}
+
+/** A JSON array of messages. Only revision 2025-03-26 has batches. */
+export interface Batch {
+  readonly kind: "batch";
+  readonly text: string;
+  /** The number of elements; only the first 1000 are read. */
+  readonly count: number;
+  readonly messages: readonly (Message | InvalidMessage)[];
+}
+
+/** A message that was discarded because of its length, except for the members that show which request it answers. */
+export interface OverlongLine {
+  readonly bytes: number;
+  /** The JSON text of its top-level `id`, if it has one. */
+  readonly idText: string | undefined;
+  /** True for a request or notification, whose id is not that of a response. */
+  readonly hasMethod: boolean;
+  /** True if the length was within the limit, but the memory was full. */
+  readonly isForMemory: boolean;
+  /** True if other text is before the message on its line. */
+  readonly hasTextBefore: boolean;
+}
+
+export type Reading = Message | InvalidMessage | Batch;
+
+/** The reason for rejecting a message that only has an envelope. */
+export const NO_CONTENT = 'the message has neither "method" nor "result" nor "error"';
+export const NO_VERSION = '"jsonrpc" must be "2.0"';
+/** The reason for rejecting a batch. */
+export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
+/** Longer texts are read in steps, so that they do not block the event loop. In UTF-16 units. */
+export const LONG_TEXT_LENGTH = 64 * 1024;
+/** The length of a step, in UTF-16 units. A step takes about 40 ms at worst. */
+const STEP_LENGTH = 2 * 1024 * 1024;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The sender. Names that are spelled with escapes are recorded only for messages to a server. */
+type Origin = "client" | "server";
+
+/** Reads a text without steps. Never throws. */
+export function readText(text: string, origin: Origin = "client"): Reading {
+  const message = readMessage(text, origin);
+  if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
+  return withoutSteps(readInSteps(text, origin));
+}
+
+/** Runs work without its pauses. */
+export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
+  let step = work.next();
+  while (step.done !== true) step = work.next();
+  return step.value;
+}
+
+/** Reused for all texts that are read without steps. */
+const SCANNER = new JsonScanner("", MESSAGE);
+
+/** Reads one message. Never throws. */
+export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
+  SCANNER.begin(text, MESSAGE, origin === "client");
+  SCANNER.advance();
+  const message = classify(SCANNER, origin);
+  // The scanner must not keep the text in memory.
+  SCANNER.begin("", MESSAGE);
+  return message;
+}
+
+function isBatch(text: string): boolean {
+  return /^[ \t\r\n]*\[/.test(text);
+}
+
+/** Reads a text, and pauses after each step. */
+export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
+  const scanner = new JsonScanner(text, MESSAGE, origin === "client");
+  yield* scanInSteps(scanner);
+  if (!scanner.isValid || !scanner.isArray) return classify(scanner, origin);
+  const messages: (Message | InvalidMessage)[] = [];
+  let length = 0;
+  const ofElement = new JsonScanner("", MESSAGE);
+  for (const { start, end } of scanner.elements) {
+    // A request may be kept longer than the other elements.
+    ofElement.begin(detached(text.slice(start, end), text), MESSAGE, origin === "client");
+    yield* scanInSteps(ofElement);
+    messages.push(classify(ofElement, origin));
+    length += end - start;
+    if (length > STEP_LENGTH) yield;
+    length %= STEP_LENGTH;
+  }
+  return { kind: "batch", text, count: scanner.elementCount, messages };
+}
+
+/** Scans a text, and pauses after each step. */
+export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
+  for (;;) {
+    scanner.advance(STEP_LENGTH);
+    if (scanner.isDone) return;
+    yield;
+  }
+}
+
+/** Classifies a text as a JSON-RPC message by the members of its envelope. */
+export function classify({ outline, isValid, isArray, isObject }: JsonScanner, origin: Origin): Message | InvalidMessage {
+  const { text } = outline;
+  if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
+  if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
+  const id = outline.numberAt(Slot.id) ?? outline.stringAt(Slot.id);
+  const idKind = outline.firstAt(Slot.id);
+  if (!outline.isString(Slot.jsonrpc, "2.0")) return invalid(outline, NO_VERSION);
+  const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
+  // For a server, any method beside a result that is not a string is one more member without meaning.
+  if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
+    if (!isResponse) return invalid(outline, NO_CONTENT);
+    if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
+    return { kind: "response", text, outline, id, isError: outline.has(Slot.error) };
+  }
+  const method = outline.stringAt(Slot.method);
+  if (method === undefined) return invalid(outline, '"method" must be a string');
+  if (outline.has(Slot.params) && !outline.isObject(Slot.params)) return invalid(outline, '"params" must be an object');
+  if (idKind === "") return { kind: "notification", text, outline, method };
+  if (id === undefined) return invalid(outline, '"id" must be a string or a number');
+  return { kind: "request", text, outline, id, method };
+}
+
+export function invalid(outline: Outline, reason: string): InvalidMessage {
+  return { kind: "invalid", text: outline.text, isJson: true, reason, idText: unambiguousId(outline) };
+}
+
+/** Returns the JSON text of the id; undefined for one that another parser would read differently, and for any other value. */
+export function unambiguousId(outline: Outline): string | undefined {
+  const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
+  const isOnlyId = !outline.isRepeated(Slot.id) && outline.otherCaseAt(Slot.id) === undefined;
+  return isId && isOnlyId ? outline.textAt(Slot.id) : undefined;
+}
+
+/** Returns the first of the named members that is repeated in its object. */
+export function findRepeated(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  for (const name in slots) if (outline.isRepeated(slots[name] ?? -1)) return name;
+  return undefined;
+}
+
+/** Returns the first name in the text that some parsers take for one of the members, because they ignore case. */
+export function findOtherCase(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  for (const name in slots) {
+    const spelled = outline.otherCaseAt(slots[name] ?? -1);
+    if (spelled !== undefined) return spelled;
+  }
+  return undefined;
+}
+
+/** Returns the JSON text of the id as the sender spells it; empty for a message without an id. */
+export function idTextOf({ outline }: SentText): string {
+  return outline.copyAt(Slot.id) ?? "";
+}
+
+/** The levels of RFC 5424, as in MCP 2025-11-25 and 2026-07-28, server/utilities/logging; the least severe first. */
+export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/** True if a message of this level is at least as severe as the wanted one. */
+export function isAtLeast(level: string | undefined, wanted: string): boolean {
+  return level !== undefined && LOG_LEVELS.includes(level) && LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(wanted);
+}
+
+/**
+ * A line for the MCP server's stdin, and its state. The writer changes it from `queued` to `written`. The sender may remove it while it is
+ * queued. The server may have seen it only if it is `written`.
+ */
+export interface Outgoing {
+  /** One JSON-RPC message without its newline. Emptied when written unless `isKept`, to free memory while the response is awaited. */
+  text: string;
+  /** A line of the sidecar has no meaning for the next generation, so it is never sent again. */
+  readonly origin: "client" | "sidecar";
+  /** True if the text may be written again, to the next generation. */
+  readonly isKept: boolean;
+  /** The length in UTF-8; undefined until the writer counts it. */
+  byteLength: number | undefined;
+  state: "queued" | "written";
+  /** Called when the emptied text has left the memory. */
+  onEmptied?: (() => void) | undefined;
+}
+
+/** Returns a line of the sidecar itself. */
+export function outgoing(text: string): Outgoing {
+  return { origin: "sidecar", text, isKept: false, byteLength: undefined, state: "queued" };
+}

@@ -1,0 +1,139 @@
+import { applyEdits, type Edit, firstMembers } from "../json/edit.ts";
+import type { Outline } from "../json/read.ts";
+import { Code, plainName } from "../json/text.ts";
+import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+
+/** The characters that are copied at a time; a function has a limited number of arguments. */
+const CHUNK_LENGTH = 8192;
+
+/** Returns a client's request for the server, with `wireId` as its id and, if it has one, as its progress token. */
+export function requestToServer(request: RequestMessage, wireId: number): string {
+  const edits = editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken);
+  return toServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
+}
+
+/** Returns a client's `notifications/cancelled` with the id that the server knows. */
+export function cancellationToServer(notification: NotificationMessage, wireId: number): string {
+  return toServer(notification, editsOf(notification, String(wireId), Slot.requestId));
+}
+
+/** Returns a client's `notifications/progress` with the token that the server chose. */
+export function progressToServer(notification: NotificationMessage, tokenText: string): string {
+  return toServer(notification, editsOf(notification, tokenText, Slot.progressToken));
+}
+
+/** Returns a client's response with the id that the server chose. */
+export function responseToServer(response: ResponseMessage, idText: string): string {
+  return toServer(response, editsOf(response, idText, Slot.id));
+}
+
+/** Returns any other message of a client for the server. */
+export function messageToServer(message: Message): string {
+  return toServer(message, []);
+}
+
+/** Returns a server's request for its client, with `id` as its id and, if it has one, as its progress token. */
+export function requestToClient(request: RequestMessage, id: number): string {
+  return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
+}
+
+/** Returns a server's `notifications/cancelled` with the id that the client knows. */
+export function cancellationToClient(notification: NotificationMessage, id: number): string {
+  return toOneLine(applyEdits(notification.text, editsOf(notification, String(id), Slot.requestId)));
+}
+
+/** Returns a server's `notifications/progress` with the token that the client chose. */
+export function progressToClient(notification: NotificationMessage, tokenText: string): string {
+  return toOneLine(applyEdits(notification.text, editsOf(notification, tokenText, Slot.progressToken)));
+}
+
+/** Returns a server's response with the id that the client chose. */
+export function responseToClient(response: ResponseMessage, idText: string): string {
+  return applyEdits(response.text, responseEdits(response, idText));
+}
+
+/** Returns the edits of `responseToClient`. */
+export function responseEdits(response: ResponseMessage, idText: string): Edit[] {
+  return editsOf(response, idText, Slot.id);
+}
+
+/** Returns the edit that puts members first in the params; undefined if these are not an object. @param members their JSON text. */
+export function firstOfParams({ text, outline }: RequestMessage, members: string): Edit | undefined {
+  if (!outline.has(Slot.params)) return firstMembers(text, text.indexOf("{"), `"params":{${members}}`);
+  return outline.isObject(Slot.params) ? firstMembers(text, outline.start(Slot.params), members) : undefined;
+}
+
+/** Returns the JSON text of a request's progress token, if it has one. */
+export function progressTokenText({ outline }: RequestMessage): string | undefined {
+  return outline.copyAt(Slot.metaProgressToken);
+}
+
+/** Returns the JSON text of the request id in a `notifications/cancelled`. */
+export function cancelledIdText({ outline }: NotificationMessage): string | undefined {
+  return outline.textAt(Slot.requestId);
+}
+
+/**
+ * Returns a client's edited message on one line. Escaped names are written without escapes if possible, because the server's engine may
+ * misread them. U+2028 and U+2029 become escapes, because some servers end a line at them.
+ */
+function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
+  const { escapedNames } = outline;
+  const all = escapedNames.length === 0 ? edits : [...edits, ...plainNames(text, escapedNames, edits)];
+  return escapeSeparators(toOneLine(applyEdits(text, all)));
+}
+
+/** Yields the edits that write names without escapes, except for names within a value that is replaced. */
+function* plainNames(text: string, escapedNames: readonly number[], edits: readonly Edit[]): Generator<Edit, void> {
+  const inOrder = edits.toSorted((left, right) => left.start - right.start);
+  let next = 0;
+  for (let index = 0; index < escapedNames.length; index += 2) {
+    const start = escapedNames[index] ?? 0;
+    const end = escapedNames[index + 1] ?? 0;
+    while ((inOrder[next]?.end ?? Number.POSITIVE_INFINITY) <= start) next++;
+    if ((inOrder[next]?.start ?? Number.POSITIVE_INFINITY) <= start) continue;
+    const plain = plainName(text, start, end);
+    if (plain !== undefined) yield { start, end, text: plain };
+  }
+}
+
+/** Returns the edits that replace one or two members with `value`, if they are present. */
+function editsOf({ outline }: Message, value: string, slot: number, otherSlot?: number): Edit[] {
+  const edits = outline.has(slot) ? [editOf(outline, slot, value)] : [];
+  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push(editOf(outline, otherSlot, value));
+  return edits;
+}
+
+function editOf(outline: Outline, slot: number, text: string): Edit {
+  return { start: outline.start(slot), end: outline.end(slot), text };
+}
+
+/**
+ * Replaces newlines with spaces. They separate messages on stdio; in JSON text they can only be white space between tokens. Works character
+ * by character, because a message may have millions of newlines.
+ */
+export function toOneLine(text: string): string {
+  if (!text.includes("\n") && !text.includes("\r")) return text;
+  const units = new Uint16Array(Math.min(CHUNK_LENGTH, text.length));
+  let oneLine = "";
+  for (let start = 0; start < text.length; start += CHUNK_LENGTH) {
+    const length = Math.min(CHUNK_LENGTH, text.length - start);
+    for (let index = 0; index < length; index++) {
+      const unit = text.charCodeAt(start + index);
+      units[index] = unit === Code.lineFeed || unit === Code.carriageReturn ? Code.space : unit;
+    }
+    // A spread would take four times as long.
+    oneLine += Reflect.apply(String.fromCharCode, undefined, units.subarray(0, length)) as string;
+  }
+  return oneLine;
+}
+
+function escapeSeparators(text: string): string {
+  if (!text.includes("\u2028") && !text.includes("\u2029")) return text;
+  // Faster than a regular expression for a message with millions of these characters.
+  return text
+    .split("\u2028")
+    .join(String.raw`\u2028`)
+    .split("\u2029")
+    .join(String.raw`\u2029`);
+}

@@ -1,0 +1,429 @@
+import { totalmem } from "node:os";
+import { getHeapStatistics } from "node:v8";
+
+/** The uses of memory that clients and servers cause. */
+export const MEMORY_KINDS = ["bodies", "requests", "replay", "unread", "subscriptions", "serverOutput"] as const;
+
+type MemoryKind = (typeof MEMORY_KINDS)[number];
+
+/** The client that memory is used for: its principal, or else its peer address. A server's output has the server as its holder. */
+export type MemoryHolder = object | string;
+
+/** The kind of data that clients can do without. */
+const DROPPABLE_KIND: MemoryKind = "replay";
+/** The kind of data that has no end of its own. */
+const LASTING_KIND: MemoryKind = "subscriptions";
+
+interface HolderUse {
+  bytes: number;
+  droppableBytes: number;
+  lastingBytes: number;
+}
+
+const NO_USE: Readonly<HolderUse> = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
+
+/** The use of memory by each holder. */
+class HolderUses {
+  readonly #uses = new Map<MemoryHolder, HolderUse>();
+
+  of(holder: MemoryHolder): Readonly<HolderUse> {
+    return this.#uses.get(holder) ?? NO_USE;
+  }
+
+  change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
+    const use = this.#uses.get(holder) ?? this.#add(holder);
+    use.bytes += changeBytes;
+    if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
+    if (kind === LASTING_KIND) use.lastingBytes += changeBytes;
+    if (use.bytes === 0) this.#uses.delete(holder);
+  }
+
+  #add(holder: MemoryHolder): HolderUse {
+    const use = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
+    this.#uses.set(holder, use);
+    return use;
+  }
+
+  /** Returns the holders except this one that use more than this, the largest first. */
+  above(bytes: number, except: MemoryHolder): MemoryHolder[] {
+    const large = [...this.#uses].filter(([holder, use]) => use.bytes > bytes && holder !== except);
+    return large.sort(([, a], [, b]) => b.bytes - a.bytes).map(([holder]) => holder);
+  }
+}
+
+/** A holder may use more than this share only while the same share stays free for others. */
+export const HOLDER_SHARE = 1 / 4;
+
+/** Data that clients can do without. */
+export interface Droppable {
+  /** Drops the oldest data of a holder, or of all holders, until `isEnough` returns true or nothing is left. */
+  drop(isEnough: () => boolean, holder?: MemoryHolder): void;
+}
+
+/** Makes room, or counts again what may be less by now. @param excessBytes the memory that should be freed; may be 0. */
+type Relief = (excessBytes: number) => void;
+
+/** Frees memory of a holder. @param holder undefined for any. */
+type HolderRelief<Holder = MemoryHolder | undefined> = (bytes: number, holder: Holder) => void;
+
+/**
+ * The memory that the sidecar holds for clients and servers, counted as memory and not as wire bytes. The sum of all kinds has one limit.
+ *
+ * New data of a client is refused if there is no room even after data that clients can do without is dropped (`reserve`). Data that is
+ * already in memory is always counted, even above the limit (`hold`). Above three quarters of the limit, droppable data is dropped first;
+ * then the reliefs make room in their order. Above the limit, the last reliefs do.
+ */
+export class MemoryBudget {
+  readonly limitBytes: number;
+  readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
+  readonly #usedByHolder = new HolderUses();
+  readonly #droppables: Droppable[] = [];
+  readonly #reliefs: Relief[] = [];
+  readonly #lastReliefs: Relief[] = [];
+  readonly #shareReliefs: HolderRelief<MemoryHolder>[] = [];
+  readonly #abandonedReliefs: HolderRelief[] = [];
+  readonly #shareBytes: number;
+  #usedBytes = 0;
+  #isRelieving = false;
+
+  constructor(limitBytes: number) {
+    this.limitBytes = limitBytes;
+    this.#shareBytes = limitBytes * HOLDER_SHARE;
+  }
+
+  get usedBytes(): number {
+    return this.#usedBytes;
+  }
+
+  /** The memory above three quarters of the limit. The last quarter is for clients that use little. */
+  get excessBytes(): number {
+    return Math.max(0, this.#usedBytes - this.limitBytes * (1 - HOLDER_SHARE));
+  }
+
+  /** The limit and the use of each kind, for `/status`. */
+  get status(): { readonly limitBytes: number; readonly usedBytes: number } & Readonly<Record<MemoryKind, number>> {
+    return { limitBytes: this.limitBytes, usedBytes: this.#usedBytes, ...this.#usedByKind };
+  }
+
+  /** Adds data that counts as `replay`, and is dropped to make room. */
+  addDroppable(droppable: Droppable): void {
+    this.#droppables.push(droppable);
+  }
+
+  /** Adds a way to make room. Those that were added first are used first. */
+  addRelief(relief: Relief): void {
+    this.#reliefs.push(relief);
+  }
+
+  /** Adds a way to make room that is used only above the limit. */
+  addLastRelief(relief: Relief): void {
+    this.#lastReliefs.push(relief);
+  }
+
+  /** Adds a way to free memory of a client above its share. It is used for another client that asks for its share and would be refused. */
+  addShareRelief(relief: HolderRelief<MemoryHolder>): void {
+    this.#shareReliefs.push(relief);
+  }
+
+  /** Adds a way to free what clients have left behind. It is used for a client that would be refused. */
+  addAbandonedRelief(relief: HolderRelief): void {
+    this.#abandonedReliefs.push(relief);
+  }
+
+  /** Returns the account of a holder. */
+  account(holder: MemoryHolder): MemoryAccount {
+    return new MemoryAccount(this, holder);
+  }
+
+  /** True if `makeRoomFor` would succeed now. If not, the reliefs are used, so that it may succeed later. */
+  hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
+    if (this.#couldHold(holder, bytes)) return true;
+    this.#relieve();
+    if (!this.#couldHold(holder, bytes)) this.#guardRelief(() => this.#claim(holder, bytes));
+    return this.#couldHold(holder, bytes);
+  }
+
+  /** Drops data if the holder cannot use this many bytes more otherwise: first the holder's own. @returns false if there is no room. */
+  makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
+    if (kind === LASTING_KIND && this.#usedByHolder.of(holder).lastingBytes + bytes > this.#shareBytes) return false;
+    const isEnough = (): boolean => this.#fits(this.#usedBytes + bytes, this.#usedByHolder.of(holder).bytes + bytes);
+    if (isEnough()) return true;
+    if (!this.hasRoomFor(holder, bytes)) return false;
+    if (this.#usedByHolder.of(holder).droppableBytes > 0) for (const each of this.#droppables) each.drop(isEnough, holder);
+    for (const each of this.#droppables) each.drop(isEnough);
+    return isEnough();
+  }
+
+  /** Adds bytes to the use, or removes them. Only accounts call this. */
+  change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
+    this.#usedBytes += changeBytes;
+    this.#usedByKind[kind] += changeBytes;
+    this.#usedByHolder.change(kind, holder, changeBytes);
+    if (changeBytes > 0 && this.excessBytes > 0) this.relieve();
+  }
+
+  /** Makes room if there is an excess, as far as possible. */
+  relieve(): void {
+    if (this.excessBytes > 0) this.#relieve();
+  }
+
+  #relieve(): void {
+    this.#guardRelief(() => {
+      for (const each of this.#droppables) each.drop(() => this.excessBytes === 0);
+      for (const relief of this.#reliefs) relief(this.excessBytes);
+      for (const relief of this.#lastReliefs) if (this.#usedBytes > this.limitBytes) relief(this.#usedBytes - this.limitBytes);
+    });
+  }
+
+  /**
+   * Makes room for a holder that would be refused. One that asks for its share takes from those above theirs, and from what all have
+   * abandoned; another one only from what it has abandoned itself.
+   */
+  #claim(holder: MemoryHolder, bytes: number): void {
+    const own = this.#usedByHolder.of(holder);
+    const isInShare = own.bytes - own.droppableBytes + bytes <= this.#shareBytes;
+    const neededBytes = bytes + (isInShare ? 0 : this.#shareBytes);
+    const missingBytes = (): number => this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + neededBytes - this.limitBytes;
+    for (const large of isInShare ? this.#usedByHolder.above(this.#shareBytes, holder) : []) {
+      const freeableBytes = (): number => Math.min(missingBytes(), this.#usedByHolder.of(large).bytes - this.#shareBytes);
+      for (const relief of this.#shareReliefs) if (freeableBytes() > 0) relief(freeableBytes(), large);
+    }
+    for (const relief of this.#abandonedReliefs) if (missingBytes() > 0) relief(missingBytes(), isInShare ? undefined : holder);
+  }
+
+  /** A relief releases memory, and may use some for what it logs or sends. */
+  #guardRelief(relieve: () => void): void {
+    if (this.#isRelieving) return;
+    this.#isRelieving = true;
+    try {
+      relieve();
+    } finally {
+      this.#isRelieving = false;
+    }
+  }
+
+  /** True if the holder could use this many bytes more if all droppable data was dropped. */
+  #couldHold(holder: MemoryHolder, bytes: number): boolean {
+    const own = this.#usedByHolder.of(holder);
+    return this.#fits(this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + bytes, own.bytes - own.droppableBytes + bytes);
+  }
+
+  /** @param usedBytes the use of all holders. @param ownBytes the use of the holder that asks. */
+  #fits(usedBytes: number, ownBytes: number): boolean {
+    const freeBytes = this.limitBytes - usedBytes;
+    return freeBytes >= 0 && (freeBytes >= this.#shareBytes || ownBytes <= this.#shareBytes);
+  }
+}
+
+/** The use of memory for one holder: by one of its requests, or by one of its sessions. */
+export class MemoryAccount {
+  readonly holder: MemoryHolder;
+  readonly #budget: MemoryBudget;
+  #lastingBytes = 0;
+
+  constructor(budget: MemoryBudget, holder: MemoryHolder) {
+    this.#budget = budget;
+    this.holder = holder;
+  }
+
+  /** The memory of data that has no end of its own. */
+  get lastingBytes(): number {
+    return this.#lastingBytes;
+  }
+
+  /** True if this many bytes could be reserved now. */
+  hasRoomFor(bytes: number): boolean {
+    return this.#budget.hasRoomFor(this.holder, bytes);
+  }
+
+  /** Makes room for as many bytes more. @returns false if there is none. */
+  makeRoomFor(kind: MemoryKind, bytes: number): boolean {
+    return this.#budget.makeRoomFor(kind, this.holder, bytes);
+  }
+
+  /** Reserves memory before it is allocated. @returns undefined if there is no room. */
+  reserve(kind: MemoryKind, bytes: number): Reservation | undefined {
+    return this.makeRoomFor(kind, bytes) ? this.hold(kind, bytes) : undefined;
+  }
+
+  /** Counts memory that is in use already, even above the limit. */
+  hold(kind: MemoryKind, bytes: number): Reservation {
+    const reservation = new Reservation(this, kind);
+    reservation.resize(bytes);
+    return reservation;
+  }
+
+  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
+  change(kind: MemoryKind, changeBytes: number): void {
+    if (kind === LASTING_KIND) this.#lastingBytes += changeBytes;
+    this.#budget.change(kind, this.holder, changeBytes);
+  }
+}
+
+/** Memory that is in use. Its size may change until it is released. */
+export class Reservation {
+  readonly #account: MemoryAccount;
+  readonly #kind: MemoryKind;
+  #bytes = 0;
+  #isReleased = false;
+
+  constructor(account: MemoryAccount, kind: MemoryKind) {
+    this.#account = account;
+    this.#kind = kind;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Reserves more before it is allocated. @returns false if there is no room; nothing has changed then. */
+  tryGrow(bytes: number): boolean {
+    if (!this.#account.makeRoomFor(this.#kind, bytes)) return false;
+    this.resize(this.#bytes + bytes);
+    return true;
+  }
+
+  /** Sets the size to the memory that is in use now, even above the limit. Does nothing after the release. */
+  resize(bytes: number): void {
+    if (this.#isReleased || bytes === this.#bytes) return;
+    const changeBytes = bytes - this.#bytes;
+    this.#bytes = bytes;
+    this.#account.change(this.#kind, changeBytes);
+  }
+
+  /** Releases everything. A second call does nothing. */
+  release(): void {
+    this.resize(0);
+    this.#isReleased = true;
+  }
+}
+
+/**
+ * Returns the memory that V8 needs for a text, in bytes. With any character beyond Latin-1, each UTF-16 unit needs two bytes. Latin-1 itself
+ * is not told apart from these: its texts count twice.
+ *
+ * @param byteLength the UTF-8 length of the text.
+ */
+export function textMemoryBytes(text: string, byteLength = Buffer.byteLength(text)): number {
+  return byteLength === text.length ? byteLength : text.length * 2;
+}
+
+/** The time for which the memory has been full. Room that costs clients something is made only after a while. */
+export class FullTime {
+  readonly #minMs: number;
+  #sinceMs = 0;
+  #untilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(minMs: number) {
+    this.#minMs = minMs;
+  }
+
+  /** To be called whenever the memory is full. @returns true if it has been so for the minimum, without a pause of that length between two calls. */
+  hasLasted(nowMs: number): boolean {
+    if (nowMs - this.#untilMs > this.#minMs) this.#sinceMs = nowMs;
+    this.#untilMs = nowMs;
+    return nowMs - this.#sinceMs >= this.#minMs;
+  }
+}
+
+const MIB = 1024 * 1024;
+/**
+ * The memory of an idle sidecar with a small server, and of garbage that V8 has not collected yet. Bodies that are rejected become garbage
+ * too, so a flood of them needs about 25 MB even if the budget is unused.
+ */
+const OVERHEAD_BYTES = 56 * MIB;
+const SHARE_OF_MEMORY = 1 / 4;
+const SHARE_OF_HEAP = 1 / 2;
+const MIN_BYTES = 2 * MIB;
+const MAX_BYTES = 256 * MIB;
+
+/**
+ * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory above 56 MiB, at least 2 MiB and at most 256 MiB.
+ *
+ * @param memoryBytes the memory of the container, or else of the machine.
+ * @param heapBytes the limit of V8's heap. Half of it is a limit too, which matters only if the operator has set a small heap.
+ */
+export function defaultBudgetBytes(memoryBytes = availableBytes(), heapBytes = getHeapStatistics().heap_size_limit): number {
+  return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, (memoryBytes - OVERHEAD_BYTES) * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));
+}
+
+/** Returns the memory limit of the container, if it has one, or else the memory of the machine. */
+function availableBytes(): number {
+  // A container without a limit has a number above all memory, and a system without control groups 0.
+  const constrainedBytes = process.constrainedMemory();
+  return constrainedBytes > 0 ? Math.min(constrainedBytes, totalmem()) : totalmem();
+}
+
+/** The parts of a body, its text, and the copy between them exist together for a moment. */
+const BODY_COPIES = 3;
+/** The memory of a part besides its bytes. */
+const PART_BYTES = 256;
+/**
+ * With its copies, a body of this share takes three fifths of the budget. A single client may use three quarters. The difference is for the
+ * parts of the body, even if each has only 350 bytes.
+ */
+const LARGEST_BODY_SHARE = 1 / 5;
+
+/** Returns the memory of a part of an arriving body. */
+export function partMemoryBytes(partBytes: number): number {
+  return bodyMemoryBytes(partBytes) + PART_BYTES;
+}
+
+/** Returns the memory of a body, without what its parts add. */
+export function bodyMemoryBytes(bodyBytes: number): number {
+  return bodyBytes * BODY_COPIES;
+}
+
+/** Returns the size of the largest body that is accepted when nothing else is in memory. */
+export function largestBodyBytes(budgetBytes: number): number {
+  return Math.floor(budgetBytes * LARGEST_BODY_SHARE);
+}
+
+/** The place of a value in an order. */
+export class Place<Value> {
+  /** Undefined only for the end of an order. */
+  value: Value | undefined;
+  /** Both are this place itself if it is in no order. */
+  earlier: Place<Value> = this;
+  later: Place<Value> = this;
+
+  constructor(value?: Value) {
+    this.value = value;
+  }
+
+  get isInOrder(): boolean {
+    return this.later !== this;
+  }
+
+  leave(): void {
+    this.earlier.later = this.later;
+    this.later.earlier = this.earlier;
+    this.earlier = this;
+    this.later = this;
+  }
+}
+
+/**
+ * Values in an order, as a linked list: a value moves or leaves at the same cost, wherever it is. In a Set, each search for the first value
+ * would pass all places of removed values, and a kept iterator would hold them in memory.
+ */
+export class LinkedOrder<Value> {
+  readonly #end = new Place<Value>();
+
+  /** The first place; undefined if the order is empty. */
+  get first(): Place<Value> | undefined {
+    const { later } = this.#end;
+    return later === this.#end ? undefined : later;
+  }
+
+  /** Moves a place to the end, or adds it there. */
+  moveToEnd(place: Place<Value>): void {
+    const end = this.#end;
+    if (end.earlier === place) return;
+    place.leave();
+    place.earlier = end.earlier;
+    place.later = end;
+    end.earlier.later = place;
+    end.earlier = place;
+  }
+}

@@ -1,0 +1,169 @@
+import { describeError } from "../mcp/errors.ts";
+import type { Counters } from "./counters.ts";
+
+export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The requests of clients that are logged. */
+export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
+export type RequestLogMode = (typeof REQUEST_LOG_MODES)[number];
+
+/** The fields of a log line besides its message, grouped by subject. docs/operations/logs.md describes them. */
+export const LOG_FIELDS = [
+  // The server process.
+  "lane",
+  "childPid",
+  "generation",
+  "state",
+  "kind",
+  "exitCode",
+  "signal",
+  "reason",
+  "stderrTail",
+  "likelyCause",
+  "restarts",
+  "pauseMs",
+  "timeoutMs",
+  // Its stderr.
+  "stream",
+  "isPartial",
+  // A message.
+  "method",
+  "requestId",
+  "tool",
+  "mode",
+  "setting",
+  "code",
+  "line",
+  "bytes",
+  "count",
+  "since",
+  // A request of a client.
+  "session",
+  "principal",
+  "revision",
+  "httpStatus",
+  "ending",
+  "queueMs",
+  "serverMs",
+  "requestBytes",
+  "responseBytes",
+  // The sidecar.
+  "address",
+  "path",
+  "keys",
+  "err",
+] as const;
+
+export type LogFields = Readonly<Partial<Record<(typeof LOG_FIELDS)[number], unknown>>>;
+
+/** The logger for the rest of the program. Its methods take the fields first, then a constant lower-case message. */
+export interface Log {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+}
+
+/** Returns a logger that adds fields to each line. */
+export function withFields(log: Log, common: LogFields): Log {
+  return {
+    debug: (fields, message) => log.debug({ ...common, ...fields }, message),
+    info: (fields, message) => log.info({ ...common, ...fields }, message),
+    warn: (fields, message) => log.warn({ ...common, ...fields }, message),
+    error: (fields, message) => log.error({ ...common, ...fields }, message),
+  };
+}
+
+/** Returns a logger that logs every line at the level `debug`. */
+export function atDebug(log: Log): Log {
+  const debug: Log["debug"] = (fields, message) => log.debug(fields, message);
+  return { debug, info: debug, warn: debug, error: debug };
+}
+
+const LINES_PER_PERIOD = 10;
+const PERIOD_MS = 10_000;
+
+/** Limits log lines that a client or server can cause at any rate. Only the first lines of each period are allowed. */
+export class LogLimiter {
+  readonly #nowMs: () => number;
+  readonly #linesPerPeriod: number;
+  #periodStartMs = Number.NEGATIVE_INFINITY;
+  #linesInPeriod = 0;
+
+  constructor(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD) {
+    this.#nowMs = nowMs;
+    this.#linesPerPeriod = linesPerPeriod;
+  }
+
+  /** Returns true if a line may be logged. To be called once per line. */
+  allows(): boolean {
+    const nowMs = this.#nowMs();
+    if (nowMs - this.#periodStartMs >= PERIOD_MS) {
+      this.#periodStartMs = nowMs;
+      this.#linesInPeriod = 0;
+    }
+    this.#linesInPeriod++;
+    return this.#linesInPeriod <= this.#linesPerPeriod;
+  }
+}
+
+/** In a period, of the lines that end requests: a crash of the server may end as many at once. */
+const LIMITED_LINES_PER_PERIOD = 100;
+
+/** Returns a logger of lines that a client can cause at any rate. The next line after suppressed ones is preceded by their count. */
+export function limitedLog(log: Log, nowMs: () => number): Log {
+  const limiter = new LogLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
+  let suppressed = 0;
+  const logAt =
+    (level: keyof Log): Log[keyof Log] =>
+    (fields, message) => {
+      if (!limiter.allows()) {
+        suppressed++;
+        return;
+      }
+      if (suppressed > 0) log.warn({ count: suppressed }, "log lines suppressed: too many requests of clients caused them");
+      suppressed = 0;
+      log[level](fields, message);
+    };
+  return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+}
+
+/**
+ * Guards the code that handles events from outside. A defect of the sidecar then fails only the exchange of the event, or at worst its lane.
+ */
+export class Defects {
+  readonly #log: Log;
+  readonly #counters: Counters;
+
+  constructor(log: Log, counters: Counters) {
+    this.#log = log;
+    this.#counters = counters;
+  }
+
+  /**
+   * Handles one event. Never throws.
+   *
+   * @param event the name of the event source in the log.
+   * @param recover fails the exchange or lane of the event.
+   */
+  guard(event: string, handle: () => void, recover?: () => void): void {
+    try {
+      handle();
+    } catch (error) {
+      this.recover(event, error, recover);
+    }
+  }
+
+  /** Handles an error that the caller has caught. Hot paths use this, because a closure per event would cost too much. Never throws. */
+  recover(event: string, error: unknown, recover?: () => void): void {
+    this.note(event, error);
+    if (recover !== undefined) this.guard(event, recover);
+  }
+
+  /** Logs and counts an error. */
+  note(event: string, error: unknown): void {
+    this.#counters.defects++;
+    this.#log.error({ kind: event, err: error, reason: describeError(error) }, "defect of the sidecar");
+  }
+}

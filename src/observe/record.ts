@@ -1,0 +1,122 @@
+import { findMembers } from "../json/find.ts";
+import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
+import type { RequestEnding } from "./counters.ts";
+
+/** A request that was rejected before it had an exchange. */
+export interface RejectedRequest {
+  readonly code: SidecarErrorCode;
+  readonly httpStatus: number;
+  /** The message of an error that was found before the body was read, so it cannot quote the body. */
+  readonly reason: string | undefined;
+  /** Returns the sender. Observers call it only if they need it. */
+  readonly sender: () => RejectedSender;
+}
+
+export interface RejectedSender {
+  readonly principal: string;
+  /** The session id that the request names, valid or not. */
+  readonly sessionId: string | undefined;
+  /** The declared size of the body; undefined if it is unknown. */
+  readonly requestBytes: number | undefined;
+}
+
+/** The port to observers of clients' requests, such as the log of requests. */
+export interface RequestObserver {
+  /** Called once at the end of each request that had an exchange. @param body the JSON text of the response; undefined without one. */
+  ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void;
+  /** Called for each HTTP request that was rejected before that. */
+  rejected(request: RejectedRequest): void;
+}
+
+interface RequestFacts {
+  readonly method: string;
+  /** The name of the tool, for a `tools/call`. */
+  readonly tool: string | undefined;
+  /** The name of the token of the client, or without tokens its network address. */
+  readonly principal: string;
+  readonly acceptedAtMs: number;
+  readonly requestBytes: number;
+}
+
+/** Longer texts are not searched for an error. In UTF-16 units. */
+const MAX_ERROR_LENGTH = 64 * 1024;
+
+/** A client's request on its way, for an observer. */
+export class ObservedRequest {
+  readonly method: string;
+  readonly tool: string | undefined;
+  readonly principal: string;
+  readonly acceptedAtMs: number;
+  readonly requestBytes: number;
+  /** Undefined without a session. */
+  sessionId: string | undefined;
+  /** The protocol revision; undefined until it is known. */
+  revision: string | undefined;
+  /** The time at which it was passed to the server for the first time; undefined if it was not. */
+  sentAtMs: number | undefined;
+  /** Undefined if the client has disconnected before the response began. */
+  httpStatus: number | undefined;
+  /** True for an error of the sidecar to a request that was not sent. */
+  isRejected = false;
+  readonly #observer: RequestObserver;
+  #hasEnded = false;
+
+  constructor(observer: RequestObserver, { method, tool, principal, acceptedAtMs, requestBytes }: RequestFacts) {
+    this.#observer = observer;
+    this.method = method;
+    this.tool = tool;
+    this.principal = principal;
+    this.acceptedAtMs = acceptedAtMs;
+    this.requestBytes = requestBytes;
+    this.sessionId = this.revision = this.sentAtMs = this.httpStatus = undefined;
+  }
+
+  setSession({ id, protocolVersion }: { readonly id: string; readonly protocolVersion: string }): void {
+    this.sessionId = id;
+    this.revision = protocolVersion;
+  }
+
+  onSent(nowMs: number): void {
+    this.sentAtMs ??= nowMs;
+  }
+
+  /** @param response the server's message, if the body differs from it in the id only. */
+  onResponse(httpStatus: number | undefined, body: string, response: { readonly isError: boolean } | undefined): void {
+    this.#end(httpStatus, (response?.isError ?? isError(body)) ? "errors" : "results", body);
+  }
+
+  onFailed(httpStatus: number | undefined, error: SidecarError, body: string): void {
+    this.isRejected = !error.details.sent;
+    this.#end(httpStatus, error.code, body);
+  }
+
+  onUnanswered(httpStatus: number | undefined, ending: "dismissed" | "unread"): void {
+    this.#end(httpStatus, ending, undefined);
+  }
+
+  /** The client may disconnect after its response. */
+  #end(httpStatus: number | undefined, ending: RequestEnding, body: string | undefined): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.httpStatus = httpStatus;
+    this.#observer.ended(this, ending, body);
+  }
+}
+
+function isError(body: string): boolean {
+  return body.length <= MAX_ERROR_LENGTH && body.includes('"error"') && findMembers(body, 0, ["error"]).spans[0] !== undefined;
+}
+
+/** Returns an observer that passes everything on to all of these; undefined without any. */
+export function observeAll(observers: readonly RequestObserver[]): RequestObserver | undefined {
+  const [only] = observers;
+  if (observers.length <= 1) return only;
+  return {
+    ended: (request, ending, body) => {
+      for (const observer of observers) observer.ended(request, ending, body);
+    },
+    rejected: (request) => {
+      for (const observer of observers) observer.rejected(request);
+    },
+  };
+}

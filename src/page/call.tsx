@@ -1,0 +1,195 @@
+import type { Progress } from "@modelcontextprotocol/client";
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ArgumentsForm } from "./arguments-form.tsx";
+import { ErrorText } from "./error-text.tsx";
+import { formSchemaOf, isObject } from "./form-schema.ts";
+import { durationText } from "./format.ts";
+import { Boundary, JsonBlock, Text, TextBlock } from "./text.tsx";
+import type { CallResult, ListedTool } from "./tool.ts";
+import type { LoadCalls } from "./use-tools.ts";
+
+/** Raster images. An SVG can refer to other files, so it is shown as text. */
+const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
+const BASE64 = /^[\w+/]+={0,2}$/;
+const MAX_PARTS = 100;
+
+/** The result of a call. Only its images are more than text. */
+export function ToolResult({ result }: { readonly result: CallResult }): JSX.Element {
+  const { content, structuredContent, isError } = result;
+  const shown = content.slice(0, MAX_PARTS);
+  return (
+    <div class={isError ? "result error" : "result"} role="group" aria-label="Result">
+      {shown.map((part, index) => (
+        // The parts of a result never change.
+        <ResultPart key={String(index)} part={part} number={index + 1} />
+      ))}
+      {shown.length < content.length && <p class="note">{content.length - shown.length} more parts are not shown.</p>}
+      {content.length === 0 && structuredContent === undefined && <p>The result is empty.</p>}
+      {structuredContent !== undefined && (
+        <>
+          <p>Structured content:</p>
+          <JsonBlock of={structuredContent} label="Structured content" />
+        </>
+      )}
+    </div>
+  );
+}
+
+function ResultPart({ part, number }: { readonly part: unknown; readonly number: number }): JSX.Element {
+  const label = `Part ${number} of the result`;
+  if (!isObject(part)) return <JsonBlock of={part} label={label} />;
+  const { type, text, mimeType, data, resource } = part;
+  if (type === "text" && typeof text === "string") return <TextBlock of={text} label={label} />;
+  if (type === "image" && typeof mimeType === "string" && IMAGE_TYPES.has(mimeType) && typeof data === "string" && BASE64.test(data))
+    return <img src={`data:${mimeType};base64,${data}`} alt={`Image ${number} of the result, ${mimeType}`} />;
+  if (type === "resource" && isObject(resource) && typeof resource["text"] === "string" && typeof resource["uri"] === "string")
+    return (
+      <>
+        <TextBlock of={`Resource ${resource["uri"]}`} label={`Address of part ${number}`} />
+        <TextBlock of={resource["text"]} label={label} />
+      </>
+    );
+  return <JsonBlock of={part} label={label} />;
+}
+
+export type Call =
+  | { readonly kind: "none" }
+  | { readonly kind: "cancelled" }
+  | { readonly kind: "running"; readonly progress: Progress | undefined }
+  | { readonly kind: "done"; readonly result: CallResult; readonly durationMs: number }
+  | { readonly kind: "failed"; readonly error: unknown; readonly durationMs: number };
+
+export interface CallControl {
+  readonly call: Call;
+  readonly start: (args: unknown, mayAsk: boolean) => void;
+  readonly cancel: () => void;
+}
+
+/** The last call of a tool. It is cancelled when its panel is closed. */
+export function useCall(tool: ListedTool, loadCalls: LoadCalls): CallControl {
+  const [call, setCall] = useState<Call>({ kind: "none" });
+  const current = useRef<AbortController>(undefined);
+  useEffect(() => () => current.current?.abort(), []);
+
+  const start = (args: unknown, mayAsk: boolean): void => {
+    const controller = new AbortController();
+    current.current?.abort();
+    current.current = controller;
+    const startedAt = performance.now();
+    const set = (next: Call): void => {
+      if (current.current === controller) setCall(next);
+    };
+    set({ kind: "running", progress: undefined });
+    const { signal } = controller;
+    loadCalls()
+      .then((calls) =>
+        calls.callTool(tool, isObject(args) ? args : {}, {
+          mayAsk,
+          signal,
+          onProgress: (progress) => !signal.aborted && set({ kind: "running", progress }),
+        }),
+      )
+      .then(
+        (result) => set({ kind: "done", result, durationMs: performance.now() - startedAt }),
+        (error: unknown) =>
+          set(signal.aborted ? { kind: "cancelled" } : { kind: "failed", error, durationMs: performance.now() - startedAt }),
+      );
+  };
+  return { call, start, cancel: () => current.current?.abort() };
+}
+
+interface Props {
+  readonly tool: ListedTool;
+  /** Unique on the page. */
+  readonly id: string;
+  /** True if a call whose tool may ask runs in a process of its own. */
+  readonly asksElsewhere: boolean;
+  readonly loadCalls: LoadCalls;
+}
+
+/** The form to call a tool, and the result of the last call. */
+export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.Element {
+  const schema = useMemo(() => formSchemaOf(tool.inputSchema), [tool]);
+  const [value, setValue] = useState<unknown>({});
+  const [chosen, setChosen] = useState<boolean>();
+  const mayAsk = chosen ?? !asksElsewhere;
+  const { call, start, cancel } = useCall(tool, loadCalls);
+  const callButton = useRef<HTMLButtonElement>(null);
+  const onCancel = (): void => {
+    callButton.current?.focus();
+    cancel();
+  };
+  const isRunning = call.kind === "running";
+  // A result may be large, and each key in the form renders the panel.
+  const result = useMemo(
+    () =>
+      call.kind === "done" && (
+        <Boundary>
+          <ToolResult result={call.result} />
+        </Boundary>
+      ),
+    [call],
+  );
+  return (
+    <div class="call">
+      <ArgumentsForm
+        id={`${id}-arguments`}
+        schema={schema}
+        value={value}
+        onChange={setValue}
+        onSubmit={(args) => !isRunning && start(args, mayAsk)}
+      >
+        <label class="switch">
+          <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setChosen(currentTarget.checked)} /> Let the tool ask
+          questions
+        </label>
+        {asksElsewhere && <span class="note">Such a call runs in a server process of its own.</span>}
+        {/* A disabled button would lose the focus. */}
+        <button type="submit" class="primary" aria-disabled={isRunning} ref={callButton}>
+          Call
+        </button>
+        {isRunning && (
+          <button type="button" onClick={onCancel}>
+            Cancel
+          </button>
+        )}
+      </ArgumentsForm>
+      <p role="status" class="outcome">
+        {outcomeOf(call)}
+      </p>
+      {call.kind === "running" && call.progress !== undefined && <CallProgress progress={call.progress} />}
+      {result}
+      {call.kind === "failed" && (
+        <div class="error">
+          <ErrorText of={call.error} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function CallProgress({ progress: { progress, total, message } }: { readonly progress: Progress }): JSX.Element {
+  return (
+    <p class="row">
+      {/* Without a value, it shows that something goes on. */}
+      <progress
+        aria-label="Progress of the call"
+        {...(total !== undefined && total > 0 && { max: total, value: Math.min(progress, total) })}
+      />
+      <span>
+        {progress}
+        {total !== undefined && ` of ${total}`} {message !== undefined && <Text of={message} />}
+      </span>
+    </p>
+  );
+}
+
+function outcomeOf(call: Call): string {
+  if (call.kind === "none") return "";
+  if (call.kind === "running") return "The call is running…";
+  if (call.kind === "cancelled") return "The call is cancelled.";
+  const duration = durationText(call.durationMs);
+  if (call.kind === "failed") return `The call failed after ${duration}.`;
+  return call.result.isError ? `The tool reports an error after ${duration}.` : `The call ended after ${duration}.`;
+}

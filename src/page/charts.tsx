@@ -1,0 +1,232 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import Plot from "uplot";
+import { HISTORY_LIMITS, type PageLane, type PageSecond, type PageState } from "../http/page-update.ts";
+import { bytesText, countText, durationText } from "./format.ts";
+import { Text } from "./text.tsx";
+
+const HEIGHT = 140;
+const AXIS_WIDTH = 46;
+const AXIS_HEIGHT = 26;
+
+interface ChartLine {
+  readonly label: string;
+  /** A custom property of the style sheet. */
+  readonly color: string;
+}
+
+interface Props {
+  readonly title: string;
+  /** The text alternative. */
+  readonly summary: string;
+  readonly lines: readonly ChartLine[];
+  /** In seconds since the epoch. */
+  readonly times: readonly number[];
+  /** For each line, a value for each time; null for a gap. */
+  readonly values: readonly (readonly (number | null)[])[];
+}
+
+/** A small line chart with a legend and a text alternative. */
+function Chart({ title, summary, lines, times, values }: Props): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<Plot>(undefined);
+  const isDark = useIsDark();
+  const data: Plot.AlignedData = [[...times], ...values.map((each) => [...each])];
+  // Set by the effect below, which runs first.
+  const latest = useRef(data);
+  latest.current = data;
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const created = new Plot(chartOptions(element, lines), latest.current, element);
+    plot.current = created;
+    const observer = new ResizeObserver(() => created.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      created.destroy();
+    };
+    // The colours of the canvas are those of the scheme in which it is created.
+  }, [lines, isDark]);
+  useEffect(() => plot.current?.setData(data), [times.at(-1), times.length]);
+
+  return (
+    <figure>
+      <figcaption>
+        <b>{title}</b>: {summary}
+        <span class="legend" aria-hidden="true">
+          {lines.map(({ label, color }) => (
+            <span key={label} class={`key ${color.slice(2)}`}>
+              {label}
+            </span>
+          ))}
+        </span>
+      </figcaption>
+      <div class="chart" ref={box} aria-hidden="true" />
+    </figure>
+  );
+}
+
+function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.Options {
+  const style = getComputedStyle(element);
+  const color = (name: string): string => style.getPropertyValue(name).trim();
+  const axis = {
+    stroke: color("--dim"),
+    grid: { stroke: color("--edge"), width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif",
+  };
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { show: false },
+    select: { show: false, left: 0, top: 0, width: 0, height: 0 },
+    scales: {
+      x: { time: true, range: (_plot, _min, max) => [max - HISTORY_LIMITS.seconds, max] },
+      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: AXIS_HEIGHT,
+        values: (_plot, splits) => splits.map((second) => new Date(second * 1000).toLocaleTimeString("en-GB").slice(0, 8)),
+        space: 70,
+      },
+      { ...axis, size: AXIS_WIDTH },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, color: name }) => ({
+        label,
+        stroke: color(name),
+        width: 1.5,
+        points: { show: true, size: 4, fill: color(name) },
+      })),
+    ],
+  };
+}
+
+function useIsDark(): boolean {
+  const query = matchMedia("(prefers-color-scheme: dark)");
+  const [isDark, setIsDark] = useState(query.matches);
+  useEffect(() => {
+    const update = (): void => setIsDark(query.matches);
+    query.addEventListener("change", update);
+    return () => query.removeEventListener("change", update);
+  }, []);
+  return isDark;
+}
+
+const COUNT_LINES: readonly ChartLine[] = [
+  { label: "requests", color: "--line" },
+  { label: "errors", color: "--bad" },
+];
+const LATENCY_LINES: readonly ChartLine[] = [
+  { label: "mean", color: "--line" },
+  { label: "longest", color: "--wait" },
+];
+
+/** Requests and latency of the last 120 seconds. */
+export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] }): JSX.Element {
+  const times = seconds.map(({ at }) => Date.parse(at) / 1000);
+  const requests = sum(seconds.map((second) => second.requests));
+  const errors = sum(seconds.map((second) => second.errors));
+  const timed = sum(seconds.map((second) => second.timed));
+  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
+  const totalMs = sum(seconds.map((second) => (second.meanMs ?? 0) * second.timed));
+  return (
+    <section aria-labelledby="charts-title">
+      <h2 id="charts-title">Last two minutes</h2>
+      <div class="charts">
+        <Chart
+          title="Requests per second"
+          summary={`${countText(requests, "request")}, ${countText(errors, "error")}`}
+          lines={COUNT_LINES}
+          times={times}
+          values={[seconds.map((second) => second.requests), seconds.map((second) => second.errors)]}
+        />
+        <Chart
+          title="Latency in ms"
+          summary={timed === 0 ? "no requests" : `mean ${durationText(totalMs / timed)}, longest ${durationText(longestMs)}`}
+          lines={LATENCY_LINES}
+          times={times}
+          // A second without a latency is a gap in the line.
+          values={[seconds.map((second) => second.meanMs), seconds.map((second) => second.longestMs)]}
+        />
+      </div>
+    </section>
+  );
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+/** The load and the memory of the sidecar. */
+export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
+  const { memory, rssBytes, sessions, statelessClients, openStreams, uptimeMs } = state;
+  const lanes = Object.entries(state.lanes).filter(
+    ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
+  );
+  return (
+    <section aria-labelledby="numbers-title">
+      <h2 id="numbers-title">Load</h2>
+      <dl class="numbers">
+        <Figure name="Sessions" value={String(sessions)} />
+        <Figure name="Clients without a session" value={String(statelessClients)} />
+        <Figure name="Open streams" value={String(openStreams)} />
+        <Figure name="Resident memory" value={bytesText(rssBytes)} />
+        <Figure name="Sidecar runs for" value={durationText(uptimeMs)} />
+        <div>
+          <dt id="memory-name">Memory budget</dt>
+          <dd>
+            {bytesText(memory.usedBytes)} of {bytesText(memory.limitBytes)}
+            <meter aria-labelledby="memory-name" min={0} max={memory.limitBytes} high={memory.limitBytes * 0.8} value={memory.usedBytes} />
+          </dd>
+        </div>
+      </dl>
+      {lanes.length > 0 && <Lanes lanes={lanes} />}
+    </section>
+  );
+}
+
+function Figure({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+function Lanes({ lanes }: { readonly lanes: readonly (readonly [string, PageLane])[] }): JSX.Element {
+  return (
+    <table class="lanes">
+      <caption>Lanes</caption>
+      <thead>
+        <tr>
+          <th scope="col">Lane</th>
+          <th scope="col">In flight</th>
+          <th scope="col">Waiting</th>
+          <th scope="col">Queued</th>
+          <th scope="col">Processes</th>
+        </tr>
+      </thead>
+      <tbody>
+        {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
+          <tr key={name}>
+            <th scope="row">
+              <Text of={name} />
+            </th>
+            <td>{requestsInFlight}</td>
+            <td>{waiting}</td>
+            <td>{bytesText(queuedBytes)}</td>
+            <td>{servers}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

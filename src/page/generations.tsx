@@ -1,0 +1,129 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { PageExit, PageGeneration } from "../http/page-update.ts";
+import { timeText } from "./format.ts";
+import { Text, TextBlock } from "./text.tsx";
+
+/** The sidecar has stopped the server, for example because its client has gone. */
+const EXPECTED_EXITS: ReadonlySet<string> = new Set(["stopped"]);
+
+interface Props {
+  readonly generations: readonly PageGeneration[];
+  /** The details of the last exit are shown at once while the server is not ready. */
+  readonly isReady: boolean;
+}
+
+/** The processes of the server in each lane, oldest first, and the exit of one of them. */
+export function Generations({ generations, isReady }: Props): JSX.Element {
+  /** Empty for none, undefined for the last exit. */
+  const [selectedId, setSelectedId] = useState<string>();
+  const lanes = [...new Set(generations.map(({ lane }) => lane))];
+  const lastExit = isReady || selectedId !== undefined ? undefined : lastExited(generations);
+  const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExit;
+  return (
+    <section aria-labelledby="generations-title">
+      <h2 id="generations-title">Generations</h2>
+      {generations.length === 0 && <p>No process of the server has started.</p>}
+      {lanes.map((lane) => (
+        <div class="lane" key={lane}>
+          {lanes.length > 1 && (
+            <h3>
+              <Text of={lane} />
+            </h3>
+          )}
+          <ol class="strip">
+            {generations
+              .filter((each) => each.lane === lane)
+              .map((each) => (
+                <li key={each.number}>
+                  <GenerationButton
+                    generation={each}
+                    isSelected={selected !== undefined && idOf(each) === idOf(selected)}
+                    onSelect={() => setSelectedId(each === selected ? "" : idOf(each))}
+                  />
+                </li>
+              ))}
+          </ol>
+        </div>
+      ))}
+      {selected !== undefined && <GenerationDetails key={idOf(selected)} generation={selected} />}
+    </section>
+  );
+}
+
+interface ButtonProps {
+  readonly generation: PageGeneration;
+  readonly isSelected: boolean;
+  readonly onSelect: () => void;
+}
+
+function GenerationButton({ generation, isSelected, onSelect }: ButtonProps): JSX.Element {
+  const { number, startedAt, readyAt, exit } = generation;
+  const tone = exit !== null ? (EXPECTED_EXITS.has(exit.kind) ? "ended" : "bad") : readyAt === null ? "wait" : "good";
+  return (
+    <button type="button" class={`generation ${tone}`} aria-expanded={isSelected} onClick={onSelect}>
+      <b>{number}</b> {timeText(startedAt)}–{exit === null ? "" : timeText(exit.at)}{" "}
+      <span>{exit !== null ? <Text of={exit.kind} /> : readyAt === null ? "starting" : "running"}</span>
+    </button>
+  );
+}
+
+function GenerationDetails({ generation }: { readonly generation: PageGeneration }): JSX.Element {
+  const { lane, number, startedAt, readyAt, exit } = generation;
+  return (
+    <div class="details" role="group" aria-label={`Generation ${number}`}>
+      <p>
+        Generation {number} of lane <Text of={lane} />: started {timeText(startedAt)},{" "}
+        {readyAt === null ? "never ready" : `ready ${timeText(readyAt)}`}
+        {exit === null ? ", running." : `, exited ${timeText(exit.at)}.`}
+      </p>
+      {exit !== null && <ExitDetails exit={exit} />}
+    </div>
+  );
+}
+
+function ExitDetails({ exit }: { readonly exit: PageExit }): JSX.Element {
+  const { kind, reason, likelyCause, exitCode, signal, stderrTail } = exit;
+  return (
+    <>
+      <dl class="facts">
+        <dt>Exit</dt>
+        <dd>
+          <Text of={kind} />
+          {exitCode !== null && `, exit code ${exitCode}`}
+          {signal !== null && `, ${signal}`}
+        </dd>
+        <dt>Reason</dt>
+        <dd>
+          <Text of={reason} maxLength={2000} />
+        </dd>
+        {likelyCause !== null && (
+          <>
+            <dt>Likely cause</dt>
+            <dd>
+              <Text of={likelyCause} maxLength={2000} />
+            </dd>
+          </>
+        )}
+      </dl>
+      {stderrTail.length === 0 ? (
+        <p class="note">It wrote nothing to stderr.</p>
+      ) : (
+        <details open>
+          <summary>Last lines of stderr</summary>
+          <TextBlock of={stderrTail.join("\n")} label="Last lines of stderr" />
+        </details>
+      )}
+    </>
+  );
+}
+
+function idOf({ lane, number }: PageGeneration): string {
+  return `${number} ${lane}`;
+}
+
+function lastExited(generations: readonly PageGeneration[]): PageGeneration | undefined {
+  return generations
+    .filter(({ exit }) => exit !== null)
+    .sort((one, other) => Date.parse(other.exit?.at ?? "") - Date.parse(one.exit?.at ?? ""))[0];
+}

@@ -1,0 +1,101 @@
+import type { JSX, TargetedEvent } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Numbered } from "./connection.ts";
+import { countText, timeText } from "./format.ts";
+import { Text } from "./text.tsx";
+
+/** In pixels. The end is near enough to follow it. */
+const NEAR_END = 20;
+const MAX_FIELD_LENGTH = 300;
+
+interface LogLine {
+  readonly time: string;
+  readonly level: string;
+  readonly message: string;
+  readonly fields: readonly (readonly [string, string])[];
+}
+
+/** The tail of the sidecar's log. It follows the end, unless the reader has scrolled up. */
+export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const onScroll = ({ currentTarget }: TargetedEvent<HTMLDivElement>): void => {
+    isAtEnd.current = currentTarget.scrollHeight - currentTarget.scrollTop - currentTarget.clientHeight < NEAR_END;
+  };
+  useLayoutEffect(() => {
+    if (isAtEnd.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines]);
+  return (
+    <section aria-labelledby="log-title">
+      <h2 id="log-title">Log</h2>
+      {/* A region that scrolls must be reachable by keyboard. */}
+      <div class="scroll log" ref={box} onScroll={onScroll} tabIndex={0} role="group" aria-label="Lines of the log">
+        {lines.length === 0 ? <p>The log is empty.</p> : <LogTable lines={lines} />}
+      </div>
+    </section>
+  );
+}
+
+function LogTable({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
+  return (
+    <table>
+      <caption>{countText(lines.length, "line")}, newest last</caption>
+      <thead>
+        <tr>
+          <th scope="col">Time</th>
+          <th scope="col">Level</th>
+          <th scope="col">Message</th>
+        </tr>
+      </thead>
+      <tbody>
+        {lines.map(({ key, value }) => (
+          <LogRow key={key} text={value} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function LogRow({ text }: { readonly text: string }): JSX.Element {
+  const { time, level, message, fields } = parsedLine(text);
+  return (
+    <tr class={`level-${level === "error" || level === "warn" ? level : "info"}`}>
+      <td class="time">{time}</td>
+      <td>
+        <Text of={level} maxLength={20} />
+      </td>
+      <td>
+        <Text of={message} />
+        {fields.map(([name, value]) => (
+          <span class="field" key={name}>
+            {" "}
+            <Text of={name} maxLength={40} />=<Text of={value} maxLength={MAX_FIELD_LENGTH} />
+          </span>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+/** A line that is not JSON, because it was shortened, is all message. */
+function parsedLine(text: string): LogLine {
+  let line: unknown;
+  try {
+    line = JSON.parse(text);
+  } catch {
+    line = undefined;
+  }
+  if (typeof line !== "object" || line === null || Array.isArray(line)) return { time: "", level: "", message: text, fields: [] };
+  // The sidecar's own pid is the same in all lines.
+  const { time, level, msg, pid: _pid, ...rest } = line as Readonly<Record<string, unknown>>;
+  return {
+    time: typeof time === "string" ? timeText(time) : "",
+    level: asText(level),
+    message: asText(msg),
+    fields: Object.entries(rest).map(([name, value]) => [name, asText(value)]),
+  };
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+}

@@ -1,0 +1,284 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { ErrorText } from "./error-text.tsx";
+import { countText, endpointUrl, visibleLines } from "./format.ts";
+import { JsonBlock, Text, TextBlock } from "./text.tsx";
+import type { ListedTool, Question, ToolList } from "./tool.ts";
+import { listOf, type LoadCalls, useTools } from "./use-tools.ts";
+
+interface LoadedProps<Module> {
+  readonly load: () => Promise<Module>;
+  readonly children: (module: Module) => ComponentChildren;
+}
+
+/** A part of the page whose code is loaded when it is first shown. */
+function Loaded<Module>({ load, children }: LoadedProps<Module>): JSX.Element {
+  const [state, setState] = useState<{ readonly module: Module } | "loading" | "failed">("loading");
+  useEffect(() => {
+    load().then(
+      (module) => setState({ module }),
+      () => setState("failed"),
+    );
+  }, []);
+  if (state === "loading") return <p>Loading…</p>;
+  // The sidecar may have been replaced by one of another version.
+  if (state === "failed") return <p class="error">This part of the page cannot be loaded. Reload the page.</p>;
+  return <>{children(state.module)}</>;
+}
+
+const MAX_NAME_LENGTH = 200;
+const ANNOTATIONS = [
+  { key: "readOnlyHint", yes: "read-only", no: "writes" },
+  { key: "destructiveHint", yes: "destructive", no: "not destructive" },
+  { key: "idempotentHint", yes: "idempotent", no: "not idempotent" },
+  { key: "openWorldHint", yes: "open world", no: "closed world" },
+] as const;
+
+interface ToolEntryProps {
+  readonly tool: ListedTool;
+  readonly asksElsewhere: boolean;
+  readonly loadCalls: LoadCalls;
+}
+
+/** A tool with its description, its schema, and a form to call it. */
+function ToolEntry({ tool, asksElsewhere, loadCalls }: ToolEntryProps): JSX.Element {
+  const [isCalling, setIsCalling] = useState(false);
+  const id = useId();
+  const { name, title, description, annotations, inputSchema, outputSchema, needsTask } = tool;
+  // The others mean nothing for a tool that only reads (MCP 2025-11-25, schema, ToolAnnotations).
+  const isRelevant = (key: string): boolean => annotations["readOnlyHint"] !== true || key === "readOnlyHint" || key === "openWorldHint";
+  const hints = ANNOTATIONS.filter(({ key }) => typeof annotations[key] === "boolean" && isRelevant(key));
+  return (
+    <article class="tool" aria-labelledby={`${id}-name`}>
+      <h3>
+        <code id={`${id}-name`}>
+          <Text of={name} maxLength={MAX_NAME_LENGTH} />
+        </code>{" "}
+        {title !== undefined && title !== name && (
+          <small>
+            <Text of={title} maxLength={MAX_NAME_LENGTH} />
+          </small>
+        )}
+      </h3>
+      {hints.length > 0 && (
+        <ul class="hints" aria-label="Annotations">
+          {hints.map(({ key, yes, no }) => (
+            <li key={key}>{annotations[key] === true ? yes : no}</li>
+          ))}
+        </ul>
+      )}
+      {description !== undefined && description !== "" && <Description of={description} />}
+      <Schema name="Input schema" schema={inputSchema} />
+      {outputSchema !== undefined && <Schema name="Output schema" schema={outputSchema} />}
+      {needsTask ? (
+        <p class="note">It runs only as a task, which the page cannot create.</p>
+      ) : (
+        <>
+          <button type="button" aria-expanded={isCalling} aria-controls={`${id}-call`} onClick={() => setIsCalling(!isCalling)}>
+            {isCalling ? "Close" : "Call…"}
+            <span class="hidden-text">
+              {" "}
+              <Text of={name} maxLength={MAX_NAME_LENGTH} />
+            </span>
+          </button>
+          <div id={`${id}-call`} hidden={!isCalling}>
+            {isCalling && (
+              <Loaded load={() => import("./call.tsx")}>
+                {({ CallPanel }) => <CallPanel tool={tool} id={id} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />}
+              </Loaded>
+            )}
+          </div>
+        </>
+      )}
+    </article>
+  );
+}
+
+const SHORT_DESCRIPTION_LENGTH = 600;
+const MAX_DESCRIPTION_LENGTH = 2000;
+
+function Description({ of }: { readonly of: string }): JSX.Element {
+  if (of.length <= SHORT_DESCRIPTION_LENGTH)
+    return (
+      <p class="description" dir="auto">
+        {visibleLines(of)}
+      </p>
+    );
+  return <TextBlock of={of} label="Description" firstLength={MAX_DESCRIPTION_LENGTH} />;
+}
+
+function Schema({ name, schema }: { readonly name: string; readonly schema: unknown }): JSX.Element {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <details onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+      <summary>{name}</summary>
+      {isOpen && <JsonBlock of={schema} label={name} />}
+    </details>
+  );
+}
+
+interface InspectorCommandProps {
+  readonly endpointPath: string;
+  readonly hasToken: boolean;
+}
+
+/** The command of the MCP Inspector for this endpoint, for resources, prompts, and everything else. */
+function InspectorCommand({ endpointPath, hasToken }: InspectorCommandProps): JSX.Element {
+  const code = useRef<HTMLElement>(null);
+  const [outcome, setOutcome] = useState("");
+  const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
+  const command = `npx -y @modelcontextprotocol/inspector --cli ${endpointUrl(endpointPath).href} --transport http${token} --method resources/list`;
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(command);
+      setOutcome("Copied");
+    } catch {
+      // Without TLS, only localhost may write to the clipboard.
+      if (code.current !== null) getSelection()?.selectAllChildren(code.current);
+      setOutcome("Selected: press Ctrl+C to copy");
+    }
+  };
+  return (
+    <details>
+      <summary>Resources, prompts and everything else</summary>
+      <p>
+        The{" "}
+        <a href="https://github.com/modelcontextprotocol/inspector" rel="noreferrer noopener" target="_blank">
+          MCP Inspector
+        </a>{" "}
+        has them. For example, this command lists the resources:
+      </p>
+      <p class="command">
+        <code ref={code}>{command}</code>
+      </p>
+      <p class="row">
+        <button type="button" onClick={() => void copy()}>
+          Copy
+        </button>
+        <span role="status">{outcome}</span>
+      </p>
+    </details>
+  );
+}
+
+/** The open questions of called tools. */
+function Questions({ questions }: { readonly questions: readonly Question[] }): JSX.Element | null {
+  const [first] = questions;
+  if (first === undefined) return null;
+  return (
+    <Loaded load={() => import("./question-form.tsx")}>
+      {({ QuestionForm }) => <QuestionForm key={first.key} question={first} waiting={questions.length - 1} />}
+    </Loaded>
+  );
+}
+
+const MIN_TOOLS_FOR_FILTER = 11;
+const MAX_SHOWN_TOOLS = 200;
+
+interface Props {
+  /** Null if the MCP endpoint has another address. */
+  readonly endpointPath: string | null;
+  readonly isIsolated: boolean;
+  readonly hasOwnServerForQuestions: boolean;
+  readonly isReady: boolean;
+  /** Changes with the server's generation. */
+  readonly serverKey: string;
+  readonly token: string | undefined;
+}
+
+/** The server's tools, to read and to call. */
+export function Tools({ endpointPath, ...rest }: Props): JSX.Element {
+  return (
+    <section aria-labelledby="tools-title">
+      <h2 id="tools-title">Tools</h2>
+      {endpointPath === null ? (
+        <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
+      ) : (
+        <EndpointTools {...rest} endpointPath={endpointPath} />
+      )}
+    </section>
+  );
+}
+
+function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.Element {
+  const { endpointPath, isIsolated, hasOwnServerForQuestions, isReady, serverKey, token } = props;
+  const [isRequested, setIsRequested] = useState(!isIsolated);
+  const mayList = isRequested && (isReady || isIsolated);
+  const { loadCalls, listing, questions, refresh } = useTools(endpointPath, token, mayList ? serverKey : undefined);
+  const list = listOf(listing);
+  return (
+    <>
+      <Questions questions={questions} />
+      {!isRequested && (
+        <p>
+          Each client gets a server process of its own. The list of tools starts one for this page.{" "}
+          <button type="button" onClick={() => setIsRequested(true)}>
+            List tools
+          </button>
+        </p>
+      )}
+      {isRequested && listing.kind === "waiting" && <p>The tools are listed when the server is ready.</p>}
+      {listing.kind === "listing" && <p>The tools are being listed…</p>}
+      {listing.kind === "failed" && (
+        <div class="error" role="alert">
+          <p>The tools cannot be listed.</p>
+          <ErrorText of={listing.error} />
+          <button type="button" onClick={refresh}>
+            List tools again
+          </button>
+        </div>
+      )}
+      {list !== undefined && <ToolListing list={list} asksElsewhere={hasOwnServerForQuestions} loadCalls={loadCalls} onRefresh={refresh} />}
+      <InspectorCommand endpointPath={endpointPath} hasToken={token !== undefined} />
+    </>
+  );
+}
+
+interface ListingProps {
+  readonly list: ToolList;
+  readonly asksElsewhere: boolean;
+  readonly loadCalls: LoadCalls;
+  readonly onRefresh: () => void;
+}
+
+function ToolListing({ list: { tools, invalidCount }, asksElsewhere, loadCalls, onRefresh }: ListingProps): JSX.Element {
+  const [filter, setFilter] = useState("");
+  const matching = new Set(tools.filter((tool) => matches(tool, filter.trim().toLowerCase())));
+  // Those that do not match are hidden only, because a form may be open in them.
+  const shown = tools.length <= MAX_SHOWN_TOOLS ? tools : [...matching].slice(0, MAX_SHOWN_TOOLS);
+  return (
+    <>
+      <div class="row">
+        <p role="status">
+          {filter.trim() === "" ? countText(tools.length, "tool") : `${matching.size} of ${countText(tools.length, "tool")}`}
+          {shown.length < matching.size && `, the first ${shown.length} are shown`}
+          {invalidCount > 0 && `; ${countText(invalidCount, "tool")} without a name`}
+        </p>
+        <button type="button" onClick={onRefresh}>
+          List again
+        </button>
+      </div>
+      {tools.length >= MIN_TOOLS_FOR_FILTER && (
+        <p class="row">
+          <label for="filter">Filter</label>
+          <input id="filter" type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
+        </p>
+      )}
+      <ul class="tools">
+        {shown.map((tool, index) => (
+          // A server may list a name twice.
+          <li
+            hidden={!matching.has(tool)}
+            key={`${tool.name} ${tools.findIndex((each) => each.name === tool.name) === tools.indexOf(tool) ? "" : index}`}
+          >
+            <ToolEntry tool={tool} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function matches({ name, title, description }: ListedTool, filter: string): boolean {
+  return filter === "" || [name, title, description].some((text) => text?.toLowerCase().includes(filter));
+}

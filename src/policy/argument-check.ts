@@ -1,0 +1,407 @@
+import { createHash } from "node:crypto";
+import { Worker } from "node:worker_threads";
+import { shorten } from "../json/text.ts";
+import { describeError } from "../mcp/errors.ts";
+import type { JsonObject } from "../mcp/message.ts";
+import { type Defects, limitedLog, type Log } from "../observe/log.ts";
+import type { SchemaReport } from "./checker.ts";
+
+/** A queue in which callers take turns. Many entries of one caller delay another caller by only one entry. */
+class RoundRobin<Entry> {
+  /** The next caller comes first. */
+  readonly #byCaller = new Map<object, Set<Entry>>();
+
+  #last: object | undefined;
+
+  add(caller: object, entry: Entry): void {
+    const entries = this.#byCaller.get(caller);
+    if (entries === undefined) this.#byCaller.set(caller, new Set([entry]));
+    else entries.add(entry);
+  }
+
+  /** Removes and returns the next entry. */
+  next(): Entry | undefined {
+    // The caller of the previous entry comes after all others, even if it was the only one then.
+    const caller = this.#byCaller.keys().find((each) => each !== this.#last) ?? this.#last;
+    const entries = caller === undefined ? undefined : this.#byCaller.get(caller);
+    if (caller === undefined || entries === undefined) return undefined;
+    this.#last = caller;
+    const [entry] = entries;
+    this.#byCaller.delete(caller);
+    if (entry !== undefined) entries.delete(entry);
+    if (entries.size > 0) this.#byCaller.set(caller, entries);
+    return entry;
+  }
+
+  remove(caller: object, entry: Entry): void {
+    const entries = this.#byCaller.get(caller);
+    if (entries?.delete(entry) === true && entries.size === 0) this.#byCaller.delete(caller);
+  }
+}
+
+interface AddSchema {
+  readonly kind: "add";
+  readonly key: string;
+  readonly schemaText: string;
+  /** The keys of schemas that are no longer needed. */
+  readonly forget: readonly string[];
+}
+
+interface CheckArguments {
+  readonly kind: "check";
+  readonly keys: readonly string[];
+  readonly argsText: string | undefined;
+}
+
+/** A request to the worker, which handles one at a time. */
+export type CheckRequest = AddSchema | CheckArguments;
+
+export type CheckReply =
+  /** The worker can take requests. */
+  | { readonly kind: "ready" }
+  | { readonly kind: "added"; readonly report: SchemaReport }
+  | { readonly kind: "checked"; readonly problems: readonly string[] };
+
+/** A reply of the worker, with the CPU time that its thread has used so far. */
+type TimedReply = CheckReply & { readonly cpuMs: number };
+
+/** The interval of measurements during a request. */
+const POLL_MS = 20;
+/**
+ * About half a minute for a start or a request: only a thread that hangs reaches it. The clock says nothing about its work, because other
+ * processes may have the processor. Ticks are counted because a tick that was late for any time is one, and the reply may be waiting behind it.
+ */
+const MAX_TICKS = 1500;
+/** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
+const MAX_HEAP_BYTES = 192 * 1024 * 1024;
+const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
+/** Tests run the TypeScript source; otherwise the program is built. */
+const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
+
+type ExceededLimit = "cpu time" | "memory" | "time";
+
+/** A request that has failed. */
+interface CheckFailure {
+  readonly kind: "failed";
+  /** The exceeded limit; undefined if the thread ended by itself. */
+  readonly exceededLimit: ExceededLimit | undefined;
+  readonly reason: string;
+}
+
+interface Job {
+  readonly request: CheckRequest;
+  readonly maxCpuMs: number;
+  readonly resolve: (outcome: CheckReply | CheckFailure) => void;
+  timer?: NodeJS.Timeout;
+}
+
+/** A worker thread that is started on demand, handles one request at a time, and is ended if a request exceeds a limit. */
+class CheckThread {
+  #worker: Worker | undefined;
+  #generation = 0;
+  #isReady = false;
+  /** The CPU time that the thread had used at its last reply. */
+  #idleCpuMs = 0;
+  #job: Job | undefined;
+
+  /** The number of the running thread, which has none of the schemas of earlier threads; 0 if none runs. */
+  get generation(): number {
+    return this.#worker === undefined ? 0 : this.#generation;
+  }
+
+  start(): void {
+    if (this.#worker !== undefined) return;
+    this.#generation++;
+    this.#isReady = false;
+    try {
+      // The thread gets no options or variables of the sidecar, because they may be secret or change its output.
+      const options = { env: {}, execArgv: [], argv: [], stdin: false, stdout: true, stderr: true, resourceLimits: HARD_LIMITS };
+      const worker = new Worker(ENTRY, { ...options, name: "argument-check" });
+      this.#worker = worker;
+      worker.unref();
+      worker.on("message", (reply: TimedReply) => this.#onReply(worker, reply));
+      worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
+      worker.on("exit", () => this.#onEnd(worker, undefined, "the thread exited"));
+    } catch (error) {
+      this.#fail(undefined, describeError(error));
+    }
+  }
+
+  /** Runs a request. Must not be called again before the outcome. Never rejects. */
+  run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | CheckFailure> {
+    return new Promise((resolve) => {
+      this.#job = { request, maxCpuMs, resolve };
+      if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
+      this.start();
+      if (this.#job !== undefined) this.#watch(this.#job, () => undefined);
+    });
+  }
+
+  #post(worker: Worker, job: Job): void {
+    this.#watch(job, () => void this.#measure(worker, job));
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+    worker.postMessage(job.request);
+  }
+
+  #watch(job: Job, measure: () => void): void {
+    clearInterval(job.timer);
+    let ticks = 0;
+    const onTick = (): void => {
+      if (++ticks > MAX_TICKS) this.#giveUp("time", `no reply of the thread within ${(MAX_TICKS * POLL_MS) / 1000} s`);
+      else measure();
+    };
+    job.timer = setInterval(onTick, POLL_MS).unref();
+  }
+
+  /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
+  async #measure(worker: Worker, job: Job): Promise<void> {
+    try {
+      const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
+      if (this.#job !== job) return;
+      const { maxCpuMs } = job;
+      if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs) this.#giveUp("cpu time", `more than ${maxCpuMs} ms of CPU time`);
+      else if (heapBytes > MAX_HEAP_BYTES) this.#giveUp("memory", `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory`);
+    } catch {
+      // The thread has exited in the meantime, which is reported separately.
+    }
+  }
+
+  #onReply(worker: Worker, { cpuMs, ...reply }: TimedReply): void {
+    if (worker !== this.#worker) return;
+    this.#idleCpuMs = cpuMs;
+    const job = this.#job;
+    if (reply.kind === "ready") {
+      this.#isReady = true;
+      if (job !== undefined) this.#post(worker, job);
+    } else this.#settle(reply);
+  }
+
+  #onEnd(worker: Worker, exceededLimit: ExceededLimit | undefined, reason: string): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    this.#fail(exceededLimit, reason);
+  }
+
+  #giveUp(exceededLimit: ExceededLimit, reason: string): void {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    void worker?.terminate();
+    this.#fail(exceededLimit, reason);
+  }
+
+  #fail(exceededLimit: ExceededLimit | undefined, reason: string): void {
+    this.#settle({ kind: "failed", exceededLimit, reason });
+  }
+
+  #settle(outcome: CheckReply | CheckFailure): void {
+    const job = this.#job;
+    if (job === undefined) return;
+    this.#job = undefined;
+    clearInterval(job.timer);
+    job.resolve(outcome);
+  }
+}
+
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY";
+}
+
+const MAX_SCHEMAS = 1000;
+/** The length of all schemas in the thread, as JSON, in UTF-16 units. Compiled schemas take fifty times as much memory. */
+const MAX_KEPT_LENGTH = 1024 * 1024;
+/** The greatest length in UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
+const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
+/** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
+const MAX_NAMESAKES = 4;
+const MAX_CHECK_CPU_MS = 200;
+const MAX_COMPILE_CPU_MS = 500;
+/** A schema whose compilation has exceeded the limits this many times is not compiled again. */
+const MAX_STRIKES = 3;
+const MAX_REASON_LENGTH = 500;
+
+const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
+
+interface KeptSchema {
+  readonly key: string;
+  readonly length: number;
+  /** The generation of the thread that has the schema; 0 for none. */
+  generation: number;
+  /** The number of compilations that exceeded the limits. */
+  strikes: number;
+  /** True if its unusable parts are logged. */
+  isLogged: boolean;
+}
+
+interface ArgumentCheckOptions {
+  readonly log: Log;
+  readonly defects: Pick<Defects, "note" | "guard">;
+  /** Called when a check is given up. */
+  readonly onGivenUp: () => void;
+  readonly nowMs: () => number;
+}
+
+/** A call whose arguments are to be checked. */
+interface CheckedCall {
+  /** All tools with the name, at least one. The arguments must match the schema of each. */
+  readonly tools: readonly JsonObject[];
+  /** The JSON text from the client; undefined if absent, which counts as `{}`. */
+  readonly argsText: string | undefined;
+  /** Calls of one caller are checked in order; callers take turns. */
+  readonly caller: object;
+}
+
+interface Check extends CheckedCall {
+  /** Called with the problems, one line a field; empty if the arguments are valid or the schema is unusable. */
+  readonly onProblems: (problems: readonly string[]) => void;
+  isStopped: boolean;
+}
+
+/**
+ * Checks the arguments of calls against the `inputSchema` of the tool, in a worker thread. One instance serves all servers and generations.
+ * A schema is compiled at its first call, and again in a new thread or after an eviction.
+ */
+export class ArgumentCheck {
+  readonly #options: ArgumentCheckOptions;
+  readonly #log: Log;
+  readonly #thread = new CheckThread();
+  readonly #checks = new RoundRobin<Check>();
+  #isBusy = false;
+  /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The least recently used comes first. */
+  readonly #kept = new Map<string, KeptSchema>();
+  #keptLength = 0;
+  /** Keys of schemas that the thread must forget. */
+  #forgotten: string[] = [];
+  readonly #known = new WeakMap<JsonObject, KeptSchema>();
+
+  constructor(options: ArgumentCheckOptions) {
+    this.#options = options;
+    this.#log = limitedLog(options.log, options.nowMs);
+  }
+
+  /** Starts the thread, so that the first call does not wait for it. */
+  start(): void {
+    this.#thread.start();
+  }
+
+  /** Queues a check. @returns a function that cancels it, so that `onProblems` is not called. */
+  check(call: CheckedCall, onProblems: Check["onProblems"]): () => void {
+    const check: Check = { ...call, onProblems, isStopped: false };
+    this.#checks.add(call.caller, check);
+    if (!this.#isBusy) void this.#runAll();
+    return () => {
+      check.isStopped = true;
+      this.#checks.remove(call.caller, check);
+    };
+  }
+
+  async #runAll(): Promise<void> {
+    this.#isBusy = true;
+    for (let check = this.#checks.next(); check !== undefined; check = this.#checks.next()) {
+      const { defects } = this.#options;
+      const problems = await this.#run(check).catch((error: unknown) => {
+        defects.note("argument check", error);
+        return ["the arguments could not be checked because of a defect of the sidecar"];
+      });
+      if (!check.isStopped) defects.guard("argument check", () => check.onProblems(problems));
+    }
+    this.#isBusy = false;
+  }
+
+  async #run(check: Check): Promise<readonly string[]> {
+    const { tools, argsText } = check;
+    const keys: string[] = [];
+    if (tools.length > MAX_NAMESAKES) return [`the server lists more than ${MAX_NAMESAKES} tools of this name`];
+    for (const { inputSchema, name } of tools) {
+      if (check.isStopped) return NOT_CHECKED;
+      if (inputSchema === undefined) continue;
+      const schema = this.#schemaOf(inputSchema);
+      if (schema.generation === 0 || schema.generation !== this.#thread.generation) {
+        const failure = await this.#add(schema, inputSchema, name);
+        if (failure !== undefined) return this.#giveUp(failure, name);
+      }
+      keys.push(schema.key);
+    }
+    const outcome = await this.#thread.run({ kind: "check", keys, argsText }, MAX_CHECK_CPU_MS);
+    if (outcome.kind === "failed") return this.#giveUp(outcome, tools[0]?.["name"]);
+    return outcome.kind === "checked" ? outcome.problems : NOT_CHECKED;
+  }
+
+  /** Adds a schema to the thread. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
+  async #add(schema: KeptSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
+    if (schema.strikes >= MAX_STRIKES) return undefined;
+    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels", unchecked: [] });
+    if (schema.length > MAX_SCHEMA_LENGTH)
+      return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters`, unchecked: [] });
+    const forget = this.#forgotten;
+    this.#forgotten = [];
+    const outcome = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema), forget }, MAX_COMPILE_CPU_MS);
+    if (outcome.kind === "added") {
+      schema.generation = this.#thread.generation;
+      return this.#logProblems(schema, toolName, outcome.report);
+    }
+    if (outcome.kind !== "failed") return undefined;
+    // The elapsed time alone depends more on the machine than on the schema.
+    if (outcome.exceededLimit === "cpu time" || outcome.exceededLimit === "memory") schema.strikes++;
+    if (schema.strikes < MAX_STRIKES) return outcome;
+    return this.#logProblems(schema, toolName, { problem: `it takes too long: ${outcome.reason}`, unchecked: [] });
+  }
+
+  #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
+    this.#options.onGivenUp();
+    this.#log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
+    if (exceededLimit === undefined) return NOT_CHECKED;
+    return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
+  }
+
+  #schemaOf(inputSchema: unknown): KeptSchema {
+    const isObject = typeof inputSchema === "object" && inputSchema !== null;
+    const known = isObject ? this.#known.get(inputSchema as JsonObject) : undefined;
+    if (known !== undefined && this.#kept.get(known.key) === known) {
+      this.#use(known);
+      return known;
+    }
+    const text = textOf(inputSchema);
+    const key = createHash("sha256").update(text).digest("base64");
+    const schema = this.#kept.get(key) ?? { key, length: text.length, generation: 0, strikes: 0, isLogged: false };
+    if (isObject) this.#known.set(inputSchema as JsonObject, schema);
+    this.#use(schema);
+    return schema;
+  }
+
+  /** Marks a schema as the most recently used one, and evicts others if there are too many. */
+  #use(schema: KeptSchema): void {
+    if (!this.#kept.delete(schema.key)) this.#keptLength += schema.length;
+    this.#kept.set(schema.key, schema);
+    for (const oldest of this.#kept.values()) {
+      if (oldest === schema || (this.#kept.size <= MAX_SCHEMAS && this.#keptLength <= MAX_KEPT_LENGTH)) return;
+      this.#kept.delete(oldest.key);
+      this.#keptLength -= oldest.length;
+      if (oldest.generation === this.#thread.generation) this.#forgotten.push(oldest.key);
+      oldest.generation = 0;
+    }
+  }
+
+  #logProblems(schema: KeptSchema, toolName: unknown, { problem, unchecked }: SchemaReport): undefined {
+    if (schema.isLogged) return;
+    schema.isLogged = true;
+    const { log } = this.#options;
+    const tool = shownName(toolName);
+    if (problem !== undefined) log.warn({ tool, reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
+    else if (unchecked.length > 0) {
+      log.warn({ tool, count: unchecked.length, reason: shorten(unchecked.join("; "), MAX_REASON_LENGTH) }, "argument patterns skipped");
+    }
+  }
+}
+
+function shownName(toolName: unknown): string {
+  return shorten(String(toolName));
+}
+
+/** Returns the JSON text of a schema; empty if it is nested too deeply. */
+function textOf(inputSchema: unknown): string {
+  try {
+    return JSON.stringify(inputSchema);
+  } catch {
+    return "";
+  }
+}

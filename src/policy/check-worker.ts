@@ -1,0 +1,24 @@
+/** The entry point of the thread that checks arguments. */
+import { parentPort } from "node:worker_threads";
+import type { CheckReply, CheckRequest } from "./argument-check.ts";
+import { Checker } from "./checker.ts";
+
+const checker = new Checker();
+const WARM_UP = { key: "", schemaText: "{}" };
+
+function reply(message: CheckReply): void {
+  const { user, system } = process.threadCpuUsage();
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+  parentPort?.postMessage({ ...message, cpuMs: (user + system) / 1000 });
+}
+
+parentPort?.on("message", (request: CheckRequest) => {
+  if (request.kind === "check") return reply({ kind: "checked", problems: checker.check(request.keys, request.argsText) });
+  checker.forget(request.forget);
+  reply({ kind: "added", report: checker.add(request.key, request.schemaText) });
+});
+
+// Compiles the metaschema, which takes longer than the first schema.
+checker.add(WARM_UP.key, WARM_UP.schemaText);
+checker.forget([WARM_UP.key]);
+reply({ kind: "ready" });

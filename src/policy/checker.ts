@@ -1,0 +1,310 @@
+import { Ajv, type Options } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { shorten } from "../json/text.ts";
+import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
+import { describeError } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+import { describeViolation, findAmbiguity, PropertyNames, relevantViolations, type Violation } from "./wording.ts";
+
+const DIALECTS = {
+  "json-schema.org/draft/2020-12/schema": { Compiler: Ajv2020, metaschemaId: "https://json-schema.org/draft/2020-12/schema" },
+  "json-schema.org/draft-07/schema": { Compiler: Ajv, metaschemaId: "http://json-schema.org/draft-07/schema" },
+} as const;
+/** The dialect of a schema without `$schema` (MCP 2025-11-25, basic/index, JSON Schema usage). */
+const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
+
+/** Ajv optimizes its code in many passes. This pays for a schema of usual size, but takes seconds for a large one. In UTF-16 units. */
+const MAX_OPTIMIZED_LENGTH = 8 * 1024;
+
+const OPTIONS: Options = {
+  // Unknown keywords are not errors.
+  strict: false,
+  validateFormats: false,
+  // Inherited properties such as `toString` do not count.
+  ownProperties: true,
+  // Allows rounding errors: 19.99 is a multiple of 0.01.
+  multipleOfPrecision: 6,
+  // A loop over many names is less code than a comparison for each, and is compiled faster.
+  loopRequired: 20,
+  // A copy of a subschema for each of thousands of references would be too much code.
+  inlineRefs: false,
+  verbose: true,
+  logger: false,
+};
+
+/** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
+interface Validate {
+  (value: unknown): boolean;
+  errors?: readonly Violation[] | null;
+}
+
+interface CompiledSchema {
+  /** Stops at the first violation. */
+  readonly validate: Validate;
+  /** Finds all violations. */
+  readonly compileAll: () => Validate;
+  /** The patterns that are not valid in JavaScript. They match every value. */
+  readonly unchecked: readonly string[];
+}
+
+/** Compiles schemas with ajv, which is configured to follow JSON Schema only and to change no value. */
+class SchemaCompiler {
+  /** The compilers with a compiled metaschema, by dialect. */
+  readonly #metaschemas = new Map<string, Ajv | Ajv2020>();
+
+  /** @throws Error that describes the problem of the schema. */
+  compile(schema: JsonObject, textLength: number): CompiledSchema {
+    const name = dialectOf(schema);
+    const { Compiler, metaschemaId } = DIALECTS[name];
+    const metaschemas = this.#metaschemas.get(name) ?? new Compiler(OPTIONS);
+    this.#metaschemas.set(name, metaschemas);
+    if (!metaschemas.validate(metaschemaId, schema)) throw new Error(`it is not a JSON Schema: ${metaschemas.errorsText()}`);
+
+    const unchecked = new Set<string>();
+    const options: Options = {
+      ...OPTIONS,
+      validateSchema: false,
+      // In draft-07, the keywords beside a `$ref` are ignored.
+      ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
+      code: {
+        optimize: textLength <= MAX_OPTIMIZED_LENGTH,
+        regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
+      },
+    };
+    // Each schema has its own compiler, so that its `$id`s do not affect others.
+    const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
+    return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
+  }
+}
+
+/** The part of a regular expression that ajv uses. */
+interface PatternTest {
+  test(text: string): boolean;
+  /** Ajv takes two patterns as equal if this is equal. */
+  toString(): string;
+}
+
+/** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
+function patternTest(source: string, unchecked: Set<string>): PatternTest {
+  for (const flags of ["u", ""]) {
+    try {
+      return new RegExp(source, flags);
+    } catch {
+      // The pattern is not valid with these flags.
+    }
+  }
+  unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);
+  return { test: () => true, toString: () => source };
+}
+
+function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {
+  if ($schema === undefined) return DEFAULT_DIALECT;
+  const name = typeof $schema === "string" ? /^https?:\/\/(.+?)#?$/.exec($schema)?.[1] : undefined;
+  if (name === undefined || !Object.hasOwn(DIALECTS, name)) throw new Error("its dialect is neither 2020-12 nor draft-07");
+  return name as keyof typeof DIALECTS;
+}
+
+const MAX_TEXT_LENGTH = 256 * 1024;
+const MAX_DEPTH = 100;
+/** The cost of compilation grows with the number of subschemas, and with its square if `unevaluated…` must combine what each has seen. */
+const MAX_OBJECTS = 3000;
+const MAX_OBJECTS_WITH_UNEVALUATED = 500;
+
+/** The keywords that may accept a value because a subschema is violated. Within them, an unchecked part must not count as valid. */
+const REVERSING = new Set(["not", "if", "oneOf", "maxContains", "patternProperties"]);
+
+interface SchemaSurvey {
+  /** The reason why the schema must not be compiled; undefined if it may. */
+  readonly problem: string | undefined;
+  /** True if leaving out a check in a subschema can only make more values valid. */
+  readonly canLeaveOut: boolean;
+}
+
+/**
+ * Examines a schema before other code uses it. Members count as keywords everywhere. A property with the name of a keyword only makes the
+ * survey stricter.
+ *
+ * @param textLength length of the schema's JSON, in UTF-16 units.
+ */
+function surveySchema(schema: JsonObject, textLength: number): SchemaSurvey {
+  const surveyor = new Surveyor();
+  const problem = textLength > MAX_TEXT_LENGTH ? `it is longer than ${MAX_TEXT_LENGTH} characters` : surveyor.visit(schema, 1);
+  const limit = surveyor.hasUnevaluated ? MAX_OBJECTS_WITH_UNEVALUATED : MAX_OBJECTS;
+  return {
+    problem: problem ?? (surveyor.objects > limit ? `it has more than ${limit} subschemas` : undefined),
+    canLeaveOut: !surveyor.hasReversing,
+  };
+}
+
+class Surveyor {
+  objects = 0;
+  hasReversing = false;
+  hasUnevaluated = false;
+
+  visit(value: unknown, depth: number): string | undefined {
+    if (typeof value !== "object" || value === null) return undefined;
+    if (depth > MAX_DEPTH) return `it has more than ${MAX_DEPTH} levels`;
+    if (isJsonObject(value)) {
+      if (++this.objects > MAX_OBJECTS) return undefined;
+      for (const name of Object.keys(value)) {
+        if (name === "$async") return "it is asynchronous";
+        this.hasReversing ||= REVERSING.has(name);
+        this.hasUnevaluated ||= name.startsWith("unevaluated");
+      }
+    }
+    for (const part of Object.values(value)) {
+      const problem = this.visit(part, depth + 1);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+}
+
+/** True if a value consists of at most `limit` values. */
+function hasAtMost(limit: number, value: unknown): boolean {
+  const open = [value];
+  let count = 1;
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (typeof next !== "object" || next === null) continue;
+    const parts: unknown[] = Object.values(next);
+    count += parts.length;
+    if (count > limit) return false;
+    for (const part of parts) open.push(part);
+  }
+  return true;
+}
+
+/** True if a value has more than `levels` levels. */
+function isDeeperThan(levels: number, value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > levels) return true;
+    level = level.flatMap((part): unknown[] => (typeof part === "object" && part !== null ? Object.values(part) : []));
+  }
+  return false;
+}
+
+/** For longer schemas, or arguments with more values, only the first violation is reported, because each takes memory. */
+const MAX_LENGTH_FOR_ALL = 64 * 1024;
+const MAX_VALUES_FOR_ALL = 10_000;
+const MAX_PROBLEMS = 20;
+const MAX_PROBLEM_LENGTH = 500;
+/** If arguments with at most this many levels exhaust the stack, the schema is at fault: it refers to itself without end. */
+const MAX_PLAIN_DEPTH = 8;
+
+/** The unusable parts of a schema. */
+export interface SchemaReport {
+  /** The reason why the schema cannot be used; undefined if it can. */
+  readonly problem: string | undefined;
+  /** The patterns that are not checked, with the reasons. */
+  readonly unchecked: readonly string[];
+}
+
+interface Schema {
+  readonly names: PropertyNames;
+  /** Undefined if the schema cannot be used. */
+  readonly validate?: Validate;
+  /** Finds all violations. */
+  readonly validateAll?: Validate | undefined;
+}
+
+const EMPTY: PropertyNames = new PropertyNames(undefined);
+
+/** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
+export class Checker {
+  readonly #compiler = new SchemaCompiler();
+  readonly #schemas = new Map<string, Schema>();
+
+  /** Adds a schema under a key. Never throws, but takes unbounded time. */
+  add(key: string, schemaText: string): SchemaReport {
+    let names = EMPTY;
+    try {
+      if (estimatedBytes(schemaText) > MAX_VALUE_BYTES) throw new Error("it has too many values");
+      const value = readValue(schemaText);
+      if (!isJsonObject(value)) throw new Error("it is not an object");
+      names = new PropertyNames(value);
+      const { problem, canLeaveOut } = surveySchema(value, schemaText.length);
+      if (problem !== undefined) throw new Error(problem);
+      const { validate, compileAll, unchecked } = this.#compiler.compile(value, schemaText.length);
+      if (!canLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
+      probe(validate);
+      this.#schemas.set(key, { names, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
+      return { problem: undefined, unchecked };
+    } catch (error) {
+      this.#schemas.set(key, { names });
+      return { problem: describeError(error), unchecked: [] };
+    }
+  }
+
+  forget(keys: readonly string[]): void {
+    for (const key of keys) this.#schemas.delete(key);
+  }
+
+  /**
+   * Checks arguments. Never throws, but takes unbounded time.
+   *
+   * @param keys the schemas that the arguments must all match.
+   * @returns the problems, one line a field; empty if the arguments are valid.
+   */
+  check(keys: readonly string[], argsText = "{}"): readonly string[] {
+    if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
+    const args = readValue(argsText);
+    if (!isJsonObject(args)) return ["the arguments must be an object"];
+    const schemas = keys.flatMap((key) => this.#schemas.get(key) ?? []);
+    try {
+      const ambiguity = findAmbiguity(
+        schemas.map(({ names }) => names),
+        args,
+        argsText,
+      );
+      if (ambiguity !== undefined) return [ambiguity];
+      for (const schema of schemas) {
+        const problems = problemsOf(schema, args);
+        if (problems.length > 0) return problems;
+      }
+      return [];
+    } catch (error) {
+      // The arguments count as invalid, so that a client cannot switch off the check.
+      const isTooDeep = error instanceof RangeError && isDeeperThan(MAX_PLAIN_DEPTH, args);
+      return [isTooDeep ? "the arguments are nested too deeply" : "the arguments cannot be checked against the schema"];
+    }
+  }
+}
+
+/** Applies a schema to an empty object. @throws Error if that fails, because the schema itself is at fault. */
+function probe(validate: Validate): void {
+  try {
+    validate({});
+  } catch (error) {
+    throw new Error(`it fails: ${describeError(error)}`, { cause: error });
+  }
+}
+
+function problemsOf({ validate, validateAll }: Schema, args: JsonObject): readonly string[] {
+  if (validate === undefined || validate(args)) return [];
+  const first = linesOf(takeErrors(validate), args);
+  if (validateAll === undefined || !hasAtMost(MAX_VALUES_FOR_ALL, args)) return first;
+  try {
+    return validateAll(args) ? first : linesOf(takeErrors(validateAll), args);
+  } catch {
+    return first;
+  }
+}
+
+/** Removes and returns the violations. They refer to the arguments, which must not stay in memory. */
+function takeErrors(validate: Validate): readonly Violation[] {
+  const errors = validate.errors ?? [];
+  validate.errors = null;
+  return errors;
+}
+
+function linesOf(violations: readonly Violation[], args: JsonObject): readonly string[] {
+  const lines = new Set<string>();
+  const relevant = relevantViolations(violations);
+  for (const violation of relevant) {
+    lines.add(shorten(describeViolation(violation, args), MAX_PROBLEM_LENGTH));
+    if (lines.size > MAX_PROBLEMS) break;
+  }
+  if (lines.size <= MAX_PROBLEMS) return [...lines];
+  return [...[...lines].slice(0, MAX_PROBLEMS), `and ${relevant.length - MAX_PROBLEMS} more`];
+}

@@ -1,0 +1,183 @@
+import { escapeInvisible } from "../json/text.ts";
+import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+
+/** A deeper schema is not compared or stored, and equals no other. Usual schemas have a few levels. */
+export const MAX_DEPTH = 128;
+/** The limit for a file. `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
+export const MAX_FILE_BYTES = 16 * 1024 * 1024;
+/** The indentation of each level in the file, and that of the list of tools. */
+const INDENT = 2;
+const TOOLS_INDENT = 2;
+const MAX_INDENT = TOOLS_INDENT + INDENT * (MAX_DEPTH + 2);
+
+/** The part of a tool that a descriptor records. It has no `outputSchema`, `title`, `icons`, `execution` or `_meta`. */
+export interface DescriptorTool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonObject;
+  readonly annotations?: JsonObject;
+}
+
+/** A descriptor of version 2 as `claw discover` writes it. One that is written by hand may lack some members or have more. */
+export interface Descriptor {
+  readonly version: 2;
+  readonly description?: string;
+  readonly mcp?: JsonObject;
+  readonly tools: readonly DescriptorTool[];
+  /** The origin of the tools: `command`, `args`, `wrapper_image`, `discovered_at`, … */
+  readonly "x-claw-discovery"?: JsonObject;
+}
+
+export interface DescriptorSource {
+  readonly service: string;
+  /** Default: `<service> MCP stdio tools.` */
+  readonly description?: string | undefined;
+  /** The endpoint's path, for example `/mcp`. */
+  readonly path: string;
+  /** In the server's order. */
+  readonly tools: readonly DescriptorTool[];
+  readonly discovery: {
+    readonly command: string;
+    readonly args: readonly string[];
+    readonly wrapperImage: string;
+    readonly discoveredAt: Date;
+    /** The revision in the response to `initialize`. */
+    readonly protocolVersion: string;
+  };
+}
+
+/** A descriptor that cannot be read or written. The message is for people and quotes only names of the content. */
+export class DescriptorError extends Error {
+  override readonly name = "DescriptorError";
+}
+
+/**
+ * Converts a tool of a server's list to the form that a descriptor has.
+ *
+ * @returns undefined for a tool without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
+ */
+export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
+  const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
+  if (name === "") return undefined;
+  const description = readDescription(tool, name);
+  const inputSchema = readInputSchema(tool);
+  const annotations = readAnnotations(tool);
+  if (typeof description !== "string" || !isJsonObject(inputSchema) || !isStorable(inputSchema, MAX_DEPTH)) return undefined;
+  if (annotations === undefined) return { name, description, inputSchema };
+  if (!isJsonObject(annotations) || !isStorable(annotations, MAX_DEPTH)) return undefined;
+  return { name, description, inputSchema, annotations };
+}
+
+/** Returns a tool's description in its stored form. A value that is not a string is returned unchanged. */
+export function readDescription({ description }: JsonObject, name: string): unknown {
+  if (typeof description !== "string") return description ?? missingDescription(name);
+  const trimmed = description.trim();
+  return trimmed === "" ? missingDescription(name) : trimmed;
+}
+
+function missingDescription(name: string): string {
+  return `MCP tool ${name}.`;
+}
+
+/** Returns a tool's schema in its stored form. A value that is not an object is returned unchanged. */
+export function readInputSchema({ inputSchema }: JsonObject): unknown {
+  if (inputSchema === undefined || inputSchema === null) return { type: "object", properties: {} };
+  return isJsonObject(inputSchema) ? { type: "object", ...inputSchema } : inputSchema;
+}
+
+/** Returns a tool's annotations; undefined if absent or empty, as `claw discover` omits empty ones. Other types are returned unchanged. */
+export function readAnnotations({ annotations }: JsonObject): unknown {
+  const isEmpty = isJsonObject(annotations) && Object.keys(annotations).length === 0;
+  return isEmpty || annotations === null ? undefined : annotations;
+}
+
+/** Builds a descriptor. @throws DescriptorError if two tools have the same name, because the reviewed one would be unknown. */
+export function buildDescriptor({ service, description = "", path, tools, discovery }: DescriptorSource): Descriptor {
+  refuseDuplicates(tools);
+  const { command, args, wrapperImage, discoveredAt, protocolVersion } = discovery;
+  return {
+    version: 2,
+    description: description.trim() === "" ? `${service} MCP stdio tools.` : description.trim(),
+    mcp: { transport: "streamable_http", path },
+    tools,
+    "x-claw-discovery": {
+      command,
+      args,
+      wrapper_image: wrapperImage,
+      discovered_at: discoveredAt.toISOString().replace(/\.\d+Z$/, "Z"),
+      mcp_protocol_version: protocolVersion,
+      tool_count: tools.length,
+    },
+  };
+}
+
+/** @throws DescriptorError with the indexes of two tools that have the same name. */
+export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
+  const indexes = new Map<string, number>();
+  for (const [index, { name }] of tools.entries()) {
+    const first = indexes.get(name);
+    if (first !== undefined) throw new DescriptorError(`tools[${first}] and tools[${index}] have the same name, ${JSON.stringify(name)}`);
+    indexes.set(name, index);
+  }
+}
+
+/**
+ * Returns the text of the file: indented by 2 spaces, with a final newline. The keys of schemas and annotations are sorted, so that a diff
+ * shows only changes.
+ *
+ * @throws DescriptorError if the text is longer than `maxBytes` in UTF-8.
+ */
+export function formatDescriptor(
+  { version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor,
+  maxBytes = MAX_FILE_BYTES,
+): string {
+  const check = (bytes: number): void => {
+    if (bytes > maxBytes) throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
+  };
+  // A schema of a few megabytes may take gigabytes with its indentation, so its size is estimated first.
+  check(countBytes(tools, TOOLS_INDENT, maxBytes));
+  const formatted = tools.map(({ name, description: text, inputSchema, annotations }) => ({
+    name,
+    description: text,
+    inputSchema: sortKeys(inputSchema, MAX_DEPTH),
+    ...(annotations === undefined ? {} : { annotations: sortKeys(annotations, MAX_DEPTH) }),
+  }));
+  const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, INDENT);
+  check(Buffer.byteLength(text));
+  // Reviewers must see every character.
+  const escaped = `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
+  check(Buffer.byteLength(escaped));
+  return escaped;
+}
+
+/** Returns the bytes that a value takes in the file, at least. Stops above `maxBytes`, and at too many levels. */
+function countBytes(value: unknown, indent: number, maxBytes: number): number {
+  // A value has a line of its own, and at least one character.
+  let bytes = indent + 2 + (typeof value === "string" ? Buffer.byteLength(value) : 0);
+  if (typeof value !== "object" || value === null || indent > MAX_INDENT) return bytes;
+  const names = Array.isArray(value) ? undefined : Object.keys(value);
+  for (const [index, member] of Object.values(value).entries()) {
+    if (bytes > maxBytes) break;
+    // After a name come two quotes, a colon and a space.
+    if (names !== undefined) bytes += (names[index] ?? "").length + 4;
+    bytes += countBytes(member, indent + INDENT, maxBytes - bytes);
+  }
+  return bytes;
+}
+
+/** Returns a copy whose objects have sorted keys. @throws DescriptorError if it has too many levels. */
+export function sortKeys(value: unknown, depth: number): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (depth === 0) throw new DescriptorError(`a schema has more than ${MAX_DEPTH} levels`);
+  if (Array.isArray(value)) return value.map((element) => sortKeys(element, depth - 1));
+  const members = Object.entries(value).map(([key, member]): [string, unknown] => [key, sortKeys(member, depth - 1)]);
+  // An assignment would lose a member with the name `__proto__`.
+  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** True if the value is the same after it is written as JSON and read again. */
+function isStorable(value: unknown, depth: number): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((member) => isStorable(member, depth - 1));
+}

@@ -1,0 +1,275 @@
+import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
+import { findElements, findMembers, findPath, type Members } from "../json/find.ts";
+import { findRepeatedName, type Span } from "../json/text.ts";
+import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
+import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+import { isReadOnly, MAX_TOOLS, namesOf } from "../server/tools.ts";
+
+/** The reaction to invalid arguments: none, a log line, or a rejection. */
+export const ARGUMENT_CHECK_MODES = ["off", "warn", "enforce"] as const;
+export type ArgumentCheckMode = (typeof ARGUMENT_CHECK_MODES)[number];
+
+/** The reaction to tools that differ from the pinned descriptor: a log line, or the tools are hidden as well. */
+export const DESCRIPTOR_MODES = ["warn", "enforce"] as const;
+export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
+
+/**
+ * Returns true if a tool's name matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
+ * match themselves. Case matters, and the whole name must match.
+ *
+ * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
+ * of the lengths of name and pattern, and usually the length of the name.
+ */
+type MatchName = (name: string) => boolean;
+
+const STAR = 42;
+const QUESTION_MARK = 63;
+
+/** Creates a function that returns true if a name matches any of the patterns. */
+export function createNameMatcher(patterns: readonly string[]): MatchName {
+  // Patterns without wildcards need only one lookup.
+  const names = new Set(patterns.filter((pattern) => !hasWildcard(pattern)));
+  const globs = patterns.filter(hasWildcard).map(matcherOf);
+  if (globs.length === 0) return (name) => names.has(name);
+  return (name) => names.has(name) || globs.some((matches) => matches(name));
+}
+
+/** Creates a function that returns the value of the first pattern that a name matches. */
+export function findByName<V>(numbers: readonly { readonly pattern: string; readonly value: V }[]): (name: string) => V | undefined {
+  const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
+  return (name) => rules.find(({ matches }) => matches(name))?.value;
+}
+
+function hasWildcard(pattern: string): boolean {
+  return pattern.includes("*") || pattern.includes("?");
+}
+
+function matcherOf(pattern: string): MatchName {
+  if (!hasWildcard(pattern)) return (name) => name === pattern;
+  const points = Array.from(pattern, (character) => character.codePointAt(0) ?? 0);
+  return (name) => matchesGlob(points, name);
+}
+
+/** After a mismatch, only the last star takes one more code point. Earlier stars never need to change. */
+function matchesGlob(pattern: readonly number[], name: string): boolean {
+  let position = 0;
+  let index = 0;
+  /** The position in the pattern after the last star; -1 before the first. */
+  let afterStar = -1;
+  /** The end of the part of the name that this star matches. */
+  let starEnd = 0;
+  while (index < name.length) {
+    const wanted = pattern[position];
+    if (wanted === STAR) {
+      position++;
+      if (position === pattern.length) return true;
+      afterStar = position;
+      starEnd = index;
+      continue;
+    }
+    const point = name.codePointAt(index) ?? 0;
+    if (wanted === point || wanted === QUESTION_MARK) {
+      position++;
+      index += widthOf(point);
+      continue;
+    }
+    if (afterStar === -1) return false;
+    starEnd += widthOf(name.codePointAt(starEnd) ?? 0);
+    index = starEnd;
+    position = afterStar;
+  }
+  while (pattern[position] === STAR) position++;
+  return position === pattern.length;
+}
+
+/** Returns the length of a code point in UTF-16 units. */
+function widthOf(codePoint: number): number {
+  return codePoint > 0xffff ? 2 : 1;
+}
+
+/** Twice the most tools of one server. */
+const MAX_KNOWN_NAMES = 20_000;
+const MAX_KNOWN_LENGTH = 256;
+
+/** The conditions for a visible tool. All of them must hold. */
+export interface ToolFilterSettings {
+  /** Patterns (see tool-names.ts). A name must match one of them; undefined allows all names. */
+  readonly allowTools: readonly string[] | undefined;
+  /** Patterns. A name must match none of them. */
+  readonly denyTools: readonly string[] | undefined;
+  /** Only tools that their server annotates as read-only. */
+  readonly readOnly: boolean;
+  /** Returns true if a tool equals the reviewed one; undefined if this is not required. */
+  readonly isPinned: ((tool: JsonObject) => boolean) | undefined;
+}
+
+/** Returns true if clients may see and call a tool. @param tool as in `tools/list`. */
+export type ToolFilter = (tool: JsonObject) => boolean;
+
+/** Creates a filter. @returns undefined if no tool is hidden. */
+export function createToolFilter({ allowTools, denyTools, readOnly, isPinned }: ToolFilterSettings): ToolFilter | undefined {
+  const rules: ToolFilter[] = [];
+  if (allowTools !== undefined) rules.push(byName(createNameMatcher(allowTools)));
+  if (denyTools !== undefined) {
+    const isDenied = createNameMatcher(denyTools);
+    rules.push(byName((name) => !isDenied(name)));
+  }
+  if (readOnly) rules.push((tool) => isReadOnly(tool["annotations"]));
+  if (isPinned !== undefined) rules.push(isPinned);
+  if (rules.length === 0) return undefined;
+  return (tool) => typeof tool["name"] === "string" && rules.every((holds) => holds(tool));
+}
+
+/** Returns the names that clients may call. */
+export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter = () => true): ReadonlySet<string> {
+  return namesOf(tools, filter);
+}
+
+/** Creates a filter by name. It caches its results, because servers list the same names often and there may be hundreds of patterns. */
+function byName(matches: (name: string) => boolean): ToolFilter {
+  const known = new Map<string, boolean>();
+  return ({ name }) => {
+    if (typeof name !== "string") return false;
+    const isKnown = known.get(name);
+    if (isKnown !== undefined) return isKnown;
+    const isMatch = matches(name);
+    if (known.size >= MAX_KNOWN_NAMES) known.clear();
+    if (name.length <= MAX_KNOWN_LENGTH) known.set(name, isMatch);
+    return isMatch;
+  };
+}
+
+/** A number for the tools whose names match the pattern. The first match counts. */
+export interface ToolNumber {
+  readonly pattern: string;
+  readonly value: number;
+}
+
+interface ToolStatesOptions<State> {
+  /** Creates the state of a tool; undefined if it needs none. */
+  readonly create: (toolName: string) => State | undefined;
+  /** Returns true if the state equals a new one, so that it can be forgotten. */
+  readonly isAsNew: (state: State) => boolean;
+  /** Creates the state that further tools share when the table is full. Without this function, the table has no limit. */
+  readonly createShared?: (toolName: string) => State | undefined;
+}
+
+/** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
+const MAX_NAME_LENGTH = 1000;
+
+/**
+ * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
+ * of names cannot reset the count of another tool.
+ */
+export class ToolStates<State> {
+  readonly #options: ToolStatesOptions<State>;
+  /** The oldest states come first, except for those that could not be forgotten yet. */
+  readonly #states = new Map<string, State | undefined>();
+
+  constructor(options: ToolStatesOptions<State>) {
+    this.#options = options;
+  }
+
+  /** The number of names in the table. */
+  get size(): number {
+    return this.#states.size;
+  }
+
+  get(toolName: string): State | undefined {
+    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : beginningOf(toolName);
+    const known = this.#states.get(name);
+    if (known !== undefined || this.#states.has(name)) return known;
+    const { create, createShared } = this.#options;
+    if (!this.#makeRoom() && createShared !== undefined) return createShared(name);
+    const state = create(name);
+    this.#states.set(name, state);
+    return state;
+  }
+
+  /** Checks the two oldest states. One makes room for the new state; the other reduces a table that could not shrink before. */
+  #makeRoom(): boolean {
+    for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
+      const [oldest] = this.#states;
+      if (oldest === undefined) break;
+      const [name, state] = oldest;
+      this.#states.delete(name);
+      if (state !== undefined && !this.#options.isAsNew(state)) this.#states.set(name, state);
+    }
+    return this.#states.size < MAX_TOOLS;
+  }
+}
+
+/** Returns a copy of the beginning, because a slice would keep the whole text in memory. */
+function beginningOf(toolName: string): string {
+  return Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
+}
+
+/**
+ * Removes every `outputSchema` from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an output
+ * schema (MCP 2025-11-25, server/tools). A result limit may remove structuredContent, so the schema must not promise it.
+ *
+ * @param body the response in valid JSON.
+ */
+export function withoutOutputSchemas(body: string): string {
+  const list = findPath(body, 0, ["result", "tools"]);
+  if (list === undefined || body.charAt(list.start) !== "[") return body;
+  const elements = findElements(body, list.start, MAX_TOOLS + 1);
+  const tools = elements.slice(0, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
+  const edits = tools.flatMap(({ start }) => removeMember(body, start, "outputSchema"));
+  // Clients cannot call further tools, because the sidecar does not list them.
+  const [last, more] = elements.slice(MAX_TOOLS - 1);
+  if (last !== undefined && more !== undefined) edits.push({ start: last.end, end: list.end - 1, text: "" });
+  return applyEdits(body, edits);
+}
+
+/** A longer tool is hidden if its value needs more than MAX_VALUE_BYTES. The value of a shorter one never does. In UTF-16 units. */
+const LONG_TOOL_LENGTH = 512 * 1024;
+
+/** The members of a tool (MCP 2025-11-25, schema, Tool). */
+const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
+
+/**
+ * Removes the hidden tools from a response to `tools/list`. Every other byte stays unchanged.
+ *
+ * A client must not read the list differently. The result is an empty list if `result` or `tools` is ambiguous, or if `tools` is not an
+ * array. A member is ambiguous if its name is repeated, or if another name differs from it only in case. A tool is removed if a member of
+ * it is ambiguous, or if any object within it has a repeated name.
+ *
+ * @param body the response in valid JSON. Errors, and results without `tools`, are returned unchanged.
+ */
+export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
+  const envelope = findMembers(body, 0, ["result"]);
+  if (isAmbiguous(envelope)) return emptyList(body);
+  const [resultSpan] = envelope.spans;
+  if (resultSpan === undefined || body.charAt(resultSpan.start) !== "{") return body;
+  const members = findMembers(body, resultSpan.start, ["tools"]);
+  if (isAmbiguous(members)) return emptyList(body);
+  const [listSpan] = members.spans;
+  if (listSpan === undefined) return body;
+  if (body.charAt(listSpan.start) !== "[") return emptyList(body);
+  const spans = findElements(body, listSpan.start, MAX_TOOLS + 1);
+  const items = spans.slice(0, MAX_TOOLS).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
+  // Clients cannot call further tools, because the sidecar does not list them.
+  const more = spans[MAX_TOOLS];
+  if (more !== undefined) items.push({ start: more.start, end: listSpan.end - 1, isKept: false });
+  return applyEdits(body, removeItems(items));
+
+  function isKept(span: Span): boolean {
+    if (span.end - span.start > LONG_TOOL_LENGTH && estimatedBytes(body.slice(span.start, span.end)) > MAX_VALUE_BYTES) return false;
+    const tool = readValue(body, span);
+    if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
+    // This includes the schema. A client that takes the first of two members would read one that was not compared.
+    return findRepeatedName(body, span.start) === undefined;
+  }
+}
+
+/** True if another parser may find a different member under one of the names. */
+function isAmbiguous({ duplicate, otherCase }: Members): boolean {
+  return duplicate !== undefined || otherCase !== undefined;
+}
+
+function emptyList(body: string): string {
+  const [idSpan] = findMembers(body, 0, ["id"]).spans;
+  const idText = idSpan === undefined ? "null" : body.slice(idSpan.start, idSpan.end);
+  return `{"jsonrpc":"2.0","id":${idText},"result":{"tools":[]}}`;
+}

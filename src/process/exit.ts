@@ -1,0 +1,279 @@
+import { basename } from "node:path";
+import { shorten } from "../json/text.ts";
+import type { ExitKind } from "../observe/counters.ts";
+import type { ChildExit } from "./child.ts";
+import type { NoiseSign } from "./output-log.ts";
+
+/** The cause of a generation's exit. */
+export interface ExitCause {
+  readonly kind: ExitKind;
+  /** Text for people. */
+  readonly reason: string;
+}
+
+/** A program that is not an MCP server often does its work, ignores its input, and exits with code 0. */
+const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
+
+/** The exit code of a shell or npm if SIGKILL ended the server that it had started: 128 + 9. */
+const KILLED_CODE = 137;
+
+/**
+ * Returns the cause of an exit that the sidecar did not request.
+ *
+ * @param awaited the method of the request that was not answered yet.
+ * @param refusal the error that an earlier request of the same handshake got.
+ */
+export function describeExit(exit: ChildExit, awaited?: string, refusal?: string): ExitCause {
+  const { kind, reason } = describeEnd(exit, awaited);
+  return { kind, reason: refusal === undefined ? reason : `${refusal}; then it ${reason}` };
+}
+
+function describeEnd({ exitCode, signal, spawnErrorCode, hadMemoryKills }: ChildExit, awaited: string | undefined): ExitCause {
+  if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
+  const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
+  if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE)) {
+    const how = signal === undefined ? `exited with code ${KILLED_CODE}` : `ended by ${signal}`;
+    return { kind: "out-of-memory", reason: `${how}${before}: the kernel killed it for lack of memory` };
+  }
+  if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}${before}` };
+  if (exitCode !== 0) return { kind: "crash", reason: `exited with code ${exitCode ?? "unknown"}${before}` };
+  return { kind: "clean-exit", reason: `exited with code 0${before}${awaited === "initialize" ? OTHER_PROGRAM : ""}` };
+}
+
+/** Errors of a start that a retry cannot repair. Others, such as EAGAIN, mean that the machine is short of a resource. */
+const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
+  "ENOENT",
+  "EACCES",
+  "EPERM",
+  "ENOTDIR",
+  "ELOOP",
+  "ENAMETOOLONG",
+  "ENOEXEC",
+  "EISDIR",
+  "E2BIG",
+]);
+
+/** True if the command cannot be run at all. At the first start this means that the configuration is wrong. */
+export function isCommandUnusable({ spawnErrorCode }: ChildExit): boolean {
+  return spawnErrorCode !== undefined && UNUSABLE_COMMAND_CODES.has(spawnErrorCode);
+}
+
+/** An exit, as far as its cause can be read from it. */
+export interface ExitFacts {
+  readonly kind: ExitKind;
+  readonly exitCode: number | undefined;
+  /** The last lines of stderr, with secrets masked. */
+  readonly stderrTail: readonly string[];
+  /** The command and its arguments. */
+  readonly command: readonly string[];
+  /** The environment of the server. */
+  readonly env: Readonly<Record<string, string>>;
+  /** True if stdout had lines that are not JSON-RPC. */
+  readonly isNoisy: boolean;
+  /** True if nothing was printed to stdout. */
+  readonly isSilent: boolean;
+  /** The way in which the server writes messages that cannot be read. */
+  readonly sign: NoiseSign | undefined;
+  /** True if the handshake was finished. The last lines may then be about a client's request. */
+  readonly wasReady: boolean;
+}
+
+interface Rule {
+  /** Searched in the last lines of stderr. Its first group that matches is the subject. */
+  readonly pattern: RegExp;
+  /** The exit codes; undefined for any. */
+  readonly exitCodes?: readonly number[];
+  /** Words of which the command must have one; undefined for any command. */
+  readonly programs?: readonly string[];
+  /** @param subject for example the name of a package; "" if the lines do not name it. */
+  readonly cause: (subject: string) => string;
+}
+
+const MAX_SUBJECT_LENGTH = 100;
+
+const NETWORK_CODES = "ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH|EHOSTUNREACH";
+const CERTIFICATE_CODES = "SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_\\w+|CERT_\\w+";
+/** The name of a variable, with an underscore. Node's own error codes look the same. */
+const VARIABLE = "\\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\\b";
+const CREDENTIAL = "\\b(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)\\b";
+const MISSING = "\\b(?:is |are )?(?:required|missing|undefined|not (?:set|defined|provided|found|configured)|must be (?:set|provided))\\b";
+/** A line about a setting that is missing, and has a default. */
+const DEFAULTED = /\bnot (?:set|defined|provided|found|configured)\b.*\b(?:using|default)/i;
+/** Text of the same sentence. */
+const NEAR = "[^.;\\n]{0,60}?";
+
+const named = (subject: string): string => (subject === "" ? "" : ` ${subject}`);
+
+/** The first rule that matches is used, so the rules that are certain come first. */
+const RULES: readonly Rule[] = [
+  {
+    pattern: /^npm (?:error|ERR!) (?:code E404\b|404 Not Found)(?:[^]*?The requested resource '([^'\n]+?)(?:@\*)?' could not be found)?/m,
+    cause: (name) => `npm's registry has no package${named(name)}; correct its name, or set npm_config_registry and its token`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) notarget No matching version found for (\S+?)\.$/m,
+    cause: (name) => `npm's registry has no version${named(name)}; correct or omit the version`,
+  },
+  {
+    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${CERTIFICATE_CODES})$`, "m"),
+    cause: (code) => `npm does not trust the certificate of its registry (${code}); set NODE_EXTRA_CA_CERTS`,
+  },
+  {
+    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${NETWORK_CODES})$`, "m"),
+    cause: (code) => `npm cannot reach its registry (${code}); check the network, the proxy and npm_config_registry`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (ENOTCACHED)$/m,
+    cause: () => "npm is offline and its cache lacks the package; allow the download, or fill the cache",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (?:EACCES|EPERM|EROFS)$[^]*?^npm (?:error|ERR!) path (.+)$/m,
+    cause: (path) => `npm cannot write${named(path)}; make it writable for the user of the sidecar`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (?:ENOSPC)$/m,
+    cause: () => "npm's cache has no space left; give its file system more",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) could not determine executable to run/m,
+    cause: () => "the package has no program that npx could choose; name one: npx -y -p PACKAGE PROGRAM",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code EBADENGINE$/m,
+    cause: () => "the package needs another version of Node; use an image or a machine that has it",
+  },
+  {
+    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): Permission denied$/m,
+    exitCodes: [126],
+    programs: ["npx", "npm"],
+    cause: (program) => `npm's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another npm_config_cache`,
+  },
+  {
+    pattern: /^error: Failed to spawn: `([^`\n]+)`\n\s*Caused by: Permission denied/m,
+    programs: ["uvx", "uv"],
+    cause: (program) => `uv's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another UV_CACHE_DIR`,
+  },
+  {
+    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): (?:command )?not found$/m,
+    exitCodes: [127],
+    cause: (program) => `the program${named(program)} is not installed; install it, or correct its name`,
+  },
+  {
+    pattern: /Because (\S+) was not found in the cache/,
+    cause: (name) => `uv is offline and its cache lacks the package${named(name)}; allow the download, or fill the cache`,
+  },
+  {
+    pattern: /Because (?:(\S+) was not found in the package registry|there (?:is|are) no versions? of (\S+))/,
+    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set UV_DEFAULT_INDEX`,
+  },
+  {
+    pattern: /^ERROR: No matching distribution found for (\S+)$/m,
+    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set PIP_INDEX_URL`,
+  },
+  {
+    pattern: /^error: (?:Failed to fetch|Request failed)[^]*?(?:dns error|tcp connect error|error sending request)/m,
+    cause: () => "uv cannot reach the Python index; check the network, the proxy and UV_DEFAULT_INDEX",
+  },
+  {
+    pattern: /\bEADDRINUSE\b(?:[^\n]*? (\S+:\d+)\b)?|\baddress already in use\b/i,
+    cause: (address) => `another program listens at the server's address${named(address)}; end it, or give the server another port`,
+  },
+  {
+    pattern: /^KeyError: '([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'$/m,
+    cause: (name) => missingVariable(name),
+  },
+  {
+    pattern: new RegExp(
+      `(${VARIABLE})${NEAR}${MISSING}|${MISSING}${NEAR}(${VARIABLE})|\\b(?:set|provide) (?:the |your |an? )?(${VARIABLE})`,
+    ),
+    cause: (name) => missingVariable(name),
+  },
+  {
+    pattern: new RegExp(
+      `(?:${CREDENTIAL}|\\benvironment variables?\\b)${NEAR}${MISSING}|${MISSING}${NEAR}(?:${CREDENTIAL}|\\benvironment variables?\\b)`,
+      "i",
+    ),
+    cause: () => "a key or variable of the server is missing; set it in the environment of the sidecar, which passes it on",
+  },
+  {
+    pattern: /^(?:Error: Cannot find module '(\/[^'\n]+)'\n(?! *Require stack)|\S*python\S*: can't open file '([^'\n]+)')/m,
+    cause: (path) => `the file${named(path)} does not exist; correct its path, or mount it`,
+  },
+  {
+    pattern:
+      /^(?:Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^'\n]+)'|(?:ModuleNotFoundError|\S*python\S*): No module named '?([\w.]+))/m,
+    cause: (name) => `the module${named(name)} is missing; install the dependencies of the server`,
+  },
+  {
+    pattern: /^npm warn EBADENGINE\b[^]*^(?:SyntaxError|TypeError|ReferenceError|Error \[ERR_UNKNOWN_BUILTIN_MODULE\])\b/im,
+    cause: () => "the package needs another version of Node; use an image or a machine that has it",
+  },
+  {
+    pattern: /Header must provide a Content-Length property/,
+    cause: () => SIGN_CAUSES.framing,
+  },
+  {
+    pattern: /^usage: /im,
+    exitCodes: [1, 2, 64],
+    cause: () => "the arguments of the server are wrong or missing; stderr has its usage",
+  },
+];
+
+/** The causes that are seen on stdout. */
+const SIGN_CAUSES: Readonly<Record<NoiseSign, string>> = {
+  framing:
+    "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it",
+  "several-lines": "the server spreads a message over several lines; make it write each message on one line",
+  "text-before": "the server prints other text on the lines of its messages; make it print that to stderr",
+  "not-json":
+    "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself",
+  "no-version": 'the server omits "jsonrpc": "2.0" in its responses; correct the server',
+};
+
+/** Programs that start Python. uv and pipx may start any other program too. */
+const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
+
+/**
+ * Returns the likely cause of an exit, with its remedy, for people. It is text only: nothing depends on it.
+ *
+ * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
+ */
+export function likelyCause(facts: ExitFacts): string | undefined {
+  const { kind, isNoisy, wasReady, sign } = facts;
+  if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";
+  if (wasReady || (kind !== "crash" && kind !== "clean-exit" && kind !== "handshake-timeout")) return undefined;
+  const words = facts.command.flatMap((word) => word.split(/\s+/));
+  const cause = kind === "handshake-timeout" ? undefined : stderrCause(facts, new Set(words.map((word) => basename(word))));
+  if (cause !== undefined) return cause;
+  if (sign !== undefined) return SIGN_CAUSES[sign];
+  // A program that prints something and ends without an error has done its work.
+  if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
+  return kind === "handshake-timeout" && facts.isSilent && isBufferedPython(words, facts.env) ? BUFFERED : undefined;
+}
+
+function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<string>): string | undefined {
+  const text = stderrTail.filter((line) => !DEFAULTED.test(line)).join("\n");
+  for (const rule of RULES) {
+    if (rule.exitCodes?.includes(exitCode ?? 0) === false) continue;
+    if (rule.programs?.some((program) => programs.has(program)) === false) continue;
+    const match = rule.pattern.exec(text);
+    if (match !== null) return rule.cause(shorten(match.slice(1).find((group) => group !== undefined) ?? "", MAX_SUBJECT_LENGTH));
+  }
+  return undefined;
+}
+
+const BUFFERED =
+  "the server printed nothing to stdout; if it writes its responses with print() in Python, they may be stuck in a buffer: start it with python3 -u, or set PYTHONUNBUFFERED=1; if it only starts slowly, give it more time";
+
+/** True if Python may be in use, and keeps its output in a buffer unless the program flushes it. */
+function isBufferedPython(words: readonly string[], env: Readonly<Record<string, string>>): boolean {
+  return (
+    words.some((word) => PYTHON.test(basename(word))) &&
+    !words.some((word) => /^-[A-Za-z]*u[A-Za-z]*$/.test(word)) &&
+    (env["PYTHONUNBUFFERED"] ?? "") === ""
+  );
+}
+
+function missingVariable(name: string): string {
+  return `the variable ${name} is missing; set it in the environment of the sidecar, which passes it on`;
+}

@@ -1,0 +1,440 @@
+import { hash } from "node:crypto";
+import { StringDecoder } from "node:string_decoder";
+import { beginning, Code, shorten } from "../json/text.ts";
+import { NO_VERSION } from "../mcp/message.ts";
+import { OTHER_TEXT } from "../mcp/server-line.ts";
+import type { Counters } from "../observe/counters.ts";
+import { atDebug, type Log, type LogFields } from "../observe/log.ts";
+import { MAX_SECRET_LENGTH, type Redact } from "../observe/redact.ts";
+
+/** The limit of a period, in units that the caller chooses. */
+interface Limit {
+  readonly periodMs: number;
+  readonly maxCost: number;
+}
+
+/** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
+class OutputLimit {
+  readonly #limit: Limit;
+  readonly #nowMs: () => number;
+  readonly #report: (fields: LogFields) => void;
+  #periodEndMs = Number.NEGATIVE_INFINITY;
+  #cost = 0;
+  #count = 0;
+  #bytes = 0;
+  #fields: LogFields = {};
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param report logs the number and size of the lines that were left out. */
+  constructor(limit: Limit, nowMs: () => number, report: (fields: LogFields) => void) {
+    this.#limit = limit;
+    this.#nowMs = nowMs;
+    this.#report = report;
+  }
+
+  /** True if a line has been left out in this period. */
+  get isReached(): boolean {
+    return this.#count > 0 && this.#nowMs() < this.#periodEndMs;
+  }
+
+  /**
+   * True if a line may be logged. To be called once for each line.
+   *
+   * @param bytes its length. @param fields those of its server.
+   */
+  allows(cost: number, bytes: number, fields: LogFields): boolean {
+    const { periodMs, maxCost } = this.#limit;
+    const nowMs = this.#nowMs();
+    if (nowMs >= this.#periodEndMs) {
+      this.report();
+      this.#periodEndMs = nowMs + periodMs;
+      this.#cost = 0;
+    }
+    // After the first line that does not fit, shorter ones would only be confusing.
+    if (this.#count === 0 && this.#cost + cost <= maxCost) {
+      this.#cost += cost;
+      return true;
+    }
+    this.#cost = maxCost;
+    this.#count++;
+    this.#bytes += bytes;
+    this.#fields = fields;
+    this.#timer ??= setTimeout(() => this.report(), this.#periodEndMs - nowMs).unref();
+    return false;
+  }
+
+  /** Logs the number of lines that were left out, if there are any. */
+  report(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#count === 0) return;
+    this.#report({ ...this.#fields, count: this.#count, bytes: this.#bytes });
+    this.#count = this.#bytes = 0;
+  }
+}
+
+/** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
+const MAX_PIECE_LENGTH = 16 * 1024;
+const TAIL_LINES = 20;
+const MAX_TAIL_LINE_LENGTH = 512;
+
+/** Each line of a server's stderr counts with these bytes for the other fields of the log line. */
+const FIELDS_BYTES = 200;
+/** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
+const STDERR_LIMIT = { periodMs: 60_000, maxCost: 25_000_000 };
+
+/** The limits of one server, for all its generations. Lines that repeat have their own, since most logs do not have them. */
+export class StderrLimits {
+  readonly shown: OutputLimit;
+  readonly repeated: OutputLimit;
+
+  constructor(log: Log, nowMs: () => number) {
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(STDERR_LIMIT, nowMs, (counts) => at.warn(counts, "stderr lines left out: over the limit of a minute"));
+    [this.shown, this.repeated] = [limitFor(log), limitFor(atDebug(log))];
+  }
+}
+
+/** Copies the MCP server's stderr to the log, line by line, and keeps its tail to explain an exit. */
+export class StderrLog {
+  readonly #log: Log;
+  readonly #fields: LogFields;
+  readonly #redact: Redact;
+  readonly #limits: StderrLimits;
+  readonly #isRepeated: (line: string) => boolean;
+  readonly #decoder = new StringDecoder("utf8");
+  readonly #tail: string[] = [];
+  #partial = "";
+  #isContinued = false;
+
+  /** @param isRepeated true for a line that an earlier start had printed too. */
+  constructor(log: Log, fields: LogFields, redact: Redact, limits: StderrLimits, isRepeated: (line: string) => boolean = () => false) {
+    this.#log = log;
+    this.#fields = fields;
+    this.#limits = limits;
+    this.#redact = redact;
+    this.#isRepeated = isRepeated;
+  }
+
+  /** The last lines, shortened, oldest first. */
+  get tail(): readonly string[] {
+    return this.#tail;
+  }
+
+  push(chunk: Buffer): void {
+    this.#partial += this.#decoder.write(chunk);
+    let from = 0;
+    for (;;) {
+      const newline = this.#partial.indexOf("\n", from);
+      if (newline === -1) break;
+      this.#line(this.#partial.slice(from, newline));
+      from = newline + 1;
+    }
+    this.#partial = this.#partial.slice(from);
+    if (this.#partial.length > MAX_PIECE_LENGTH + MAX_SECRET_LENGTH) {
+      // Secrets are masked before the cut. The rest is long enough to hold a secret that is not complete yet.
+      this.#partial = this.#cut(this.#redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
+    }
+  }
+
+  end(): void {
+    const rest = this.#partial + this.#decoder.end();
+    this.#partial = "";
+    if (rest !== "") this.#line(rest);
+    this.#limits.shown.report();
+    this.#limits.repeated.report();
+  }
+
+  #line(line: string): void {
+    const rest = this.#cut(this.#redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
+    if (rest !== "") this.#piece(rest, this.#isContinued);
+    this.#isContinued = false;
+  }
+
+  /** Logs pieces until at most `restLength` UTF-16 units are left, and returns the rest. */
+  #cut(text: string, restLength: number): string {
+    let rest = text;
+    while (rest.length > restLength) {
+      const piece = beginning(rest, MAX_PIECE_LENGTH);
+      this.#piece(piece, true);
+      this.#isContinued = true;
+      rest = rest.slice(piece.length);
+    }
+    return rest;
+  }
+
+  #piece(text: string, isPartial: boolean): void {
+    const bytes = Buffer.byteLength(text);
+    // Most of a flood is left out, and needs no comparison with earlier starts.
+    const isRepeated = !this.#limits.shown.isReached && this.#isRepeated(text);
+    const limit = isRepeated ? this.#limits.repeated : this.#limits.shown;
+    if (limit.allows(bytes + FIELDS_BYTES, bytes, this.#fields)) {
+      const fields = { ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) };
+      this.#log[isRepeated ? "debug" : "info"](fields, text);
+    }
+    // The cause of an exit is in the last lines, logged or not.
+    if (this.#isContinued) return;
+    this.#tail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
+    if (this.#tail.length > TAIL_LINES) this.#tail.shift();
+  }
+}
+
+/** The number of different lines that are remembered. Their hashes take about 200 kB. */
+const MAX_LINES = 1000;
+const MAX_COMPARED_LENGTH = 4096;
+/** The longest time without a count of exits that repeat. */
+const COUNT_INTERVAL_MS = 60 * 60 * 1000;
+
+/** Parts of a line that differ between two starts that fail alike: times, durations, process ids, addresses, random ids. */
+const VARYING_PARTS: readonly RegExp[] = [
+  /\d{4}-\d\d-\d\d(?:[T_ ]\d\d[:_]\d\d[:_]\d\d(?:[.,_]\d+)?Z?)?/g,
+  /\b\d\d:\d\d:\d\d(?:[.,]\d+)?/g,
+  /\b1\d{9}(?:\d{3}|\.\d+)?\b/g,
+  /\b\d+(?:\.\d+)? ?(?:ns|[mµ]?s|seconds?)\b/g,
+  /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi,
+  /\b0x[0-9a-f]+\b/gi,
+  /(?<=\b(?:pid|process)[ =:#]{1,2}|\(node:|\w\[)\d+\b/gi,
+];
+
+interface RepeatedExit {
+  readonly key: string;
+  readonly since: string;
+  fields: LogFields;
+  count: number;
+  countedMs: number;
+  isCounted: boolean;
+}
+
+interface ExitEntry {
+  readonly fields: LogFields;
+  readonly stderrTail: readonly string[];
+  /** True in a crash loop, or if the exit is no failure. */
+  readonly isExpected: boolean;
+}
+
+/**
+ * Logs the starts and exits of one server. A server that fails at every start would fill the log with the same lines. So lines and exits
+ * that repeat since the server was last ready are logged at the level `debug`, and the exits are counted.
+ */
+export class StartLog {
+  readonly #log: Log;
+  readonly #nowMs: () => number;
+  readonly stderrLimits: StderrLimits;
+  /** Hashes of the lines of earlier starts that failed, and of the present one. */
+  readonly #known = new Set<string>();
+  readonly #present = new Set<string>();
+  #isReady = false;
+  #exit: RepeatedExit | undefined;
+
+  constructor(log: Log, nowMs: () => number) {
+    this.#log = log;
+    this.#nowMs = nowMs;
+    this.stderrLimits = new StderrLimits(log, nowMs);
+  }
+
+  started(fields: LogFields): void {
+    this.#unlessRepeating.info(fields, "mcp server started");
+  }
+
+  /** True if a start that failed had printed this line too. Remembers the line. */
+  isRepeated(line: string): boolean {
+    if (this.#isReady) return false;
+    const key = hash("sha1", unvarying(line), "base64");
+    if (this.#known.has(key)) return true;
+    if (this.#present.size < MAX_LINES) this.#present.add(key);
+    // Nothing is known of the lines after the limit. Those of the first start are logged.
+    return this.#known.size >= MAX_LINES;
+  }
+
+  /** Forgets the starts that failed. */
+  ready(): void {
+    this.#count();
+    this.#isReady = true;
+    this.#exit = undefined;
+    this.#known.clear();
+    this.#present.clear();
+  }
+
+  exited(entry: ExitEntry): void {
+    if (this.#isReady) this.#logExit(entry, false);
+    else this.#failedStart(entry);
+    this.#isReady = false;
+  }
+
+  willRestart(fields: LogFields): void {
+    this.#unlessRepeating.info(fields, "mcp server will be restarted");
+  }
+
+  /** Logs the exit that the sidecar has requested. */
+  ended(fields: LogFields): void {
+    this.#count();
+    this.#log.info(fields, "mcp server ended");
+  }
+
+  /** Logs the number of exits that were alike, if it has grown since it was last logged. */
+  #count(): void {
+    const exit = this.#exit;
+    if (exit === undefined || exit.isCounted) return;
+    exit.isCounted = true;
+    exit.countedMs = this.#nowMs();
+    const { fields, count, since } = exit;
+    this.#log.warn({ ...fields, count, since }, "mcp server exited again");
+  }
+
+  #failedStart(entry: ExitEntry): void {
+    const { fields, stderrTail } = entry;
+    for (const line of this.#present) if (this.#known.size < MAX_LINES) this.#known.add(line);
+    this.#present.clear();
+    const key = exitKey(fields, stderrTail);
+    if (this.#exit?.key === key) {
+      this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
+      this.#countAgain(this.#exit, fields);
+      return;
+    }
+    this.#count();
+    this.#exit = { key, since: new Date().toISOString(), fields, count: 1, countedMs: this.#nowMs(), isCounted: true };
+    // The lines of stderr may have been omitted as known.
+    this.#logExit(entry, true);
+  }
+
+  #logExit({ fields, stderrTail, isExpected }: ExitEntry, isTailNeeded: boolean): void {
+    if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
+    else this.#log.info(isTailNeeded ? { ...fields, stderrTail } : fields, "mcp server exited");
+  }
+
+  #countAgain(exit: RepeatedExit, fields: LogFields): void {
+    exit.fields = fields;
+    exit.count++;
+    exit.isCounted = false;
+    const isPowerOfTwo = (exit.count & (exit.count - 1)) === 0;
+    if (isPowerOfTwo || this.#nowMs() - exit.countedMs >= COUNT_INTERVAL_MS) this.#count();
+  }
+
+  get #unlessRepeating(): Log {
+    return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
+  }
+}
+
+function exitKey({ kind, exitCode, signal, reason }: LogFields, stderrTail: readonly string[]): string {
+  return JSON.stringify([kind, exitCode, signal, unvarying(String(reason)), stderrTail.map((line) => unvarying(line))]);
+}
+
+/** Returns the beginning of a line without the parts that differ each time. */
+function unvarying(line: string): string {
+  return VARYING_PARTS.reduce((text, part) => text.replace(part, "#"), line.slice(0, MAX_COMPARED_LENGTH));
+}
+
+const MAX_SHOWN_LENGTH = 200;
+
+const NOISE_LIMIT = { periodMs: 10_000, maxCost: 10 };
+
+/** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
+const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
+
+/** The ways in which a server writes messages that the sidecar cannot read. */
+export type NoiseSign = "framing" | "several-lines" | "text-before" | "not-json" | "no-version";
+const SIGN_LENGTH = 1000;
+
+interface StdoutNoiseOptions {
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly fields: LogFields;
+  readonly redact: Redact;
+  readonly nowMs: () => number;
+  /** True for a line that an earlier start had printed too. */
+  readonly isRepeated?: ((line: string) => boolean) | undefined;
+}
+
+/** Logs a server's stdout lines that are not JSON-RPC. The first lines of each period are shown, shortened; the others are counted. */
+export class StdoutNoise {
+  readonly #counts: Counters["dropped"];
+  readonly #log: Log;
+  readonly #fields: LogFields;
+  readonly #redact: Redact;
+  readonly #limit: OutputLimit;
+  /** Lines that are logged at the level debug do not use up the limit of the others. */
+  readonly #repeatedLimit: OutputLimit;
+  readonly #isRepeated: (line: string) => boolean;
+  #isNoisy = false;
+  /** The braces and brackets that the lines so far have opened and not closed: a message over several lines. */
+  #openBraces = 0;
+  #sign: NoiseSign | undefined;
+
+  constructor({ counters, log, fields, redact, nowMs, isRepeated = () => false }: StdoutNoiseOptions) {
+    this.#counts = counters.dropped;
+    this.#log = log;
+    this.#fields = fields;
+    this.#redact = redact;
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(NOISE_LIMIT, nowMs, (counts) => at.warn(counts, "more stdout lines skipped: not json-rpc"));
+    this.#limit = limitFor(log);
+    this.#repeatedLimit = limitFor(atDebug(log));
+    this.#isRepeated = isRepeated;
+  }
+
+  /** True if there was any such line. */
+  get isNoisy(): boolean {
+    return this.#isNoisy;
+  }
+
+  /** The first way in which the server has written a message that the sidecar cannot read. */
+  get sign(): NoiseSign | undefined {
+    return this.#sign;
+  }
+
+  /** Must be called for each message that was read: no part of another one can precede it. */
+  onMessage(): void {
+    this.#openBraces = 0;
+  }
+
+  report(line: string, reason: string): void {
+    this.#isNoisy = true;
+    this.#sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
+    this.#show(line, (log, shown) => log.warn({ ...shown, reason }, "stdout line skipped: not json-rpc"));
+  }
+
+  /** Reports other text before a message that was read nevertheless. */
+  reportTextBefore(line: string): void {
+    this.#show(line, (log, shown) => log.warn(shown, "stdout line read: text before a message"));
+  }
+
+  /** Logs the number of suppressed lines, if there are any. */
+  reportSuppressed(): void {
+    this.#limit.report();
+    this.#repeatedLimit.report();
+  }
+
+  #show(line: string, write: (log: Log, shown: LogFields) => void): void {
+    this.#counts.noiseLines++;
+    const isPart = this.#openBraces > 0 || LIKE_MESSAGE.test(line);
+    if (isPart) this.#openBraces = openBracesAfter(line, this.#openBraces);
+    const isRepeated = this.#isRepeated(line);
+    const bytes = Buffer.byteLength(line);
+    if (!(isRepeated ? this.#repeatedLimit : this.#limit).allows(1, bytes, this.#fields)) return;
+    // Messages are not logged, nor are parts of them.
+    const shown = isPart
+      ? { bytes }
+      : { line: shorten(this.#redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
+    write(isRepeated ? atDebug(this.#log) : this.#log, { ...this.#fields, ...shown });
+  }
+}
+
+/** Counts those in strings too, so the number is an estimate. */
+function openBracesAfter(line: string, before: number): number {
+  let open = before;
+  for (let index = 0; index < line.length; index++) {
+    const code = line.charCodeAt(index);
+    if (code === Code.openBrace || code === Code.openBracket) open++;
+    else if ((code === Code.closeBrace || code === Code.closeBracket) && open > 0) open--;
+  }
+  return open;
+}
+
+function signOf(line: string, reason: string): NoiseSign | undefined {
+  if (/^Content-Length:\s*\d/i.test(line)) return "framing";
+  if (/^\s*"jsonrpc"\s*:/.test(line)) return "several-lines";
+  // Lines of a log may have members named id or result.
+  if (/["']jsonrpc["']\s*:/.test(line) && reason !== NO_VERSION) return reason === OTHER_TEXT ? "text-before" : "not-json";
+  // Lines of a log may have such members, but hardly the id of the handshake.
+  return reason === NO_VERSION && /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line) ? "no-version" : undefined;
+}

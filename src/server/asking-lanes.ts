@@ -1,0 +1,253 @@
+import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import type { MemoryHolder } from "../memory.ts";
+import type { Defects, Log } from "../observe/log.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { Caller } from "../session/session.ts";
+import { DeadlineSweep } from "../timers.ts";
+import type { AskingRouting } from "./asking-routing.ts";
+import { addLoads, type LaneLoad } from "./call.ts";
+import type { HeldRequest } from "./dispatch.ts";
+import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import type { KnownParams } from "./known-params.ts";
+import type { Lane } from "./lane.ts";
+import { type SupervisedLane, UNUSED_MS } from "./lanes.ts";
+
+/** The share of all servers that one client may have. */
+const CLIENT_SHARE = 1 / 2;
+/** The time without use after which a server may make room, if its client has the most of them, and more than one. */
+const SPARE_MS = 5000;
+
+/** A lane whose server may ask its clients. */
+export interface AskingLane extends SupervisedLane {
+  readonly routing: AskingRouting;
+  readonly params: KnownParams;
+}
+
+export interface AskingLanesOptions {
+  /** Starts a server that is offered these questions. @param onChanged called when it is free for other calls, or no longer is. */
+  readonly start: (name: string, kinds: AskKinds, onChanged: () => void) => AskingLane;
+  /** For all clients. */
+  readonly maxServers: number;
+  /** The time without use after which a server ends. */
+  readonly idleTimeoutMs: number;
+  readonly defects: Pick<Defects, "guard">;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
+interface Server {
+  readonly name: string;
+  /** The only client of the process, from its start to its end. */
+  readonly holder: MemoryHolder;
+  readonly kinds: AskKinds;
+  readonly asking: AskingLane;
+  lastUsedAtMs: number;
+}
+
+/** Returns the number of servers that one client may have. */
+export function serversPerClient(maxServers: number): number {
+  return Math.ceil(maxServers * CLIENT_SHARE);
+}
+
+/**
+ * The lanes of a server with sessions for clients that can answer its questions. A question does not name its call, so a process that may
+ * ask serves one client for its life. It learns only once, in its handshake, which questions it may ask. So each client has a process for
+ * each set of capabilities that it declares. While one waits for the answer of its client, other calls of this client use another one. No
+ * client may have more than half of all processes.
+ */
+export class AskingLanes {
+  readonly #options: AskingLanesOptions;
+  /** The most recently used one first. */
+  #servers: Server[] = [];
+  readonly #stopping = new Set<Server>();
+  readonly #idle: DeadlineSweep;
+  #lastNumber = 0;
+  #isDraining = false;
+  #unattributed = 0;
+
+  constructor(options: AskingLanesOptions) {
+    this.#options = options;
+    this.#idle = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#endIdle(nowMs));
+  }
+
+  get size(): number {
+    return this.#servers.length + this.#stopping.size;
+  }
+
+  /** The number of questions that could not be assigned to a call. */
+  get unattributed(): number {
+    return this.#servers.reduce((sum, { asking }) => sum + asking.routing.unattributed, this.#unattributed);
+  }
+
+  /** The load by the name of the capabilities. */
+  get load(): Readonly<Record<string, LaneLoad & { readonly servers: number }>> {
+    const byName = Map.groupBy(this.#servers, ({ kinds }) => nameOf(kinds));
+    const entries = [...byName].map(([name, servers]) => {
+      return [name, { servers: servers.length, ...addLoads(servers.map(({ asking }) => asking.lane.load)) }] as const;
+    });
+    return Object.fromEntries(entries);
+  }
+
+  /** Finds a server for a client that declares these questions. Waits until one is ready and free. */
+  find(
+    kinds: AskKinds,
+    request: Pick<HeldRequest, "owner" | "exchange" | "request">,
+    onFound: (lane: AskingLane, handshake: UpstreamHandshake) => void,
+    onFailed: (error: SidecarError) => void,
+  ): void {
+    const { holder } = request.owner.memory;
+    const { method } = request.request;
+    // A discovery is answered from the handshake.
+    const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
+    const server = known ?? this.#choose(holder, kinds);
+    if (server === undefined) return onFailed(this.#isDraining ? shuttingDown(method, false) : this.#noServerLeft(holder));
+    server.lastUsedAtMs = this.#options.nowMs();
+    const { lane, routing } = server.asking;
+    const handshake = lane.lastHandshake;
+    if (handshake !== undefined && (known !== undefined || routing.isFree)) return onFound(server.asking, handshake);
+    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound, onFailed), onFailed });
+  }
+
+  /** Ends the servers of a client whose token was removed. */
+  endAllOf(holder: MemoryHolder): void {
+    for (const server of this.#servers) if (server.holder === holder) this.#end(server, "token removed");
+  }
+
+  /** Removes the state of a caller. */
+  endCaller(caller: Caller): void {
+    for (const lane of this.#lanes()) lane.endCaller(caller);
+  }
+
+  /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */
+  freeUnsent(bytes: number, holder: MemoryHolder): number {
+    let freeBytes = 0;
+    for (const lane of this.#lanes()) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
+    return freeBytes;
+  }
+
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    await Promise.all(this.#lanes().map((lane) => lane.drain()));
+  }
+
+  /** Takes bounded time. Never rejects. */
+  async stop(): Promise<void> {
+    this.#isDraining = true;
+    this.#idle.close();
+    for (const lane of this.#lanes()) lane.close();
+    await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
+  }
+
+  kill(): void {
+    this.#isDraining = true;
+    for (const { asking } of [...this.#servers, ...this.#stopping]) asking.kill();
+  }
+
+  #lanes(): Lane[] {
+    return this.#servers.map(({ asking }) => asking.lane);
+  }
+
+  #of(holder: MemoryHolder, kinds: AskKinds): Server[] {
+    return this.#servers.filter((server) => server.holder === holder && server.kinds === kinds);
+  }
+
+  /** Returns a free server of a client, and starts one if there is none; else the one that was used last. Undefined if there is no place. */
+  #choose(holder: MemoryHolder, kinds: AskKinds): Server | undefined {
+    const servers = this.#of(holder, kinds);
+    const free = servers.find(({ asking }) => asking.routing.isFree);
+    const chosen = free ?? (this.#makePlace(holder) ? this.#start(holder, kinds) : servers[0]);
+    if (chosen !== undefined) this.#servers = [chosen, ...this.#servers.filter((each) => each !== chosen)];
+    return chosen;
+  }
+
+  /**
+   * Ends an unused server if all places are taken, or all that this client may have.
+   *
+   * @returns false if all servers are in use.
+   */
+  #makePlace(holder: MemoryHolder): boolean {
+    if (this.#isDraining) return false;
+    if (!this.#hasShare(holder) && this.#servers.length < this.#options.maxServers) return true;
+    const unused = this.#candidates(holder).findLast(({ inMs }) => inMs <= 0)?.server;
+    if (unused !== undefined) this.#end(unused, "room for another one");
+    return unused !== undefined;
+  }
+
+  /** Returns the servers that may end for another one of this client, each with the time until then, as far as it is foreseeable. */
+  #candidates(holder: MemoryHolder): { readonly server: Server; readonly inMs: number }[] {
+    const counts = new Map<MemoryHolder, number>();
+    for (const server of this.#servers) counts.set(server.holder, (counts.get(server.holder) ?? 0) + 1);
+    const most = Math.max(2, ...counts.values());
+    const atMs = this.#options.nowMs();
+    const unusedInMs = (server: Server): number =>
+      isInUse(server) ? UNUSED_MS : server.lastUsedAtMs + (counts.get(server.holder) === most ? SPARE_MS : UNUSED_MS) - atMs;
+    const servers = this.#hasShare(holder) ? this.#servers.filter((server) => server.holder === holder) : this.#servers;
+    return servers.map((server) => ({ server, inMs: unusedInMs(server) }));
+  }
+
+  #hasShare(holder: MemoryHolder): boolean {
+    return this.#servers.filter((server) => server.holder === holder).length >= serversPerClient(this.#options.maxServers);
+  }
+
+  #noServerLeft(holder: MemoryHolder): SidecarError {
+    const { maxServers } = this.#options;
+    const freeInMs = Math.min(...this.#candidates(holder).map(({ inMs }) => inMs));
+    return noPrivateServerLeft(maxServers, freeInMs, this.#hasShare(holder) ? serversPerClient(maxServers) : undefined);
+  }
+
+  #start(holder: MemoryHolder, kinds: AskKinds): Server {
+    const { start, idleTimeoutMs, nowMs } = this.#options;
+    const name = `asking-${++this.#lastNumber}`;
+    const asking = start(name, kinds, () => this.#onChanged(holder, kinds));
+    const server = { name, holder, kinds, asking, lastUsedAtMs: nowMs() };
+    this.#servers.push(server);
+    this.#idle.watch(nowMs() + idleTimeoutMs);
+    // RESTART_LIMIT is reached. The next request starts another process.
+    void asking.ended.then(() => {
+      if (!this.#isDraining) this.#end(server, "server ended");
+    });
+    return server;
+  }
+
+  /** A server has become free, or waits for an answer. The requests of its client that wait for one look again. */
+  #onChanged(holder: MemoryHolder, kinds: AskKinds): void {
+    setImmediate(() => {
+      for (const { asking } of this.#of(holder, kinds)) this.#options.defects.guard("question", () => asking.routing.releaseHeld());
+    });
+  }
+
+  #end(server: Server, reason: string): void {
+    if (!this.#servers.includes(server)) return;
+    this.#servers = this.#servers.filter((each) => each !== server);
+    this.#stopping.add(server);
+    this.#unattributed += server.asking.routing.unattributed;
+    this.#options.log.info({ lane: server.name, reason }, "lane ended");
+    const { lane, routing } = server.asking;
+    // Subscriptions end gracefully: their clients can open them at another server.
+    this.#options.defects.guard("lane end", () => routing.onRestarted(undefined));
+    this.#options.defects.guard("lane end", () => lane.close("server lost"));
+    void server.asking.stop().then(() => this.#stopping.delete(server));
+  }
+
+  #endIdle(nowMs: number): number {
+    const { idleTimeoutMs } = this.#options;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const server of this.#servers) {
+      if (isInUse(server)) server.lastUsedAtMs = nowMs;
+      const dueAtMs = server.lastUsedAtMs + idleTimeoutMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      else this.#end(server, "idle");
+    }
+    return nextMs;
+  }
+}
+
+function hasHandshake({ asking }: Server): boolean {
+  return asking.lane.lastHandshake !== undefined;
+}
+
+function isInUse({ asking: { lane, routing } }: Server): boolean {
+  const { requestsInFlight, waiting } = lane.load;
+  return requestsInFlight > 0 || waiting > 0 || !routing.isFree || routing.hasListeners;
+}

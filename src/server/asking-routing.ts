@@ -1,0 +1,258 @@
+import { shorten } from "../json/text.ts";
+import { kindsOf } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode } from "../mcp/errors.ts";
+import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewrite.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { AskedCall, Asking, Caller, ServerAsk } from "../session/session.ts";
+import type { ClientCall } from "./call.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { errorAnswer, type RoutingAccess } from "./routing.ts";
+import { SharedRouting } from "./shared-routing.ts";
+
+/** Returns the controls of a call for its exchange. @param onChanged called when the server may have become free, or no longer is. */
+function askedCall(dispatch: Dispatch, call: ClientCall, onChanged: () => void): AskedCall {
+  return {
+    park() {
+      dispatch.calls.park(call);
+      onChanged();
+    },
+    resume(tokenText) {
+      call.progressTokenText = tokenText;
+      dispatch.resume(call);
+      onChanged();
+    },
+    cancel: (reason) => dispatch.calls.giveUp(call, reason, "unread"),
+    roomError: (text) => dispatch.inputRoomError(text),
+  };
+}
+
+/** The maximum number of questions of one server that are not answered. */
+const MAX_ASKS = 64;
+/** The length of the questions whose call is not known, in UTF-16 units. They count for no client yet. */
+const MAX_WAITING_LENGTH = 1024 * 1024;
+/** The time in which all calls but one must end, so that the question of a server can be assigned to a call. */
+const MAX_WAIT_MS = 5000;
+/** The time in which a call must end after its question was refused, before the next question is. */
+const NEXT_REFUSAL_MS = 1000;
+
+const NO_CALL = "The question belongs to no call in flight";
+const AMBIGUOUS = "The question cannot be assigned to a call: several are in flight, or one was cancelled";
+
+interface Ask extends ServerAsk {
+  readonly idText: string;
+  /** The exchange that passes it to its client; undefined while its call is not known. */
+  asking?: Asking;
+  call?: ClientCall;
+}
+
+/**
+ * Routing for a server that may ask its only client. A question does not name its call. It belongs to the only call in flight. If there are
+ * several, no more are sent until one is left, since the call that asks cannot end.
+ */
+export class AskingRouting extends SharedRouting {
+  readonly #onChanged: () => void;
+  readonly #onToolsChanged: () => void;
+  readonly #asks = new Map<string, Ask>();
+  /** True while a ping shows if the server has read a cancellation. */
+  #isPinged = false;
+  #refuseAtMs = Number.POSITIVE_INFINITY;
+  #progress = 0;
+  /** The questions that could not be assigned. */
+  #unattributed = 0;
+
+  /** @param onChanged called when the server has become free for other calls, or no longer is. */
+  constructor(access: RoutingAccess, onToolsChanged: () => void, onChanged: () => void) {
+    super(access);
+    this.#onToolsChanged = onToolsChanged;
+    this.#onChanged = onChanged;
+    // The exchange of a call that has ended answers its questions.
+    access.dispatch.calls.onEnd = () => this.#onCallEnd();
+  }
+
+  get unattributed(): number {
+    return this.#unattributed;
+  }
+
+  /** True if a client's call may be sent now. */
+  get isFree(): boolean {
+    return !this.access.dispatch.queue.isBlockedBy("question");
+  }
+
+  /** Releases held requests, so that another server can take them. */
+  releaseHeld(): void {
+    const { queue } = this.access.dispatch;
+    for (const entry of [...queue.entries].filter(({ held }) => held !== undefined)) {
+      if (!queue.entries.has(entry)) continue;
+      queue.remove(entry);
+      entry.release();
+    }
+  }
+
+  override onServerRequest(request: RequestMessage): void {
+    if (kindsOf(request) === 0 || this.#isUndeclared(request)) return super.onServerRequest(request);
+    const { outline, method } = request;
+    const idText = idTextOf(request);
+    if (this.#asks.has(idText)) return this.access.dropped.request(method);
+    if (outline.isRepeated(Slot.id) || outline.isRepeated(Slot.method)) {
+      return this.#send(method, errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice"));
+    }
+    const length = this.#asks.values().reduce((sum, ask) => sum + (ask.asking === undefined ? ask.request.text.length : 0), 0);
+    if (this.#asks.size >= MAX_ASKS || length > MAX_WAITING_LENGTH) {
+      return this.#send(method, errorAnswer(idText, JsonRpcErrorCode.ServerError, "Too many questions are not answered yet"));
+    }
+    const ask: Ask = {
+      request,
+      idText,
+      answer: (member, text) => this.#answer(ask, member, text),
+      showProgress: () => this.#showProgress(ask),
+    };
+    this.#asks.set(idText, ask);
+    this.#assign();
+  }
+
+  protected override refusalOf(request: RequestMessage): string {
+    if (kindsOf(request) === 0) return super.refusalOf(request);
+    const reason = `${request.method} is not available: the client of this call has not declared it`;
+    this.access.dropped.question(request.method, reason);
+    return errorAnswer(idTextOf(request), JsonRpcErrorCode.MethodNotFound, reason);
+  }
+
+  override onServerNotification(notification: NotificationMessage): void {
+    const { method } = notification;
+    if (method === "notifications/tools/list_changed") this.#onToolsChanged();
+    const ask = method === "notifications/cancelled" ? this.#asks.get(cancelledIdText(notification) ?? "") : undefined;
+    if (ask === undefined) return super.onServerNotification(notification);
+    this.#asks.delete(ask.idText);
+    ask.asking?.withdraw(ask);
+    this.#assign();
+  }
+
+  override onReady(handshake: UpstreamHandshake): void {
+    this.#onToolsChanged();
+    super.onReady(handshake);
+    this.onRestarted(handshake.resultText);
+    this.#assign();
+  }
+
+  override onLost(): void {
+    super.onLost();
+    const asks = [...this.#asks.values()];
+    this.#asks.clear();
+    this.#refuseAtMs = Number.POSITIVE_INFINITY;
+    // The queue opens for the next generation.
+    for (const ask of asks) ask.asking?.withdraw(ask);
+  }
+
+  override expire(nowMs: number): number {
+    if (nowMs < this.#refuseAtMs) return this.#refuseAtMs;
+    this.#refuseAtMs = nowMs + NEXT_REFUSAL_MS;
+    const newest = [...this.#asks.values()].findLast(({ asking }) => asking === undefined);
+    if (newest !== undefined) this.#refuse(newest, AMBIGUOUS);
+    this.#assign();
+    return this.#refuseAtMs;
+  }
+
+  /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
+  #isUndeclared(request: RequestMessage): boolean {
+    const calls = this.#callsInFlight();
+    return calls.length > 0 && !calls.some(({ exchange }) => exchange.asking?.canAnswer(request) === true);
+  }
+
+  #callsInFlight(): ClientCall[] {
+    const calls = [...this.access.dispatch.calls.values()];
+    return calls.filter((call): call is ClientCall => call.origin === "client" && call.state === "written");
+  }
+
+  /** A question may be about a call that was given up, until the server has read that. */
+  #onCallEnd(): void {
+    const { calls, internal } = this.access.dispatch;
+    if (calls.hasUnreadAbandoned) {
+      for (const ask of this.#asks.values()) if (ask.asking === undefined) this.#refuse(ask, AMBIGUOUS);
+      if (!this.#isPinged) {
+        this.#isPinged = true;
+        internal.ask("ping", {}, () => (this.#isPinged = false));
+      }
+    }
+    this.#assign();
+  }
+
+  /** Assigns questions to the only call in flight, or waits until there is only one. */
+  #assign(): void {
+    const waiting = [...this.#asks.values()].filter(({ asking }) => asking === undefined);
+    const owner = waiting.length === 0 ? undefined : this.#findOwner();
+    if (owner === "waits") this.#wait();
+    else {
+      this.#refuseAtMs = Number.POSITIVE_INFINITY;
+      for (const ask of waiting) {
+        // The answer to another question may have assigned it meanwhile.
+        if (this.#asks.get(ask.idText) !== ask || ask.asking !== undefined) continue;
+        if (owner === undefined) this.#refuse(ask, this.#callsInFlight().length === 0 ? NO_CALL : AMBIGUOUS);
+        else this.#pass(ask, owner);
+      }
+    }
+    const { queue } = this.access.dispatch;
+    const isFree = this.#asks.size === 0 && !this.access.dispatch.calls.values().some(({ pause }) => pause === "parked");
+    if (isFree === this.isFree) return;
+    if (isFree) queue.unblock("question");
+    else queue.block("question");
+    this.#onChanged();
+  }
+
+  /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
+  #findOwner(): ClientCall | "waits" | undefined {
+    const { calls } = this.access.dispatch;
+    const inFlight = this.#callsInFlight();
+    const [first] = inFlight;
+    if (first === undefined || calls.hasUnreadAbandoned) return undefined;
+    if (!inFlight.some(({ exchange }) => exchange.asking !== undefined)) return undefined;
+    return inFlight.length > 1 ? "waits" : first;
+  }
+
+  #wait(): void {
+    const { dispatch, nowMs } = this.access;
+    if (this.#refuseAtMs !== Number.POSITIVE_INFINITY) return;
+    this.#refuseAtMs = nowMs() + MAX_WAIT_MS;
+    dispatch.watch(this.#refuseAtMs);
+  }
+
+  #pass(ask: Ask, call: ClientCall): void {
+    const { asking } = call.exchange;
+    if (asking?.canAnswer(ask.request) !== true) {
+      this.#asks.delete(ask.idText);
+      return super.onServerRequest(ask.request);
+    }
+    ask.asking = asking;
+    ask.call = call;
+    call.mustNotRestart = true;
+    asking.ask(
+      ask,
+      askedCall(this.access.dispatch, call, () => this.#assign()),
+    );
+  }
+
+  #refuse(ask: Ask, reason: string): void {
+    this.#unattributed++;
+    this.access.dropped.question(ask.request.method, reason);
+    ask.answer("error", JSON.stringify({ code: JsonRpcErrorCode.ServerError, message: reason }));
+  }
+
+  #answer(ask: Ask, member: "result" | "error", text: string): void {
+    if (this.#asks.get(ask.idText) !== ask) return;
+    this.#asks.delete(ask.idText);
+    const response = readMessage(`{"jsonrpc":"2.0","id":${ask.idText},"${member}":${text}}`);
+    if (response.kind !== "invalid") this.#send(ask.request.method, messageToServer(response), ask.call?.caller);
+    this.#assign();
+  }
+
+  #showProgress(ask: Ask): void {
+    const token = progressTokenText(ask.request);
+    if (token === undefined || this.#asks.get(ask.idText) !== ask) return;
+    const params = `{"progressToken":${token},"progress":${++this.#progress}}`;
+    this.#send(ask.request.method, `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  }
+
+  #send(method: string, text: string, caller?: Caller): void {
+    if (!this.access.dispatch.sendInternal(text, caller?.memory)) this.access.dropped.request(shorten(method));
+  }
+}

@@ -1,0 +1,212 @@
+import { shorten } from "../json/text.ts";
+import { type ErrorDetails, SidecarError } from "../mcp/errors.ts";
+import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
+import { type Call, type Effect, effectOf } from "./call.ts";
+
+/** A client may end its session long before the idle timeout. */
+const MAX_RETRY_AFTER_SECONDS = 30;
+/** The time after which a client asks again if all sessions are in use. Calls end after seconds, but streams are open for longer. */
+const RETRY_SESSION_SECONDS = 5;
+
+/** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
+
+/** @param takenMs the whole time of the call, with renewals. */
+export function requestTimedOut(
+  { method, toolName, timeoutSetting }: Pick<Call, "method" | "toolName" | "timeoutSetting">,
+  takenMs: number,
+  sent: boolean,
+  effect: Effect,
+): SidecarError {
+  const asked = toolName === undefined ? shorten(method) : `${method} of ${shorten(toolName)}`;
+  const setting = timeoutSetting === undefined ? "" : ` (CLAW_MCP_STDIO_${timeoutSetting})`;
+  const message = `The MCP server did not answer ${asked} within ${takenMs / 1000} s${setting}. ${outcome(sent, effect)}`;
+  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs: takenMs });
+}
+
+export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
+  const message = `The MCP server stopped during ${shorten(method)} (${exit.reason}). ${outcome(true, effect)}`;
+  // The tail of stderr may be about the request of another client.
+  return new SidecarError("UPSTREAM_EXITED", message, { ...retryFacts(true, effect), ...exitDetails(exit) });
+}
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
+}
+
+/** The number of the server's last lines of stderr in an error. */
+const MAX_TAIL_LINES = 5;
+const MAX_TAIL_LINE_LENGTH = 300;
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
+  const { lastExit } = status;
+  return new SidecarError("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}. ${outcome(sent, effect)}`, {
+    ...retryFacts(sent, effect),
+    ...(lastExit === undefined ? {} : exitDetails(lastExit)),
+    stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
+    retryAfterSeconds: secondsToRetry(status, nowMs),
+  });
+}
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server is overloaded: ${reason}. ${outcome(sent, effect)}`;
+  return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
+/** @param detail a sentence about the shortage or the request. */
+export function outOfMemory(detail?: string): SidecarError {
+  const shortage = "The sidecar has no memory left for another message (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).";
+  const message = `${shortage} ${detail === undefined ? "" : `${detail} `}${NOT_SENT}`;
+  return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
+}
+
+/** Returns the error for a response of the MCP server that cannot be kept until the client gets it. */
+export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
+  const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES). ${outcome(true, effect)}`;
+  return new SidecarError("OUT_OF_MEMORY", message, { ...retryFacts(true, effect), retryAfterSeconds: 1 });
+}
+
+export function sessionOverloaded(limit: number): SidecarError {
+  const message = `This client has ${limit} requests in flight or queued. ${NOT_SENT}`;
+  return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+}
+
+/** @param sent true if the request may have reached the server. */
+export function internalError(sent: boolean): SidecarError {
+  return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
+}
+
+/** The message begins as in MCP 2025-11-25, server/tools, error handling. @param name the name in the client's call. */
+export function toolNotFound(name: unknown, sent = false): SidecarError {
+  const shown = typeof name === "string" ? shorten(name) : "the call has no name";
+  const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
+  return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
+}
+
+/** Returns the error for a server that runs, but whose tools are not known yet. */
+export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
+export function initializeTooLarge(limitBytes: number): SidecarError {
+  const message = `The initialize of a client that needs its own server process has more than ${limitBytes} bytes. It was not sent.`;
+  return new SidecarError("INVALID_REQUEST", message, { limitBytes });
+}
+
+/** @param share the number that this client may have, if it has them. */
+export function noPrivateServerLeft(limit: number, freeInMs: number, share?: number): SidecarError {
+  const taken = share === undefined ? `all ${limit}` : `the ${share} of ${limit} that it may have`;
+  const message = `This client needs its own MCP server process, and ${taken} are in use. ${NOT_SENT}`;
+  return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });
+}
+
+/** @param limit the maximum number of sessions. */
+export function tooManySessions(limit: number): SidecarError {
+  const message = `All sessions are in use, or this client has its share of them (${limit} in total). ${NOT_SENT}`;
+  return new SidecarError("TOO_MANY_SESSIONS", message, { retryAfterSeconds: RETRY_SESSION_SECONDS });
+}
+
+export function sessionRateExceeded(perMinute: number, waitMs: number): SidecarError {
+  const message = `Only ${perMinute} sessions may be opened per minute. ${NOT_SENT}`;
+  return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
+}
+
+export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  const message = `The sidecar is shutting down. ${outcome(sent, effect)}`;
+  return new SidecarError("SHUTTING_DOWN", message, { ...retryFacts(sent, effect), ...(sent ? {} : { retryAfterSeconds: 1 }) });
+}
+
+export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  return new SidecarError(
+    "REQUEST_CANCELLED",
+    `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`,
+    retryFacts(sent, effect),
+  );
+}
+
+export function sessionNotFound(): SidecarError {
+  return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
+}
+
+/** Returns the error for a response to a request of a server that does not run here. */
+export function answerElsewhere(): SidecarError {
+  const message = "This response is for a request of another replica, or from before a restart of the sidecar. No server got it.";
+  return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
+}
+
+/** Returns the error for a request whose response only another replica could give. */
+export function responseElsewhere(): SidecarError {
+  const message =
+    "The response is lost here: another replica has got the request, or the sidecar before it restarted or closed the session. It may have taken effect.";
+  return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
+}
+
+/** Returns the error for a request whose text is not for the restarted server. */
+export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  const message = `The restarted MCP server speaks another revision of MCP than before. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
+/** Returns the error for an `initialize` that a private server has refused, because it is newer than the shared server. */
+export function sharedServerOutdated(): SidecarError {
+  const message =
+    "The MCP server of this client does not know initialize, unlike the shared one, which runs for longer. " +
+    "Nothing took effect; retry after the sidecar or the shared server has restarted.";
+  return new SidecarError("UPSTREAM_NOT_READY", message, { sent: false, retrySafe: true, retryAfterSeconds: 10 });
+}
+
+/** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
+export function sessionOutdated(missing: string): SidecarError {
+  const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;
+  return new SidecarError("SESSION_NOT_FOUND", message);
+}
+
+/** @param limitBytes undefined for a response within the limit that was discarded because the memory was full. */
+export function responseTooLarge(method: string, bytes: number, limitBytes: number | undefined, effect = effectOf(method)): SidecarError {
+  const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
+  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}. ${outcome(true, effect)}`;
+  return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
+}
+
+export function invalidResponse(method: string, reason: string, effect = effectOf(method)): SidecarError {
+  const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}. ${outcome(true, effect)}`;
+  return new SidecarError("UPSTREAM_INVALID_RESPONSE", message, retryFacts(true, effect));
+}
+
+function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
+  return { sent, retrySafe: !sent || effect !== "unknown" };
+}
+
+const NOT_SENT = "The request was not sent; it is safe to retry.";
+const OUTCOMES: Readonly<Record<Effect, string>> = {
+  safe: "The request was sent, but only reads; it is safe to retry.",
+  idempotent: "The request was sent, but is idempotent; it is safe to retry.",
+  unknown: "The request was sent and may have taken effect; check before you repeat it.",
+};
+
+function outcome(sent: boolean, effect: Effect): string {
+  return sent ? OUTCOMES[effect] : NOT_SENT;
+}
+
+function lastExitText({ lastExit }: UpstreamStatus): string {
+  if (lastExit === undefined) return "";
+  const { reason, likelyCause } = lastExit;
+  return ` (last exit: ${reason}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`})`;
+}
+
+function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {
+  return { ...(exitCode === undefined ? {} : { exitCode }), ...(signal === undefined ? {} : { signal }) };
+}
+
+function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number {
+  return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
+}
+
+/** Rounds up to whole seconds, at least one. */
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}

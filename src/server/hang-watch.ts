@@ -1,0 +1,180 @@
+import { shorten } from "../json/text.ts";
+import type { Upstream } from "../process/port.ts";
+import type { CallTable } from "./call-table.ts";
+import type { Call, LaneLimits } from "./call.ts";
+import type { Dispatch } from "./dispatch.ts";
+
+export interface HangWatchOptions {
+  readonly dispatch: Dispatch;
+  readonly upstream: Upstream;
+  readonly limits: Pick<LaneLimits, "requestTimeoutMs" | "pingIntervalMs" | "hungTimeouts">;
+  /** Returns true if the server waits for a client, and so may be silent for long. */
+  readonly isWaitingForClient: () => boolean;
+  readonly nowMs: () => number;
+}
+
+/** The ping whose time decides. */
+interface Probe {
+  readonly call: Call;
+  /** The timeouts before it, for people. */
+  readonly cause: string;
+  readonly timeMs: number;
+  /** The output of the server when it was sent. */
+  readonly outputs: number;
+  /** The input of the server at the last look. */
+  inputs: number;
+  /** True if the server's stdin has taken it. */
+  isTaken: boolean;
+  deadlineMs: number;
+}
+
+/**
+ * Restarts a server that is running but unresponsive. Timeouts alone never do that, because they may be due to one client's calls. After
+ * HUNG_TIMEOUTS consecutive timeouts of a silent server, the sidecar sends a ping. The server is restarted if it then writes nothing to
+ * stdout in time, not even an error. Any output before the end of that time shows that it is alive.
+ *
+ * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before that call has ended.
+ * It begins when the server's stdin has taken the ping, and again whenever its stdin takes something before the ping. A server that reads
+ * nothing for that time, and writes nothing, is restarted too: its ping would wait for ever.
+ *
+ * Timeouts that count are those of clients' requests, those of the first `tools/list` of a server whose tools must be known, and those of
+ * pings while the server is idle, if PING_INTERVAL_MS is set. Requests that clients give up count as one timeout, if the server has been silent
+ * for REQUEST_TIMEOUT_MS. A request counts if it was sent after the server's last message and the last
+ * timeout that counted. Requests that time out together thus count once.
+ */
+export class HangWatch {
+  readonly #options: HangWatchOptions;
+  readonly #calls: CallTable;
+  #isReady = false;
+  /** The number of consecutive timeouts that counted. */
+  #timeouts = 0;
+  /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
+  #lastIgnored = 0;
+  /** The time at which the first of these that a client gave up was sent; undefined if there is none. */
+  #abandonedSinceMs: number | undefined;
+  #hasSpokenSinceTick = false;
+  #isPinged = false;
+  #nextTickMs = Number.POSITIVE_INFINITY;
+  #probe: Probe | undefined;
+
+  constructor(options: HangWatchOptions) {
+    this.#options = options;
+    this.#calls = options.dispatch.calls;
+  }
+
+  /** Resets the count. Called for every message of the server, so it must be cheap. */
+  heard(): void {
+    this.#timeouts = 0;
+    this.#abandonedSinceMs = undefined;
+    this.#lastIgnored = this.#options.dispatch.sentCount;
+    this.#hasSpokenSinceTick = true;
+  }
+
+  onReady(nowMs: number): void {
+    this.#isReady = true;
+    this.#isPinged = false;
+    this.heard();
+    const { pingIntervalMs } = this.#options.limits;
+    if (pingIntervalMs === undefined) return;
+    this.#nextTickMs = nowMs + pingIntervalMs;
+    this.#options.dispatch.watch(this.#nextTickMs);
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#probe = undefined;
+    this.#nextTickMs = Number.POSITIVE_INFINITY;
+  }
+
+  /** Called when a request has timed out. */
+  onTimeout(call: Call): void {
+    // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
+    // these wait for it.
+    const counts = call.origin === "client" || (call.method === "tools/list" && this.#options.dispatch.queue.isBlockedBy("tools"));
+    if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
+  }
+
+  /**
+   * Called when a client has given up a request. Clients that always do so before REQUEST_TIMEOUT_MS would hide a server that hangs: if it has
+   * been silent for this time, their requests count as one timeout.
+   */
+  onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
+    const { limits, nowMs } = this.#options;
+    if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
+    this.#abandonedSinceMs ??= sentAtMs;
+    if (nowMs() - this.#abandonedSinceMs >= limits.requestTimeoutMs) this.#count(method);
+  }
+
+  /** @returns the time of the next call, or Infinity. */
+  tick(nowMs: number): number {
+    this.#judge(nowMs);
+    this.#pingIfIdle(nowMs);
+    return Math.min(this.#nextTickMs, this.#probe?.deadlineMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  #pingIfIdle(nowMs: number): void {
+    const { dispatch, limits, isWaitingForClient } = this.#options;
+    if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return;
+    this.#nextTickMs = nowMs + limits.pingIntervalMs;
+    const isSilent = !this.#hasSpokenSinceTick && !isWaitingForClient();
+    if (isSilent && this.#isPinged) this.#count("ping");
+    this.#hasSpokenSinceTick = false;
+    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.open.size === 0;
+    if (this.#isPinged) dispatch.internal.ping();
+  }
+
+  #count(method: string): void {
+    const { dispatch, limits, isWaitingForClient } = this.#options;
+    if (!this.#isReady || this.#probe !== undefined || isWaitingForClient()) return;
+    this.#lastIgnored = dispatch.sentCount;
+    this.#abandonedSinceMs = undefined;
+    this.#timeouts++;
+    if (this.#timeouts >= limits.hungTimeouts) this.#sendProbe(method);
+  }
+
+  #sendProbe(method: string): void {
+    const { dispatch, upstream, limits, nowMs } = this.#options;
+    let timeMs = limits.requestTimeoutMs;
+    for (const call of this.#calls.values())
+      if (call.origin === "client" && call.state === "written") timeMs = Math.max(timeMs, call.timeoutMs);
+    const onSettled = (): void => (this.#probe = undefined);
+    const call = dispatch.internal.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
+    if (call === undefined) return;
+    const last = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
+    const cause = `${shorten(method)} ${last}`;
+    const probe: Probe = { call, cause, timeMs, ...upstream.traffic(), isTaken: call.state === "written", deadlineMs: nowMs() + timeMs };
+    this.#probe = probe;
+    call.onEmptied = () => {
+      probe.isTaken = true;
+      this.#renew(probe);
+    };
+    dispatch.watch(probe.deadlineMs);
+  }
+
+  #renew(probe: Probe): void {
+    probe.deadlineMs = this.#options.nowMs() + probe.timeMs;
+    this.#options.dispatch.watch(probe.deadlineMs);
+  }
+
+  /** Decides when the time of the ping is over. */
+  #judge(nowMs: number): void {
+    const { upstream, isWaitingForClient } = this.#options;
+    const probe = this.#probe;
+    if (probe === undefined || nowMs < probe.deadlineMs) return;
+    const { call, cause, timeMs, isTaken } = probe;
+    const { outputs, inputs, isReading } = upstream.traffic();
+    if (outputs !== probe.outputs || isReading || isWaitingForClient()) {
+      this.heard();
+      // This also ends the probe.
+      this.#calls.giveUp(call, "no longer needed", "unread");
+    } else if (!isTaken && inputs !== probe.inputs) {
+      probe.inputs = inputs;
+      this.#renew(probe);
+    } else {
+      // The generation is restarted only once.
+      this.onLost();
+      const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
+      upstream.restart("hung", `hung: no output while ${cause}, ${silence}`);
+    }
+  }
+}

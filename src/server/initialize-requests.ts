@@ -1,0 +1,170 @@
+import type { SidecarError } from "../mcp/errors.ts";
+import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
+import { responseToClient } from "../mcp/rewrite.ts";
+import { refusesRevision } from "../mcp/versions.ts";
+import type { MemoryAccount, Reservation } from "../memory.ts";
+import type { Counters, RequestEnding } from "../observe/counters.ts";
+import type { Defects } from "../observe/log.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { Exchange } from "../session/session.ts";
+import { holdMessage, type LaneLimits } from "./call.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { internalError } from "./failures.ts";
+import type { Routing } from "./routing.ts";
+import type { QueueEntry } from "./slots.ts";
+
+export interface InitializeRequestsOptions {
+  readonly dispatch: Dispatch;
+  readonly limits: LaneLimits;
+  readonly routing: Pick<Routing, "initialize">;
+  readonly counters: Counters;
+  readonly defects: Defects;
+  /** Returns the handshake of the current generation; undefined until it has finished. */
+  readonly handshake: () => UpstreamHandshake | undefined;
+}
+
+/** A client's `initialize`. */
+export interface InitializeRequest {
+  readonly exchange: Exchange;
+  readonly request: RequestMessage;
+  /** The memory of the client. */
+  readonly memory: MemoryAccount;
+  /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
+  readonly open: (protocolVersion: string) => SidecarError | undefined;
+  /** True if it was refused by one server, and goes to another. It counts once. */
+  readonly isRepeated?: boolean;
+  /** Called if the server refuses it. The default gives the client the server's error. */
+  readonly onRefused?: (refusal: InitializeRefusal) => void;
+  /** Called if no session is created. */
+  readonly onFailed?: () => void;
+}
+
+/** The error of a server to an `initialize`. One of the functions must be called. */
+export interface InitializeRefusal {
+  /** True if the server speaks other revisions only. */
+  readonly refusesRevision: boolean;
+  /** Gives the client the server's error. */
+  readonly answer: () => void;
+  readonly fail: (error: SidecarError) => void;
+}
+
+interface Waiting {
+  readonly entry: QueueEntry;
+  readonly memory: Reservation;
+}
+
+/** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
+export class InitializeRequests {
+  readonly #options: InitializeRequestsOptions;
+  readonly #waiting = new Map<InitializeRequest, Waiting>();
+
+  constructor(options: InitializeRequestsOptions) {
+    this.#options = options;
+  }
+
+  /** @param refusal the error if the request is rejected. */
+  add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
+    const { dispatch, limits, routing, counters, handshake } = this.#options;
+    const { exchange, request } = initialize;
+    const { text } = request;
+    if (refusal !== undefined) return this.#refuse(initialize, refusal);
+    if (handshake() !== undefined) {
+      if (initialize.isRepeated !== true) counters.requests.accepted++;
+      return this.#answer(initialize);
+    }
+    const memory = holdMessage(initialize.memory, text);
+    const entry: QueueEntry = {
+      owner: initialize,
+      takesSlot: false,
+      held: { holder: initialize.memory.holder, memory, fail: (failure) => this.#fail(initialize, failure) },
+      byteLength: Buffer.byteLength(text),
+      expiresAtMs: exchange.acceptedAtMs + routing.initialize.timeoutMs(limits),
+      release: () => this.#answer(initialize),
+      refuse: () => this.#fail(initialize, dispatch.errors.notReady()),
+    };
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.errors.notReady());
+    if (error !== undefined) {
+      memory.release();
+      return this.#refuse(initialize, error);
+    }
+    if (initialize.isRepeated !== true) {
+      counters.requests.accepted++;
+      counters.requests.held++;
+    }
+    this.#waiting.set(initialize, { entry, memory });
+    exchange.onDisconnect(() => {
+      this.#end(initialize, "unread");
+      initialize.onFailed?.();
+    });
+  }
+
+  /** Answers all waiting requests with the server's error, because it would reject the next one too. */
+  onRefused(response: ResponseMessage): void {
+    for (const initialize of this.#waiting.keys()) {
+      const { exchange, onRefused, onFailed } = initialize;
+      const end = (ending: RequestEnding): void => this.#options.counters.countEnding(ending);
+      const refusal: InitializeRefusal = {
+        refusesRevision: refusesRevision(response),
+        answer: () => {
+          end("errors");
+          exchange.respond(responseToClient(response, exchange.idText));
+        },
+        fail: (error) => {
+          end(error.code);
+          exchange.fail(error);
+        },
+      };
+      this.#forget(initialize);
+      if (onRefused === undefined) refusal.answer();
+      else onRefused(refusal);
+      onFailed?.();
+    }
+  }
+
+  /** Fails all waiting requests. */
+  failAll(error: SidecarError): void {
+    for (const initialize of this.#waiting.keys()) this.#fail(initialize, error);
+  }
+
+  #answer(initialize: InitializeRequest): void {
+    const { dispatch, routing, counters, defects, handshake } = this.#options;
+    const { exchange, request, open } = initialize;
+    const current = handshake();
+    if (current === undefined) return this.#fail(initialize, dispatch.errors.notReady());
+    const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
+    this.#forget(initialize);
+    let refusal: SidecarError | undefined;
+    try {
+      refusal = open(protocolVersion);
+    } catch (error) {
+      return defects.recover("session start", error, () => this.#fail(initialize, internalError(false)));
+    }
+    if (refusal !== undefined) return this.#fail(initialize, refusal);
+    counters.countEnding("results");
+    exchange.respond(body);
+  }
+
+  #fail(initialize: InitializeRequest, error: SidecarError): void {
+    this.#end(initialize, error.code);
+    initialize.exchange.fail(error);
+    initialize.onFailed?.();
+  }
+
+  #refuse(initialize: InitializeRequest, error: SidecarError): void {
+    if (initialize.isRepeated === true) return this.#fail(initialize, error);
+    this.#options.dispatch.refuse(initialize.exchange, error);
+    initialize.onFailed?.();
+  }
+
+  #end(initialize: InitializeRequest, ending: RequestEnding): void {
+    this.#forget(initialize);
+    this.#options.counters.countEnding(ending);
+  }
+
+  #forget(initialize: InitializeRequest): void {
+    const waiting = this.#waiting.get(initialize);
+    if (waiting !== undefined) this.#options.dispatch.queue.remove(waiting.entry);
+    waiting?.memory.release();
+    this.#waiting.delete(initialize);
+  }
+}

@@ -1,0 +1,162 @@
+import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
+import { findPath } from "../json/find.ts";
+import { shorten } from "../json/text.ts";
+import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
+import { isJsonObject, type JsonObject, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { negotiateProtocolVersion } from "../mcp/versions.ts";
+import type { Log } from "../observe/log.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { Caller, Session } from "../session/session.ts";
+import type { CallTable } from "./call-table.ts";
+import { isSent, type LaneLimits } from "./call.ts";
+import { sessionOutdated } from "./failures.ts";
+
+/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
+interface InitializeAnswer {
+  readonly protocolVersion: string;
+  readonly body: string;
+}
+
+/** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
+export interface InitializeRules {
+  /** Returns the time that an `initialize` waits for the server. */
+  timeoutMs(limits: LaneLimits): number;
+  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
+  readonly isRefusalFinal: boolean;
+  answer(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /** Returns the revision and capabilities that a client relies on after `answer`. */
+  capabilities(handshake: UpstreamHandshake): Capabilities;
+}
+
+/** The server is restarted until it accepts the sidecar's own `initialize`. */
+export const SHARED_INITIALIZE: InitializeRules = {
+  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
+  isRefusalFinal: false,
+  answer: answerInitialize,
+  // The sidecar supports every revision, independent of the server's.
+  capabilities: (handshake) => ({ protocolVersion: undefined, declared: sharedCapabilities(handshake) }),
+};
+
+/** The server gets the client's own `initialize`, and the client gets the server's own response. */
+export const PRIVATE_INITIALIZE: InitializeRules = {
+  timeoutMs: ({ requestTimeoutMs }) => requestTimeoutMs,
+  isRefusalFinal: true,
+  answer: ({ resultText, protocolVersion }, _request, idText) => ({
+    protocolVersion,
+    body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}`,
+  }),
+  capabilities: ({ resultText, protocolVersion }) => ({ protocolVersion, declared: readCapabilities(resultText) }),
+};
+
+/**
+ * Answers a client's `initialize` from a shared server's handshake. The client gets the server's result byte for byte, with two exceptions.
+ * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
+ * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
+ */
+function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
+  const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
+  const edits: Edit[] = [];
+  const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
+  if (versionSpan !== undefined) edits.push({ ...versionSpan, text: JSON.stringify(protocolVersion) });
+  const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
+  if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
+  return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };
+}
+
+/** Returns the capabilities in the result of `answerInitialize`. */
+function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
+  const capabilities = readCapabilities(resultText);
+  const { tasks } = capabilities;
+  if (!isJsonObject(tasks)) return capabilities;
+  const { list: _, ...others } = tasks;
+  return { ...capabilities, tasks: others };
+}
+
+interface SessionCapabilitiesOptions {
+  readonly calls: CallTable;
+  readonly log: Log;
+  readonly endSession: (session: Session) => void;
+}
+
+/** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
+export class SessionCapabilities {
+  readonly #calls: CallTable;
+  readonly #log: Log;
+  readonly #endSession: (session: Session) => void;
+  /** Undefined for a session that was taken up before the first generation was ready. */
+  readonly #bySession = new Map<Session, Capabilities | undefined>();
+  #current: Capabilities | undefined;
+
+  constructor({ calls, log, endSession }: SessionCapabilitiesOptions) {
+    this.#calls = calls;
+    this.#log = log;
+    this.#endSession = endSession;
+  }
+
+  /** Adds a session, which relies on the current capabilities, or on those of the first generation. */
+  add(session: Session): void {
+    this.#bySession.set(session, this.#current);
+  }
+
+  /** Tells a session of the lists that may have changed. */
+  announceTo(session: Session): void {
+    const { declared = {} } = this.#current ?? {};
+    for (const list of changingLists({ protocolVersion: undefined, declared })) session.deliverOnce(listChanged(list).text);
+  }
+
+  /** Removes a session. Does nothing for a client without one. */
+  delete(caller: Caller): void {
+    const byCaller: Pick<Map<Caller, Capabilities>, "delete"> = this.#bySession;
+    byCaller.delete(caller);
+  }
+
+  /**
+   * Handles the capabilities of a new generation. Ends the sessions that cannot continue with them.
+   *
+   * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
+   */
+  change(now: Capabilities, generation: number): NotificationMessage[] {
+    const isFirst = this.#current === undefined;
+    this.#current = now;
+    const sessions = new Set<Session>();
+    // Thousands of sessions share a few objects.
+    const missingOf = new Map<Capabilities, string | undefined>();
+    let reason: string | undefined;
+    for (const [session, capabilities] of this.#bySession) {
+      if (capabilities === undefined) {
+        this.#bySession.set(session, now);
+        // Its client has had a server elsewhere, with other lists.
+        this.announceTo(session);
+        continue;
+      }
+      if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
+      const missing = missingOf.get(capabilities);
+      if (missing === undefined) continue;
+      sessions.add(session);
+      reason ??= missing;
+    }
+    if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
+    return isFirst ? [] : changingLists(now).map(listChanged);
+  }
+
+  /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */
+  endAll(): void {
+    if (this.#bySession.size > 0) this.#end(new Set(this.#bySession.keys()), "the protocol revision of this session");
+  }
+
+  #end(sessions: ReadonlySet<Session>, missing: string, generation?: number): void {
+    const callers: ReadonlySet<Caller> = sessions;
+    const reason = `the mcp server no longer offers ${missing}`;
+    this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");
+    const outdated = this.#calls.values().filter((call) => call.origin === "client" && callers.has(call.caller) && !isSent(call));
+    // The same error as for any later request: the client opens a new session, and can repeat the request there.
+    this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
+    for (const session of sessions) this.#endSession(session);
+  }
+}
+
+function listChanged(list: string): NotificationMessage {
+  const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
+  if (message.kind !== "notification") throw new Error(`the announcement of ${list} is not a notification`);
+  return message;
+}

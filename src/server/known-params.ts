@@ -1,0 +1,149 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { findPath } from "../json/find.ts";
+import { readValue } from "../json/value.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
+import { decodeHeaderValue, headerMismatch } from "./request-check.ts";
+
+const HEADER_KEY = "x-mcp-header";
+/** RFC 9110 §5.6.2. */
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const DECIMAL = /^-?\d+(?:\.\d+)?$/;
+/** A nested parameter is found at most at this depth. */
+const MAX_DEPTH = 16;
+
+/** A parameter of a tool that the client repeats in a header. */
+interface HeaderParam {
+  readonly path: readonly string[];
+  /** In lower case, as Node names headers. */
+  readonly header: string;
+}
+
+/** Returns the tools with parameters in headers, by name. A name that several tools have is left out. */
+function headerParams(tools: readonly JsonObject[]): ReadonlyMap<string, readonly HeaderParam[]> {
+  const found = new Map<string, readonly HeaderParam[]>();
+  for (const [name, same] of Map.groupBy(tools, (tool) => tool["name"])) {
+    const [tool] = same;
+    if (typeof name !== "string" || tool === undefined || same.length > 1) continue;
+    const params = [...paramsOf(tool["inputSchema"], [])];
+    if (params.length > 0) found.set(name, params);
+  }
+  return found;
+}
+
+/** Returns the error if a header differs from the argument that it repeats (MCP 2026-07-28, basic/transports, custom headers). */
+function checkParamHeaders(
+  { text, outline }: RequestMessage,
+  headers: IncomingHttpHeaders,
+  params: readonly HeaderParam[],
+): SidecarError | undefined {
+  if (!outline.isObject(Slot.arguments)) return undefined;
+  for (const { path, header } of params) {
+    const span = findPath(text, outline.start(Slot.arguments), path);
+    const value = span === undefined ? undefined : readValue(text, span);
+    if (typeof value !== "string" && typeof value !== "boolean" && typeof value !== "number") continue;
+    const sent = headers[header];
+    if (sent === undefined) return headerMismatch(`The header ${header} is missing`);
+    const decoded = decodeHeaderValue(String(sent));
+    if (decoded === undefined) return headerMismatch(`The header ${header} is malformed`);
+    const isSame = typeof value === "number" && DECIMAL.test(decoded) ? Number(decoded) === value : decoded === String(value);
+    if (!isSame) return headerMismatch(`The header ${header} differs from the argument ${path.join(".")}`);
+  }
+  return undefined;
+}
+
+function* paramsOf(schema: unknown, path: readonly string[]): Generator<HeaderParam> {
+  if (!isJsonObject(schema) || path.length > MAX_DEPTH) return;
+  const name = schema[HEADER_KEY];
+  if (typeof name === "string" && TOKEN.test(name) && path.length > 0) yield { path, header: `mcp-param-${name.toLowerCase()}` };
+  const { properties } = schema;
+  if (!isJsonObject(properties)) return;
+  for (const [key, child] of Object.entries(properties)) yield* paramsOf(child, [...path, key]);
+}
+
+/** The listings that a call waits for at most. Another one is needed if the tools change during the first. */
+const MAX_LISTINGS = 2;
+/** A listing that fails after this time has delayed its calls. */
+const LATE_MS = 1000;
+/** The time without another listing after that. */
+const RETRY_AFTER_MS = 30_000;
+/** The least time between a listing and one that a wrong header asks for, at least some times as long as the listing took. */
+const MIN_PAUSE_MS = 1000;
+const PAUSE_LISTINGS = 10;
+
+/** The parameters in headers of a lane's current tools. The tools are listed for the first call of a tool, and after each change. */
+export class KnownParams {
+  readonly #list: () => Promise<readonly JsonObject[] | undefined>;
+  readonly #nowMs: () => number;
+  #params: ReturnType<typeof headerParams> | undefined;
+  #listing: Promise<boolean> | undefined;
+  /** Counts the changes of the tools. */
+  #version = 0;
+  #listedVersion = -1;
+  #retryAtMs = 0;
+  /** The earliest time of a listing that a wrong header asks for. */
+  #nextAtMs = 0;
+
+  /** @param list lists all tools of the server. Never rejects. */
+  constructor(list: () => Promise<readonly JsonObject[] | undefined>, nowMs: () => number) {
+    this.#list = list;
+    this.#nowMs = nowMs;
+  }
+
+  /** Must be called when the tools may have changed. */
+  forget(): void {
+    this.#version++;
+  }
+
+  /**
+   * Checks the headers of a tool call. Before an error, the tools are listed again, unless this was done just now. A call is not checked if
+   * they cannot be listed.
+   *
+   * @returns the error, if there is one. A promise, which never rejects, if the tools must be listed first.
+   */
+  check(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined | Promise<SidecarError | undefined> {
+    const problem = (): SidecarError | undefined => this.#problem(request, headers);
+    if (this.#isCurrent) {
+      const found = problem();
+      // Calls without a problem do not wait for a listing that only another call needs.
+      return found === undefined || this.#nowMs() < this.#nextAtMs ? found : this.#listOnce().then(problem);
+    }
+    if (this.#nowMs() < this.#retryAtMs) return undefined;
+    return this.#listCurrent().then(problem);
+  }
+
+  get #isCurrent(): boolean {
+    return this.#listedVersion === this.#version;
+  }
+
+  #problem(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+    const params = this.#params?.get(request.outline.stringAt(Slot.toolName) ?? "");
+    return params === undefined ? undefined : checkParamHeaders(request, headers, params);
+  }
+
+  async #listCurrent(): Promise<void> {
+    for (let listings = 0; listings < MAX_LISTINGS && !this.#isCurrent; listings++) if (!(await this.#listOnce())) return;
+  }
+
+  /** Resolves with false if the tools could not be listed. */
+  #listOnce(): Promise<boolean> {
+    this.#listing ??= this.#listNow();
+    return this.#listing;
+  }
+
+  async #listNow(): Promise<boolean> {
+    const version = this.#version;
+    const startMs = this.#nowMs();
+    const tools = await this.#list().finally(() => (this.#listing = undefined));
+    const endMs = this.#nowMs();
+    this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
+    if (tools !== undefined) {
+      this.#params = headerParams(tools);
+      this.#listedVersion = version;
+      return true;
+    }
+    if (!this.#isCurrent) this.#params = undefined;
+    if (endMs - startMs >= LATE_MS) this.#retryAtMs = endMs + RETRY_AFTER_MS;
+    return false;
+  }
+}

@@ -1,0 +1,286 @@
+import { applyEdits } from "../json/edit.ts";
+import { findMembers } from "../json/find.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import { isAtLeast, MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { removeMetaKey } from "../mcp/result.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
+import type { Caller } from "../session/session.ts";
+import { type ClientCall, isSent } from "./call.ts";
+import { upstreamChanged } from "./failures.ts";
+import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
+import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
+import { refuseRequest, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import { SessionQuestions } from "./session-questions.ts";
+import { SharedRouting } from "./shared-routing.ts";
+import {
+  LaneSubscription,
+  listChanges,
+  ModernSubscription,
+  readFilter,
+  type Subscription,
+  type SubscriptionFilter,
+  supportedPart,
+} from "./subscriptions.ts";
+
+/** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
+const SUBSCRIPTION_BYTES = 1024;
+const FILTER_BYTES = 8;
+
+const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
+
+/** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
+export class ModernRouting implements Routing {
+  readonly initialize = DISCOVERED_INITIALIZE;
+  readonly isWaitingForClient = false;
+  readonly #access: RoutingAccess;
+  readonly #onToolsChanged: () => void;
+  /** The subscriptions of clients without a session, with the principal of each. */
+  readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
+  readonly #sessions = new ModernSessions(() => this.#laneSubscription);
+  readonly #questions: SessionQuestions;
+  #laneSubscription: LaneSubscription | undefined;
+
+  /** @param onToolsChanged called when the server has changed its tools. */
+  constructor(access: RoutingAccess, onToolsChanged: () => void) {
+    this.#access = access;
+    this.#questions = new SessionQuestions(access);
+    this.#onToolsChanged = onToolsChanged;
+  }
+
+  /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
+  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
+    const { dispatch, nowMs } = this.#access;
+    const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
+    if (reservation === undefined) return undefined;
+    const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
+    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
+    this.#subscriptions.set(opened, memory.holder);
+    if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
+    return (reason) => opened.cancel(reason);
+  }
+
+  /** Ends all subscriptions gracefully, because the server cannot serve them any longer. */
+  endSubscriptions(): void {
+    for (const subscription of this.#subscriptions.keys()) subscription.end();
+  }
+
+  #open(subscription: ModernSubscription, holder: MemoryHolder): void {
+    this.#access.dispatch.noteClient(holder);
+    subscription.open();
+  }
+
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    // The resources of sessions are in requests of the sidecar itself.
+    this.#access.dispatch.noteClient(caller.memory.holder);
+    return this.#sessions.decide(caller, request);
+  }
+
+  onClientNotification(): undefined {
+    // A server without sessions knows only cancellations, which the lane sends.
+    return undefined;
+  }
+
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    return this.#questions.onAnswer(caller, response, this.#sessions.isAskable(caller));
+  }
+
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    return this.#questions.onResponse(call, response);
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, text, outline } = notification;
+    const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId(notification);
+    if (subscriptionId !== undefined) {
+      if (this.#laneSubscription?.has(subscriptionId) === true) return this.#onSubscribed(subscriptionId, notification);
+      const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === subscriptionId);
+      if (subscription !== undefined) return subscription.onNotification(notification);
+    } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
+    // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
+    else if (LIST_CHANGED.test(method)) return this.#sessions.deliverToAll(text);
+    this.#access.dropped.notification(method);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    if (!this.#access.dispatch.sendInternal(refuseRequest(request))) this.#access.dropped.request(request.method);
+  }
+
+  onReady({ resultText, requestMeta }: UpstreamHandshake): void {
+    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, onInitialized } = this.#access;
+    this.#sessions.onReady(resultText);
+    const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
+    const wanted = (): SubscriptionFilter => {
+      const { lists, uris, tasks } = this.#sessions.filter;
+      return { lists: own.lists.union(lists), uris, tasks };
+    };
+    const onReopened = ({ lists }: SubscriptionFilter): void => this.#announce(lists);
+    this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, timeoutMs, requestMeta, wanted, onReopened });
+    this.#laneSubscription.update();
+    for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
+    for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
+    onInitialized();
+  }
+
+  /**
+   * Delivers a log message to the only request that wants messages, because the message does not name its request. It may be about earlier
+   * work, so it is not delivered if the server has ever got something of another principal.
+   */
+  #deliverLog(text: string, level: string | undefined): boolean {
+    const { calls, hasOnePrincipal } = this.#access.dispatch;
+    const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
+    const [only, another] = wanting.take(2).toArray();
+    if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
+    if (!isAtLeast(level, only.exchange.logLevel ?? "")) return false;
+    if (only.exchange.emit(text)) return true;
+    if (!this.#sessions.has(only.caller)) return false;
+    only.caller.deliver(text);
+    return true;
+  }
+
+  onLost(): void {
+    this.#laneSubscription?.close();
+    this.#laneSubscription = undefined;
+    for (const subscription of this.#subscriptions.keys()) subscription.onLost();
+  }
+
+  onListener(caller: Caller, initialize?: RequestMessage): void {
+    if (initialize !== undefined) this.#sessions.add(caller, initialize);
+  }
+
+  onCallerEnd(caller: Caller): void {
+    this.#sessions.delete(caller);
+  }
+
+  /** Handles a message of the lane's own subscription. */
+  #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
+    if (method === "notifications/subscriptions/acknowledged") {
+      // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
+      const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
+      this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
+    } else if (method === "notifications/cancelled") this.#laneSubscription?.onCancelled(subscriptionId);
+    else if (LIST_CHANGED.test(method)) {
+      if (method === "notifications/tools/list_changed") this.#onToolsChanged();
+      this.#sessions.deliverToAll(ofSession(text));
+    } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#access.dropped.notification(method);
+    }
+  }
+
+  /** Announces one change of each list, because the server may have announced some without a subscription. */
+  #announce(lists: SubscriptionFilter["lists"]): void {
+    if (lists.has("toolsListChanged")) this.#onToolsChanged();
+    for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
+  }
+
+  expire(nowMs: number): number {
+    return Math.min(this.#questions.expire(nowMs), this.#laneSubscription?.expire(nowMs) ?? Number.POSITIVE_INFINITY);
+  }
+}
+
+/** Returns a notification of a subscription as a session gets it. */
+function ofSession(text: string): string {
+  const params = findMembers(text, 0, ["params"]).spans[0];
+  if (params === undefined || text[params.start] !== "{") return text;
+  const meta = findMembers(text, params.start, ["_meta"]).spans[0];
+  return applyEdits(text, removeMetaKey(text, params.start, meta, MetaKey.subscriptionId));
+}
+
+/** Returns the request that a server cancels: it ends a subscription in this way (MCP 2026-07-28, basic/utilities/cancellation). */
+function cancelledId({ method, outline }: NotificationMessage): number | undefined {
+  return method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
+}
+
+/** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
+export class AnyEraRouting implements Routing {
+  readonly initialize: InitializeRules;
+  readonly isWaitingForClient = false;
+  readonly modern: ModernRouting;
+  readonly #legacy: SharedRouting;
+  readonly #access: RoutingAccess;
+  readonly #onToolsChanged: () => void;
+  #era: ServerEra = "legacy";
+
+  /** @param onToolsChanged called when the server has changed its tools. */
+  constructor(access: RoutingAccess, onToolsChanged: () => void) {
+    this.#access = access;
+    this.#onToolsChanged = onToolsChanged;
+    this.modern = new ModernRouting(access, onToolsChanged);
+    this.#legacy = new SharedRouting(access);
+    this.initialize = {
+      ...SHARED_INITIALIZE,
+      answer: (handshake, ...initialize) => this.#of(handshake).initialize.answer(handshake, ...initialize),
+      capabilities: (handshake) => this.#of(handshake).initialize.capabilities(handshake),
+    };
+  }
+
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    return this.#current.onClientRequest(caller, request);
+  }
+
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+    return this.#current.onClientNotification(notification);
+  }
+
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    return this.modern.onClientResponse(caller, response);
+  }
+
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    return this.modern.onUnfinished(call, response);
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    if (this.#era === "legacy" && notification.method === "notifications/tools/list_changed") this.#onToolsChanged();
+    this.#current.onServerNotification(notification);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    this.#current.onServerRequest(request);
+  }
+
+  onReady(handshake: UpstreamHandshake): void {
+    if (handshake.era !== this.#era) this.#giveUpQueued();
+    this.#era = handshake.era;
+    this.#onToolsChanged();
+    this.#current.onReady(handshake);
+    const isLegacy = handshake.era === "legacy";
+    if (isLegacy) this.modern.endSubscriptions();
+    this.#legacy.onRestarted(isLegacy ? handshake.resultText : undefined);
+  }
+
+  onLost(): void {
+    this.modern.onLost();
+    this.#legacy.onLost();
+  }
+
+  onListener(caller: Caller, initialize?: RequestMessage): void {
+    this.#legacy.onListener(caller);
+    this.modern.onListener(caller, initialize);
+  }
+
+  onCallerEnd(caller: Caller): void {
+    this.#legacy.onCallerEnd(caller);
+    this.modern.onCallerEnd(caller);
+  }
+
+  expire(nowMs: number): number {
+    return this.modern.expire(nowMs);
+  }
+
+  /** Requests that wait have the form of the former server. */
+  #giveUpQueued(): void {
+    const { calls } = this.#access.dispatch;
+    const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
+    calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
+  }
+
+  #of({ era }: UpstreamHandshake): Routing {
+    return era === "modern" ? this.modern : this.#legacy;
+  }
+
+  get #current(): Routing {
+    return this.#era === "legacy" ? this.#legacy : this.modern;
+  }
+}

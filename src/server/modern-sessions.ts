@@ -1,0 +1,426 @@
+import { applyEdits, type Edit, removeMember, setMembers } from "../json/edit.ts";
+import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { skipValue, walkElements } from "../json/text.ts";
+import { type AskKinds, capabilitiesFor, declaredKinds, readCapabilities } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
+import { findOtherCase, isJsonObject, type JsonObject, MetaKey, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { checkResultType, findResult, type FoundResult, removeMetaKey } from "../mcp/result.ts";
+import { firstOfParams } from "../mcp/rewrite.ts";
+import { negotiateProtocolVersion, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
+import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Caller, Exchange } from "../session/session.ts";
+import { StatelessExchange, type StatelessExchangeOptions } from "./asks.ts";
+import type { InitializeRules } from "./initialize.ts";
+import { refuse, type RequestDecision } from "./routing.ts";
+import { LogLevels, Subscriptions } from "./shared-routing.ts";
+import type { CallVerdict } from "./slots.ts";
+import { allLists, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
+
+/** A longer `clientInfo`, such as one with icons, is not part of each request. In characters of JSON. */
+const MAX_INFO_LENGTH = 512;
+const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
+/** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
+const QUIET_LEVEL = "emergency";
+
+/** The members that each request of a session has for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). */
+class SessionEnvelope {
+  /** The questions that the client can answer. */
+  readonly declared: AskKinds;
+  readonly #members: readonly (readonly [name: string, valueText: string])[];
+
+  /** @param initialize that of the session. */
+  constructor({ text, outline }: RequestMessage) {
+    const params = outline.span(Slot.params);
+    const info = params === undefined ? undefined : clientInfoText(text, params.start);
+    const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
+    this.declared = capabilities === undefined || text[capabilities.start] !== "{" ? 0 : declaredKinds(text, capabilities.start);
+    this.#members = [
+      [MetaKey.protocolVersion, JSON.stringify(NEWEST_MODERN_PROTOCOL_VERSION)],
+      [MetaKey.clientCapabilities, JSON.stringify(capabilitiesFor(this.declared))],
+      [MetaKey.clientInfo, info ?? UNKNOWN_CLIENT],
+    ];
+  }
+
+  /** Returns the log level of a request. @param level that of `logging/setLevel`. */
+  static levelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
+    const meta = outline.span(Slot.meta);
+    if (level !== undefined || meta === undefined) return level;
+    return findMembers(text, meta.start, [MetaKey.logLevel]).spans[0] === undefined ? undefined : QUIET_LEVEL;
+  }
+
+  /** True if the client has put one of these members into its request twice. */
+  static isAmbiguous({ text, outline }: RequestMessage): boolean {
+    const meta = outline.span(Slot.meta);
+    return meta !== undefined && findMembers(text, meta.start, Object.values(MetaKey)).duplicate !== undefined;
+  }
+
+  /**
+   * Returns a request with these members. Those of the client are overwritten.
+   *
+   * @param level that of `levelOf`.
+   * @param params the JSON text of more members of its params; empty for none.
+   */
+  addTo(request: RequestMessage, level: string | undefined, params = ""): RequestMessage {
+    const { text, outline } = request;
+    const meta = outline.span(Slot.meta);
+    const members = level === undefined ? this.#members : [...this.#members, [MetaKey.logLevel, JSON.stringify(level)] as const];
+    if (meta !== undefined) return { ...request, edits: [...paramsEdits(request, params), ...setMembers(text, meta.start, members)] };
+    const metaText = `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+    return { ...request, edits: paramsEdits(request, `"_meta":${metaText}${params === "" ? "" : `,${params}`}`) };
+  }
+}
+
+/** Returns the edit that puts members first in the params. @param members their JSON text; empty for none. */
+function paramsEdits(request: RequestMessage, members: string): Edit[] {
+  const edit = members === "" ? undefined : firstOfParams(request, members);
+  return edit === undefined ? [] : [edit];
+}
+
+/** Returns the JSON text of the client's name and version; undefined if it has none. */
+function clientInfoText(text: string, params: number): string | undefined {
+  const span = findPath(text, params, ["clientInfo"]);
+  if (span === undefined || text[span.start] !== "{") return undefined;
+  const parts = findMembers(text, span.start, ["name", "version"]).spans;
+  if (parts.some((part) => part === undefined || text[part.start] !== '"')) return undefined;
+  if (span.end - span.start <= MAX_INFO_LENGTH) return copyOf(text.slice(span.start, span.end));
+  const [name, version] = parts.map((part) => (part === undefined ? "" : text.slice(part.start, part.end)));
+  const short = `{"name":${name},"version":${version}}`;
+  return short.length <= MAX_INFO_LENGTH ? copyOf(short) : undefined;
+}
+
+/** Returns a copy of a slice. V8 would keep the whole `initialize` in memory for a slice, as long as the session. */
+function copyOf(slice: string): string {
+  return Buffer.from(slice).toString();
+}
+
+interface SessionExchangeOptions extends StatelessExchangeOptions {
+  /** The questions that the client can answer. */
+  readonly declared: AskKinds;
+  /** The client's request. */
+  readonly request: RequestMessage;
+  /** Returns the request for the server. @param params the JSON text of more members of its params. */
+  readonly requestWith: (params: string) => RequestMessage;
+  readonly memory: MemoryAccount;
+}
+
+/** The exchange of a session's request to a server without sessions. It keeps the request, because the server may need it several times. */
+export class SessionExchange extends StatelessExchange {
+  readonly declared: AskKinds;
+  readonly requestWith: (params: string) => RequestMessage;
+  /** The number of results with questions so far. */
+  questionRounds = 0;
+  /** Called once at the end, while the client still accepts messages, if it has not disconnected. */
+  onEnded: (() => void) | undefined;
+  readonly #kept: Reservation;
+  #isOver = false;
+
+  constructor(inner: Exchange, options: SessionExchangeOptions) {
+    super(inner, options);
+    this.declared = options.declared;
+    this.requestWith = options.requestWith;
+    this.#kept = options.memory.hold("requests", textMemoryBytes(options.request.text));
+  }
+
+  /** Sends a request to the client. @returns false if the client does not accept messages here. */
+  ask(body: string): boolean {
+    return this.inner.emit(body);
+  }
+
+  override respond(body: string, response?: ResponseMessage): void {
+    this.#end();
+    super.respond(body, response);
+  }
+
+  override fail(error: SidecarError): void {
+    this.#end();
+    super.fail(error);
+  }
+
+  override dismiss(): void {
+    this.#end();
+    super.dismiss();
+  }
+
+  override onDisconnect(listener: () => void): void {
+    super.onDisconnect(() => {
+      this.#end();
+      listener();
+    });
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#kept.release();
+    this.onEnded?.();
+  }
+}
+
+/** The members of results that clients of sessions do not know (MCP 2026-07-28, key changes). */
+const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
+const WRAPPER_START = '{"result":';
+/** The bytes that structured content gets if it is not an object. */
+const WRAPPED_BYTES = WRAPPER_START.length + 1;
+/** The types that no result of a session has. A result that asks the client is not a response, if its request may ask. */
+const OTHER_TYPES: ReadonlySet<string | undefined> = new Set(["task", "input_required"]);
+const OBJECT_TYPE = '"object"';
+
+/**
+ * Returns a response of a server without sessions as a client of a session reads it.
+ *
+ * @param response the server's message, if the body differs from it in the id only.
+ */
+function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
+  const found = findResult(body, idText, response);
+  if (found === undefined || found.text[found.result.start] !== "{") return body;
+  const error = checkSessionType(found) ?? checkResultType(found);
+  if (error !== undefined) return error;
+  const { text } = found;
+  const { start } = found.result;
+  const ofResult = removeMetaKey(text, start, found.meta, MetaKey.serverInfo, NEW_MEMBERS);
+  const ofMethod = method === "tools/call" ? structuredEdits(text, start) : method === "tools/list" ? outputSchemaEdits(text, start) : [];
+  return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, found.edits.concat(ofResult, ofMethod));
+}
+
+/** Returns the error for a result of the new revision that a session cannot have. */
+function checkSessionType({ text, resultType: span }: FoundResult): SidecarError | undefined {
+  const type = stringOf(text, span);
+  if (!OTHER_TYPES.has(type)) return undefined;
+  const message = `The MCP server answered with a result of the type ${JSON.stringify(type)}, which this request of a session cannot have. The request was sent and may have taken effect.`;
+  return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });
+}
+
+/** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). Any other value becomes a member of one. */
+function structuredEdits(text: string, result: number): Edit[] {
+  const span = findMembers(text, result, ["structuredContent"]).spans[0];
+  if (span === undefined || text[span.start] === "{") return [];
+  return [{ ...span, text: `${WRAPPER_START}${text.slice(span.start, span.end)}}` }];
+}
+
+/** In a session, the schema of structured content is that of an object. Any other schema would not describe the wrapped value. */
+function outputSchemaEdits(text: string, result: number): Edit[] {
+  const tools = findMembers(text, result, ["tools"]).spans[0];
+  const edits: Edit[] = [];
+  if (tools === undefined || text[tools.start] !== "[") return edits;
+  // Keeps nothing for tools that do not change, because there may be very many.
+  walkElements(text, tools.start, (start) => {
+    const schema = text[start] === "{" ? findMembers(text, start, ["outputSchema"]).spans[0] : undefined;
+    const type = schema === undefined ? undefined : findPath(text, schema.start, ["type"]);
+    const isObject = type !== undefined && text.slice(type.start, type.end) === OBJECT_TYPE;
+    if (schema !== undefined && !isObject) for (const edit of removeMember(text, start, "outputSchema")) edits.push(edit);
+    return skipValue(text, start);
+  });
+  return edits;
+}
+
+/** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
+const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
+const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
+const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
+
+/** The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. */
+export class ModernSessions {
+  /** Each is short, and counts for no memory, like the session itself. */
+  readonly #sessions = new Map<Caller, SessionEnvelope>();
+  readonly #levels = new LogLevels();
+  readonly #subscriptions = new Subscriptions();
+  /** Returns the subscription of the lane; undefined if its server is not ready. */
+  readonly #laneSubscription: () => LaneSubscription | undefined;
+  #capabilities: JsonObject = {};
+
+  constructor(laneSubscription: () => LaneSubscription | undefined) {
+    this.#laneSubscription = laneSubscription;
+  }
+
+  /** Must be called for each generation. @param discoverResult the JSON text. */
+  onReady(discoverResult: string): void {
+    this.#capabilities = readCapabilities(discoverResult);
+  }
+
+  add(session: Caller, initialize: RequestMessage): void {
+    this.#sessions.set(session, new SessionEnvelope(initialize));
+    // All sessions want the changes of all lists.
+    if (this.#sessions.size === 1) this.#laneSubscription()?.update();
+  }
+
+  delete(caller: Caller): void {
+    if (!this.#sessions.delete(caller)) return;
+    this.#levels.delete(caller);
+    const uris = this.#subscriptions.deleteAll(caller);
+    if (uris.length > 0 || this.#sessions.size === 0) this.#laneSubscription()?.update();
+  }
+
+  /** All that sessions want to be told, as far as the server offers it. */
+  get filter(): SubscriptionFilter {
+    const lists = this.#sessions.size === 0 ? new Set<never>() : allLists();
+    return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
+  }
+
+  /** The sessions that are subscribed to a resource. */
+  get subscribers(): Iterable<Caller> {
+    return this.#subscriptions.callers;
+  }
+
+  /** True if the client of a session has declared that it answers questions. */
+  isAskable(caller: Caller): boolean {
+    return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
+  }
+
+  has(caller: Caller): boolean {
+    return this.#sessions.has(caller);
+  }
+
+  /** @returns the decision about a request of a session; undefined for a client without one. */
+  decide(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    const envelope = this.#sessions.get(caller);
+    if (envelope === undefined) return undefined;
+    const { method, outline } = request;
+    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
+      return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
+    }
+    if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
+    switch (method) {
+      case "ping":
+        return EMPTY_RESULT;
+      case "logging/setLevel":
+        return this.#setLevel(caller, outline.stringAt(Slot.level));
+      case "resources/subscribe":
+        return this.#subscribeTo(caller, outline.stringAt(Slot.uri));
+      case "resources/unsubscribe":
+        return this.#unsubscribe(caller, outline.stringAt(Slot.uri));
+      case "server/discover":
+      case "subscriptions/listen":
+        return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);
+      default:
+        return method.startsWith("tasks/") ? unavailable(method) : this.#carry(caller, envelope, request);
+    }
+  }
+
+  /** Delivers a change of a list to all sessions. */
+  deliverToAll(text: string): void {
+    for (const session of this.#sessions.keys()) session.deliverOnce(text);
+  }
+
+  /** Delivers the update of a resource to its subscribers. @returns false if there are none. */
+  deliverUpdate(uri: string | undefined, text: string): boolean {
+    const subscribers = uri === undefined ? new Set<Caller>() : this.#subscriptions.subscribers(uri);
+    for (const session of subscribers) session.deliverOnce(text);
+    return subscribers.size > 0;
+  }
+
+  #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage): RequestDecision {
+    const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
+    const { method } = request;
+    const requestWith = (params?: string): RequestMessage => envelope.addTo(request, logLevel, params);
+    const wrap = (exchange: Exchange): Exchange => {
+      const options: StatelessExchangeOptions = {
+        rewrite: (body, response) => responseForSession(body, exchange.idText, method, response),
+        addedBytes: method === "tools/call" ? WRAPPED_BYTES : 0,
+        logLevel,
+      };
+      if (!ASKING_METHODS.has(method)) return new StatelessExchange(exchange, options);
+      return new SessionExchange(exchange, { ...options, declared: envelope.declared, request, requestWith, memory: caller.memory });
+    };
+    return { kind: "carry", request: requestWith(), wrap };
+  }
+
+  #setLevel(caller: Caller, level: string | undefined): RequestDecision {
+    if (!isJsonObject(this.#capabilities["logging"])) return unavailable("logging/setLevel");
+    if (this.#levels.set(caller, level)) return EMPTY_RESULT;
+    return refuse(
+      JsonRpcErrorCode.InvalidParams,
+      "level must be a log level: debug, info, notice, warning, error, critical, alert or emergency",
+    );
+  }
+
+  /** The client gets its answer when the server has acknowledged the wider subscription, so no update after it is missed. */
+  #subscribeTo(caller: Caller, uri: string | undefined): RequestDecision {
+    const { resources } = this.#capabilities;
+    if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
+    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
+    const subscribing = this.#subscriptions.subscribe(caller, uri);
+    if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
+    const onSettled = (hasResult: boolean): void => {
+      subscribing.onSettled(hasResult);
+      if (!hasResult) this.#laneSubscription()?.update();
+    };
+    return { kind: "carry", onSettled, limits: { check: (onVerdict) => this.#whenSubscribed(uri, onVerdict) } };
+  }
+
+  #whenSubscribed(uri: string, onVerdict: (verdict: CallVerdict) => void): () => void {
+    // The next generation has another one.
+    const subscription = this.#laneSubscription();
+    const onDone = (isAccepted: boolean): void => onVerdict(isAccepted ? { resultText: "{}" } : { error: subscriptionRejected() });
+    subscription?.subscribe(uri, onDone);
+    return () => subscription?.stopWaiting(onDone);
+  }
+
+  #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
+    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
+    const isKnown = this.#subscriptions.has(uri);
+    if (isKnown && this.#subscriptions.delete(caller, uri)) this.#laneSubscription()?.update();
+    return EMPTY_RESULT;
+  }
+}
+
+function subscriptionRejected(): SidecarError {
+  return new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource.");
+}
+
+function unavailable(method: string): RequestDecision {
+  return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not available: this MCP server does not offer it`);
+}
+
+/** The extension whose tasks are not those of a session (MCP 2026-07-28, extension tasks). */
+const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
+/** An `InitializeResult` must have one. */
+const UNKNOWN_SERVER = '{"name":"unknown","version":"0"}';
+
+/** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
+export const DISCOVERED_INITIALIZE: InitializeRules = {
+  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
+  isRefusalFinal: false,
+  answer: ({ resultText }, request, idText) => {
+    const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
+    return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${initializeResult(resultText, protocolVersion)}}` };
+  },
+  // The sidecar supports every revision with sessions.
+  capabilities: ({ resultText }) => ({
+    protocolVersion: undefined,
+    declared: readCapabilities(`{"capabilities":${capabilitiesOf(resultText)}}`),
+  }),
+};
+
+/** Returns the `InitializeResult` of a server without sessions, made of its `DiscoverResult`. */
+function initializeResult(discoverResult: string, protocolVersion: string): string {
+  const [instructions] = findMembers(discoverResult, 0, ["instructions"]).spans;
+  const serverInfo = textOf(discoverResult, findPath(discoverResult, 0, ["_meta", MetaKey.serverInfo]));
+  const members = [
+    `"protocolVersion":${JSON.stringify(protocolVersion)}`,
+    `"capabilities":${capabilitiesOf(discoverResult)}`,
+    `"serverInfo":${isServerInfo(serverInfo) ? serverInfo : UNKNOWN_SERVER}`,
+    ...(instructions === undefined || discoverResult[instructions.start] !== '"'
+      ? []
+      : [`"instructions":${textOf(discoverResult, instructions)}`]),
+  ];
+  return `{${members.join(",")}}`;
+}
+
+/** True if it has a name and a version, as clients expect. */
+function isServerInfo(text: string | undefined): boolean {
+  return (
+    text?.startsWith("{") === true &&
+    findMembers(text, 0, ["name", "version"]).spans.every((span) => span !== undefined && text[span.start] === '"')
+  );
+}
+
+/** Returns the JSON text of the capabilities, without the tasks of the new revision. */
+function capabilitiesOf(discoverResult: string): string {
+  const text = textOf(discoverResult, findMembers(discoverResult, 0, ["capabilities"]).spans[0]);
+  if (text?.startsWith("{") !== true) return "{}";
+  const extensions = findPath(text, 0, ["extensions"]);
+  const isObject = extensions !== undefined && text[extensions.start] === "{";
+  const ofExtensions = isObject ? removeMember(text, extensions.start, TASKS_EXTENSION) : [];
+  const withoutExtension = applyEdits(text, ofExtensions);
+  return applyEdits(withoutExtension, removeMember(withoutExtension, 0, "tasks"));
+}

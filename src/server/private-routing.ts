@@ -1,0 +1,242 @@
+import { shorten } from "../json/text.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { messageToServer } from "../mcp/rewrite.ts";
+import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Caller, Exchange } from "../session/session.ts";
+import type { SessionStreams } from "../session/streams.ts";
+import { MAX_RENEWED_TIMES } from "./call.ts";
+import { answerElsewhere } from "./failures.ts";
+import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
+import { PRIVATE_INITIALIZE } from "./initialize.ts";
+import { InternalRequests } from "./internal-calls.ts";
+import { answerPing, errorAnswer, refuse, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import { Subscriptions } from "./shared-routing.ts";
+
+/** The state that a client has set on its private server, besides subscriptions. It is restored on each new generation. */
+class SessionState {
+  #level: string | undefined;
+  #levelSequence = 0;
+  #lastSequence = 0;
+  /** True if the client has sent a change of its roots since `initialize`. */
+  hasChangedRoots = false;
+
+  /** The log level that was set last, in the order of the requests; undefined if none was set. */
+  get level(): string | undefined {
+    return this.#level;
+  }
+
+  /** @returns a listener for the end of the request; `hasResult` is false for an error. */
+  setLevel(level: string): (hasResult: boolean) => void {
+    const sequence = ++this.#lastSequence;
+    return (hasResult) => {
+      if (!hasResult || sequence < this.#levelSequence) return;
+      this.#level = level;
+      this.#levelSequence = sequence;
+    };
+  }
+}
+
+/** The maximum number of a server's requests that its client has not answered. */
+const MAX_FORWARDED_REQUESTS = 1024;
+
+/** Sent once to a new generation, for any number of changes that the former one was notified of. */
+const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
+
+/** In place of the notification of a client that has sent it to another replica. */
+export const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
+/** Notifications that are not related to a request, and so do not belong on a request's stream. */
+const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/tools/list_changed",
+  "notifications/prompts/list_changed",
+  "notifications/resources/list_changed",
+  "notifications/resources/updated",
+]);
+
+interface PrivateRoutingOptions {
+  /** The streams of the only session. */
+  readonly streams: SessionStreams;
+  /** The memory of the only client. */
+  readonly memory: MemoryAccount;
+  /** Keeps the client's own `notifications/initialized`, for the next generation. */
+  readonly onInitialized: (text: string) => void;
+  /** True if the client has sent `notifications/initialized` before. */
+  readonly isInitialized: boolean;
+}
+
+/** Routing for a private server: every message is for its only client, or comes from it. */
+export class PrivateRouting implements Routing {
+  readonly initialize = PRIVATE_INITIALIZE;
+  readonly #access: RoutingAccess;
+  readonly #streams: SessionStreams;
+  readonly #memory: MemoryAccount;
+  /** The memory of the `notifications/initialized` for the next generation. */
+  readonly #kept: Reservation;
+  readonly #onInitialized: (text: string) => void;
+  readonly #forwarded = new ForwardedRequests();
+  readonly #state = new SessionState();
+  readonly #subscriptions = new Subscriptions();
+  readonly #requests: InternalRequests;
+  #isReady = false;
+  #isInitialized: boolean;
+  #isOver = false;
+
+  constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
+    this.#access = access;
+    this.#streams = options.streams;
+    this.#memory = options.memory;
+    this.#kept = options.memory.hold("requests", 0);
+    this.#onInitialized = options.onInitialized;
+    this.#isInitialized = options.isInitialized;
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
+  }
+
+  get isWaitingForClient(): boolean {
+    return this.#forwarded.size > 0;
+  }
+
+  onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
+    // The client's own notification may have reached another replica. A server may reject requests before it.
+    if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
+    if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
+    if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
+    const uri = outline.stringAt(Slot.uri);
+    if (uri === undefined) return undefined;
+    if (method === "resources/subscribe") return this.#subscribe(caller, uri);
+    this.#subscriptions.delete(caller, uri);
+    return undefined;
+  }
+
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+    const { method } = notification;
+    if (method === "notifications/progress") return this.#forwarded.progress(notification);
+    if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
+    const text = messageToServer(notification);
+    return method === "notifications/initialized" ? this.#initialize(text) : text;
+  }
+
+  /** Sends a `notifications/initialized`, and keeps it for the next generation. */
+  #initialize(text: string): SidecarError | undefined {
+    const { dispatch, onInitialized } = this.#access;
+    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
+    if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
+    this.#kept.resize(textMemoryBytes(text));
+    this.#onInitialized(text);
+    this.#isInitialized = true;
+    if (this.#isReady) onInitialized();
+    return undefined;
+  }
+
+  onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    const { dispatch, nowMs } = this.#access;
+    const text = this.#forwarded.responseText(response);
+    if (text === undefined) return this.#forwarded.hadRequestOf(response) ? undefined : answerElsewhere();
+    if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
+    this.#forwarded.onAnswered(response);
+    dispatch.calls.extend(nowMs());
+    return undefined;
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, text } = notification;
+    if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
+    else if (method === "notifications/cancelled") {
+      const rewritten = this.#forwarded.cancel(notification);
+      if (rewritten === undefined) this.#access.dropped.notification(method);
+      else this.#emit(rewritten);
+    } else this.#emit(text);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    const { dispatch, dropped, nowMs, requestTimeoutMs } = this.#access;
+    if (request.method === "ping") {
+      if (!dispatch.sendInternal(answerPing(request))) dropped.request(request.method);
+    } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
+      // The client might use the other value.
+      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
+    } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
+      const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
+      this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
+    } else {
+      const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
+      this.#emit(this.#forwarded.add(request, deadlineMs));
+      dispatch.watch(deadlineMs);
+    }
+  }
+
+  onReady(): void {
+    if (this.#isOver) return;
+    this.#isReady = true;
+    this.#restoreState();
+    if (this.#isInitialized) this.#access.onInitialized();
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#requests.clear();
+    for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
+  }
+
+  onListener(): void {
+    // The streams of the only session are known already.
+  }
+
+  onCallerEnd(caller: Caller): void {
+    this.#isOver = true;
+    this.#forwarded.clear();
+    this.#subscriptions.deleteAll(caller);
+    this.#kept.release();
+  }
+
+  expire(nowMs: number): number {
+    const { dispatch, dropped } = this.#access;
+    return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
+      const reason = `The client did not answer ${shorten(method)} in time`;
+      if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
+      this.#emit(cancellation(id, "timeout"));
+    });
+  }
+
+  #setLevel(level: string | undefined): RequestDecision | undefined {
+    return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
+  }
+
+  #subscribe(caller: Caller, uri: string): RequestDecision {
+    const request = this.#subscriptions.subscribe(caller, uri);
+    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
+    return { kind: "carry", onSettled: request.onSettled };
+  }
+
+  /** Restores the state that the client has set on the former generation. */
+  #restoreState(): void {
+    const { level, hasChangedRoots } = this.#state;
+    if (level !== undefined) this.#requests.add({ method: "logging/setLevel", params: { level } });
+    if (hasChangedRoots) this.#access.dispatch.sendInternal(ROOTS_CHANGED);
+    for (const request of this.#subscriptions.restart()) this.#requests.add(request);
+  }
+
+  #refuse(request: RequestMessage, code: number, reason: string): void {
+    const { dispatch, dropped } = this.#access;
+    if (!dispatch.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
+  }
+
+  /**
+   * Sends a message on exactly one stream. With one request in flight, this is the stream of that request. With several, the message
+   * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
+   */
+  #emit(text: string): void {
+    const inFlight: Exchange[] = [];
+    for (const { state, origin, exchange } of this.#access.dispatch.calls.values()) {
+      // A message for the client cannot belong to an internal request.
+      if (state === "written" && origin === "client") inFlight.push(exchange);
+    }
+    const listening = inFlight.filter(({ isListening }) => isListening);
+    if (inFlight.length === 1 || !this.#streams.hasStandalone) {
+      // A lost connection may be resumed later, but an open one reads the message now.
+      const candidates = listening.length > 0 || this.#streams.hasStandalone ? listening : inFlight;
+      if (candidates.some((exchange) => exchange.emit(text))) return;
+    }
+    this.#streams.emit(text);
+  }
+}

@@ -1,0 +1,200 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { findAmbiguous, findMembers, stringOf } from "../json/find.ts";
+import { detached, shorten, type Span } from "../json/text.ts";
+import { type AskKinds, declaredKinds } from "../mcp/capabilities.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import { findOtherCase, findRepeated, LOG_LEVELS, type Message, MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
+import { isLegacyVersion, isModernVersion, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+
+const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
+const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+/** The most common values: printable ASCII without blanks around it, in plain form. */
+const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
+/** Printable ASCII, and tabs within. */
+const PLAIN = /^[\t -~]*$/;
+
+/**
+ * Returns the value that a client means by a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding
+ * blanks, or the UTF-8 text in `=?base64?…?=`. Returns undefined for anything else.
+ */
+export function decodeHeaderValue(header: string): string | undefined {
+  if (SIMPLE.test(header)) return header;
+  const value = header.replaceAll(/^[\t ]+|[\t ]+$/g, "");
+  if (!PLAIN.test(value)) return undefined;
+  const encoded = BASE64_FORM.exec(value)?.[1];
+  if (encoded === undefined) return value;
+  if (!CANONICAL_BASE64.test(encoded)) return undefined;
+  const bytes = Buffer.from(encoded, "base64");
+  // Unused bits of the last character must be zero, or one value would have several forms.
+  if (bytes.toString("base64") !== encoded) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A longer text is not kept. In UTF-16 units. */
+const MAX_LENGTH = 1024;
+
+/** Keeps the value of the last text: a client sends the same text with each of its messages, and a comparison is much cheaper than a search. */
+export class LastText<Value extends object> {
+  readonly #read: (text: string) => Value;
+  #last: { readonly text: string; readonly value: Value } | undefined;
+
+  /** @param read returns the value of a text, which must not be changed. */
+  constructor(read: (text: string) => Value) {
+    this.#read = read;
+  }
+
+  /** Returns the value of a part of a text. */
+  valueAt(text: string, { start, end }: Span): Value {
+    const part = text.slice(start, end);
+    if (this.#last?.text === part) return this.#last.value;
+    const value = this.#read(part);
+    if (part.length <= MAX_LENGTH) this.#last = { text: detached(part, text), value };
+    return value;
+  }
+}
+
+/** The members of `_meta` that apply to one request. */
+export interface Envelope {
+  /** The questions that the client can answer. */
+  readonly declared: AskKinds;
+  /** The least severe log messages that the client wants during the request; undefined for none. */
+  readonly logLevel: string | undefined;
+}
+
+/** The parameter that the `Mcp-Name` header repeats, by method (MCP 2026-07-28, basic/transports, standard request headers). */
+const NAME_SLOT: ReadonlyMap<string, { readonly member: string; readonly slot: number }> = new Map([
+  ["tools/call", { member: "name", slot: Slot.toolName }],
+  ["prompts/get", { member: "name", slot: Slot.toolName }],
+  ["resources/read", { member: "uri", slot: Slot.uri }],
+]);
+/** The params that a client repeats from a result. A server could read another one than the sidecar. */
+const REPEATED_PARAMS = { requestState: Slot.repeatedState, inputResponses: Slot.inputResponses } as const;
+const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
+
+/** The methods of earlier revisions that no client of this one may send. */
+const REMOVED_METHODS: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "tasks/list",
+  "tasks/result",
+]);
+
+/**
+ * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,
+ * basic/transports, server validation). Nothing is sent before the check.
+ */
+export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
+  const envelope = readEnvelope(request);
+  if (envelope instanceof SidecarError) return envelope;
+  const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
+  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous in the params`);
+  return checkVersion(request, headers) ?? checkMethod(request, headers) ?? checkName(request, headers) ?? envelope;
+}
+
+/** Returns the error for a method that this revision has removed. */
+export function removedMethod({ method }: RequestMessage): SidecarError | undefined {
+  return REMOVED_METHODS.has(method) ? methodNotFound(method) : undefined;
+}
+
+export function methodNotFound(method: string): SidecarError {
+  return new SidecarError("METHOD_NOT_FOUND", `The method ${JSON.stringify(shorten(method))} does not exist here.`);
+}
+
+const ENVELOPES = new LastText(readMeta);
+
+function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
+  const meta = outline.span(Slot.meta);
+  if (meta === undefined || !outline.isObject(Slot.meta)) return invalid('"_meta" is missing in the params');
+  if (outline.stringAt(Slot.metaVersion) === undefined) return invalid(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
+  const read = ENVELOPES.valueAt(text, meta);
+  return "problem" in read ? invalid(read.problem) : read;
+}
+
+/** @param text the JSON text of `_meta`. */
+function readMeta(text: string): Envelope | { readonly problem: string } {
+  const { spans, duplicate } = findMembers(text, 0, [MetaKey.clientCapabilities, MetaKey.logLevel]);
+  const [capabilities, level] = spans;
+  if (duplicate !== undefined) return { problem: `"${duplicate}" occurs twice in "_meta"` };
+  if (capabilities === undefined || text[capabilities.start] !== "{") {
+    return { problem: missing(MetaKey.clientCapabilities, capabilities !== undefined) };
+  }
+  const logLevel = stringOf(text, level);
+  if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
+    return { problem: `"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}` };
+  }
+  return { declared: declaredKinds(text, capabilities.start), logLevel };
+}
+
+function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  const requested = outline.stringAt(Slot.metaVersion) ?? "";
+  const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
+  if (mismatch !== undefined || MODERN_PROTOCOL_VERSIONS.includes(requested)) return mismatch;
+  const message = `The protocol revision ${JSON.stringify(shorten(requested))} is not supported.`;
+  return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
+}
+
+function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  return checkHeader(headers, "Mcp-Method", method);
+}
+
+/** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
+export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
+  return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
+}
+
+function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  const { method, text, outline } = request;
+  if (TASK_METHODS.has(method)) {
+    if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined) return invalid('"taskId" is ambiguous in the params');
+    return checkHeader(headers, "Mcp-Name", taskIdOf(request) ?? "");
+  }
+  const named = NAME_SLOT.get(method);
+  if (named === undefined) return undefined;
+  const slots = { [named.member]: named.slot };
+  // The server could read the other one.
+  const ambiguous = findRepeated(outline, slots) ?? findOtherCase(outline, slots);
+  if (ambiguous !== undefined) return invalid(`"${named.member}" is ambiguous in the params`);
+  const value = outline.stringAt(named.slot);
+  // The server reports a parameter that is missing.
+  return value === undefined ? undefined : checkHeader(headers, "Mcp-Name", value);
+}
+
+/** Names of headers have no case, but values do. */
+function checkHeader(headers: IncomingHttpHeaders, name: string, expected: string): SidecarError | undefined {
+  const header = headers[name.toLowerCase()];
+  if (header === undefined) return headerMismatch(`The header ${name} is missing`);
+  const value = decodeHeaderValue(String(header));
+  if (value === undefined) return headerMismatch(`The header ${name} is malformed`);
+  return value === expected ? undefined : headerMismatch(`The header ${name} differs from the body`);
+}
+
+export function headerMismatch(problem: string): SidecarError {
+  return new SidecarError("HEADER_MISMATCH", `${problem}. The request was not sent.`);
+}
+
+function invalid(problem: string): SidecarError {
+  return new SidecarError("INVALID_PARAMS", `${problem.charAt(0).toUpperCase()}${problem.slice(1)}. The request was not sent.`);
+}
+
+function missing(key: string, isPresent: boolean): string {
+  return `"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`;
+}
+
+/**
+ * True if a message belongs to a revision without sessions: its `_meta` or the `MCP-Protocol-Version` header says so (MCP 2026-07-28,
+ * basic/versioning). It belongs to a session all the same if both name the same revision with sessions. Other headers and keys show
+ * nothing, because clients of sessions send them too.
+ *
+ * @param headerVersion the value of `MCP-Protocol-Version`.
+ */
+export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
+  if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
+  return headerVersion === undefined || !isLegacyVersion(headerVersion) || !outline.isString(Slot.metaVersion, headerVersion);
+}

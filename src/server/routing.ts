@@ -1,0 +1,166 @@
+import { shorten } from "../json/text.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import {
+  idTextOf,
+  type JsonRpcId,
+  type NotificationMessage,
+  type OverlongLine,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../mcp/message.ts";
+import type { Counters } from "../observe/counters.ts";
+import { type Log, LogLimiter } from "../observe/log.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { Caller, Exchange } from "../session/session.ts";
+import type { ClientCall } from "./call.ts";
+import type { Dispatch } from "./dispatch.ts";
+import type { InitializeRules } from "./initialize.ts";
+import type { CallLimits } from "./slots.ts";
+
+/** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
+export class DropLog {
+  readonly #counts: Counters["dropped"];
+  readonly #log: Log;
+  readonly #limiter: LogLimiter;
+
+  constructor(log: Log, { dropped }: Counters, nowMs: () => number) {
+    this.#counts = dropped;
+    this.#log = log;
+    this.#limiter = new LogLimiter(nowMs);
+  }
+
+  /** @param reason the reason why its request was given up; undefined if there was no such request. */
+  answer(id: JsonRpcId | undefined, reason: string | undefined): void {
+    const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
+    if (!this.#limiter.allows()) return;
+    const fields = { requestId: typeof id === "string" ? shorten(id) : id, reason, count };
+    if (reason === undefined) this.#log.warn(fields, "answer dropped: no such request");
+    else this.#log.info(fields, "late answer dropped");
+  }
+
+  notification(method: string): void {
+    this.#log.debug({ method: shorten(method), count: ++this.#counts.notifications }, "server notification dropped");
+  }
+
+  request(method: string): void {
+    this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
+  }
+
+  /** A question of the server to a client was refused. */
+  question(method: string, reason: string): void {
+    if (this.#limiter.allows()) this.#log.info({ method: shorten(method), reason }, "server question refused");
+  }
+
+  overlongLine({ bytes, isForMemory }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
+    this.#counts.overlongLines++;
+    if (!this.#limiter.allows()) return;
+    const method = call === undefined ? undefined : shorten(call.method);
+    const fields = { bytes, method, requestId: call?.wireId };
+    if (isForMemory) this.#log.warn(fields, "stdout line discarded: the memory was full");
+    else this.#log.warn(fields, "stdout line discarded: longer than the limit");
+  }
+}
+
+/** The parts of a lane that its routing may use. */
+export interface RoutingAccess {
+  readonly dispatch: Dispatch;
+  readonly dropped: DropLog;
+  readonly nowMs: () => number;
+  readonly requestTimeoutMs: number;
+  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
+  readonly onInitialized: () => void;
+}
+
+/** The handling of a client's request. */
+export type RequestDecision =
+  /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
+  | CarryDecision
+  /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
+  | AnswerDecision;
+
+interface AnswerDecision {
+  readonly kind: "answer";
+  readonly member: "result" | "error";
+  readonly text: string;
+}
+
+interface CarryDecision {
+  readonly kind: "carry";
+  readonly onSettled?: (hasResult: boolean) => void;
+  readonly limits?: CallLimits;
+  /** The request in the form of the server; undefined if the server gets the client's. */
+  readonly request?: RequestMessage;
+  /** Returns the exchange that gives the client the response in its form. */
+  readonly wrap?: (exchange: Exchange) => Exchange;
+}
+
+export function answerHere(counters: Counters, exchange: Exchange, { member, text }: AnswerDecision): void {
+  counters.requests.accepted++;
+  counters.countEnding(member === "result" ? "results" : "errors");
+  exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
+}
+
+export function refuse(code: number, message: string): RequestDecision {
+  return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
+}
+
+/** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
+export interface Routing {
+  readonly initialize: InitializeRules;
+  /** @returns undefined if the request is just sent to the server. */
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
+  /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
+  /** @returns the error if the response is rejected. */
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined;
+  /**
+   * Handles the server's response to a call, if it does not end the call: the call is suspended, or given up. Undefined for a server whose
+   * responses end their calls.
+   *
+   * @returns false for a response that ends the call.
+   */
+  onUnfinished?(call: ClientCall, response: ResponseMessage): boolean;
+  /** Called for all notifications except progress, which the lane handles. */
+  onServerNotification(notification: NotificationMessage): void;
+  onServerRequest(request: RequestMessage): void;
+  /** Restores the former generation's state on the new one, before any queued request is sent. */
+  onReady(handshake: UpstreamHandshake): void;
+  onLost(): void;
+  /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
+  onListener(caller: Caller, initialize?: RequestMessage): void;
+  /**
+   * Removes the state of a session, or of a client without one. Its requests are given up after that, because the server may have a
+   * subscription of one in flight.
+   */
+  onCallerEnd(caller: Caller): void;
+  /** True if the server waits for a client's response, and so may not be able to answer. */
+  readonly isWaitingForClient: boolean;
+  /** @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number;
+}
+
+/** Returns the sidecar's own answer to a server's `ping`. */
+export function answerPing(request: RequestMessage): string {
+  return `{"jsonrpc":"2.0","id":${idTextOf(request)},"result":{}}`;
+}
+
+/**
+ * Returns the error for a request of a shared server. The request does not name the client that it is for, and the handshake declared no
+ * client capabilities. An immediate error keeps the server from waiting.
+ */
+export function refuseRequest(request: RequestMessage): string {
+  return errorAnswer(
+    idTextOf(request),
+    JsonRpcErrorCode.MethodNotFound,
+    `${shorten(request.method)} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
+  );
+}
+
+/** Returns the error for a request above the line limit. Without a response the server would wait forever. */
+export function refuseOverlong(idText: string, bytes: number): string {
+  return errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, `The request is too long for the sidecar (${bytes} bytes) and was discarded`);
+}
+
+export function errorAnswer(idText: string, code: number, message: string): string {
+  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message })}}`;
+}

@@ -1,0 +1,290 @@
+import { randomUUID } from "node:crypto";
+import { findMembers, findPath, textOf } from "../json/find.ts";
+import { parseJson } from "../json/value.ts";
+import { checkClientMessage } from "../mcp/client-message.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import { isJsonObject, readText, type RequestMessage, Slot } from "../mcp/message.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { Counters } from "../observe/counters.ts";
+import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
+import type { EventLog } from "../session/replay.ts";
+import { type Exchange, type Principal, Session } from "../session/session.ts";
+import type { SessionStore } from "../session/store.ts";
+import { SessionStreams } from "../session/streams.ts";
+import { RateLimit } from "../timers.ts";
+import type { HeldRequest } from "./dispatch.ts";
+import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
+import type { InitializeRefusal } from "./initialize-requests.ts";
+import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
+
+/** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+const MAX_INFO_LENGTH = 128;
+
+/** Returns all about a client that a server at another replica is told. @param initialize that of the client. */
+export function claimsOf(initialize: RequestMessage, protocolVersion: string, isPrivate: boolean): ClientClaims {
+  const { text, outline } = initialize;
+  const params = outline.span(Slot.params);
+  const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
+  return {
+    protocolVersion,
+    // Other values declare nothing.
+    capabilitiesText:
+      capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
+    clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
+    // A shared server without sessions may ask the client too, whatever ISOLATION is.
+    needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
+  };
+}
+
+/**
+ * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica; undefined if the claims are not
+ * valid. A client that knows the key, because it is derived from its token, can sign any.
+ */
+export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText }: SessionClaims): RequestMessage | undefined {
+  if (![capabilitiesText, clientInfoText].every((text) => text === "" || isObjectText(text))) return undefined;
+  const params = [
+    `"protocolVersion":${JSON.stringify(protocolVersion)}`,
+    `"capabilities":${capabilitiesText === "" ? "{}" : capabilitiesText}`,
+    `"clientInfo":${clientInfoText === "" ? '{"name":"unknown","version":"0"}' : clientInfoText}`,
+  ];
+  const reading = readText(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{${params.join(",")}}}`);
+  const message = reading.kind === "batch" ? undefined : checkClientMessage(reading);
+  return message !== undefined && "kind" in message && message.kind === "request" ? message : undefined;
+}
+
+function isObjectText(text: string): boolean {
+  try {
+    return text.startsWith("{") && isJsonObject(parseJson(text));
+  } catch {
+    return false;
+  }
+}
+
+function shortInfo(text: string, params: number): string {
+  const span = findPath(text, params, ["clientInfo"]);
+  if (span === undefined || text[span.start] !== "{") return "";
+  if (span.end - span.start <= MAX_INFO_LENGTH) return text.slice(span.start, span.end);
+  const [name, version] = findMembers(text, span.start, ["name", "version"]).spans.map((part) => textOf(text, part));
+  return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
+}
+
+export interface SessionOpenerOptions {
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly ids: SessionIds;
+  readonly eventLog: EventLog;
+  /** Undefined means no limit. */
+  readonly sessionsPerMinute: number | undefined;
+  /** Called at the end of each session. */
+  readonly onSessionEnd: ((protocolVersion: string, durationMs: number) => void) | undefined;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly defects: Defects;
+  readonly nowMs: () => number;
+}
+
+/** The client of a new session. */
+interface NewSession {
+  readonly owner?: Principal | undefined;
+  readonly memory: MemoryAccount;
+  /** The streams of a client whose session ends with its connection. The default is the streams of Streamable HTTP. */
+  readonly streams?: SessionStreams;
+}
+
+/** A session that is not open here, but could be taken up. */
+export interface KnownSession {
+  readonly id: string;
+  readonly owner: Principal | undefined;
+  readonly protocolVersion: string;
+  /** The request in place of the one that has opened it elsewhere. */
+  readonly initialize: RequestMessage;
+}
+
+/** The client of a session that is taken up. */
+export interface TakeUpOptions {
+  readonly memory: MemoryAccount;
+  /** The request that names the session. */
+  readonly exchange: HeldRequest["exchange"];
+  /** False if the request does not need a server of its own. */
+  readonly startsServer: boolean;
+  /** Returns the text that is kept in memory while the request waits. */
+  readonly waitingText: () => string;
+}
+
+interface OpenedSession extends Required<NewSession> {
+  readonly id: string;
+  readonly protocolVersion: string;
+  readonly isTakenUp?: boolean;
+}
+
+/** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
+export class SessionOpener {
+  readonly #options: SessionOpenerOptions;
+  readonly #rate: RateLimit | undefined;
+  readonly #limiter: LogLimiter;
+
+  constructor(options: SessionOpenerOptions) {
+    this.#options = options;
+    this.#limiter = new LogLimiter(options.nowMs);
+    this.#rate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
+  }
+
+  /** @param onOpen called with the new session, before the response is sent. */
+  initialize(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession): void {
+    this.#begin(exchange, request, onOpen, client);
+  }
+
+  /** Returns the session with this id that is not open here; undefined if it cannot be taken up. */
+  recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
+    const claims = this.#options.ids.open(id, owner);
+    const initialize = claims && initializeOf(claims);
+    if (claims === undefined || initialize === undefined) return undefined;
+    return { id, owner, protocolVersion: claims.protocolVersion, initialize };
+  }
+
+  /** Ends a session that is not open here. */
+  forget({ id, owner }: KnownSession): void {
+    this.#options.ids.end(id, owner);
+  }
+
+  /**
+   * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
+   * `initialize` with the claims of its id if the client needs a server of its own.
+   *
+   * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
+   */
+  takeUp(known: KnownSession, client: TakeUpOptions, onTaken: (session: Session | SidecarError) => void): void {
+    const { lanes, sessions, defects } = this.#options;
+    const { initialize } = known;
+    const { memory, exchange, startsServer, waitingText } = client;
+    const open = (): void => {
+      // The token may have been removed while the body arrived.
+      if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
+      else if (lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
+      else onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));
+    };
+    if (lanes.isDecided(initialize)) return open();
+    const onReady = (): void => {
+      // Another request may have taken the session up meanwhile, or ended it.
+      if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
+      else open();
+    };
+    const request = { method: "initialize", text: waitingText() };
+    const onDefect = (): void => onTaken(internalError(false));
+    lanes.whenKnown({ exchange, request, onReady: () => defects.guard("session start", onReady, onDefect), onFailed: onTaken }, memory);
+  }
+
+  #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
+    const { ids, lanes, eventLog, counters, sessions } = this.#options;
+    const roomRefusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    // Without this limit, a client that can sign ids would have as many sessions as it likes.
+    const refusal = roomRefusal ?? (ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
+    if (refusal !== undefined) {
+      counters.countRefusal(refusal.code);
+      return refusal;
+    }
+    const streams = new SessionStreams(eventLog.forClient(memory), true);
+    const pooled = lanes.acquire(initialize, { streams, memory, isTakenUp: true });
+    const session = this.#add(initialize, pooled, { ...known, memory, streams, isTakenUp: true });
+    if (session !== undefined) return session;
+    pooled.release();
+    const error = tooManySessions(sessions.maxSessions);
+    counters.countRefusal(error.code);
+    return error;
+  }
+
+  #begin(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isFirst = true): void {
+    const { owner, memory } = client;
+    const { lanes, eventLog, counters } = this.#options;
+    // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
+    const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
+    if (refusal !== undefined) {
+      if (isFirst) counters.countRefusal(refusal.code);
+      else counters.countEnding(refusal.code);
+      exchange.fail(refusal);
+      return;
+    }
+    const streams = client.streams ?? new SessionStreams(eventLog.forClient(memory));
+    const pooled = lanes.acquire(request, { streams, memory, isTakenUp: false });
+    const { lane } = pooled.supervised;
+    lane.initialize({
+      exchange,
+      request,
+      memory,
+      open: (protocolVersion) => {
+        const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
+        const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
+        if (session !== undefined) onOpen(session);
+        return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
+      },
+      isRepeated: !isFirst,
+      onRefused: (answer) =>
+        this.#onRefused(exchange, request, memory, answer, () => this.#begin(exchange, request, onOpen, client, false)),
+      onFailed: () => pooled.release(),
+    });
+  }
+
+  /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
+  #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
+    const { lanes, counters, defects } = this.#options;
+    const onKnown = (): void => {
+      if (!lanes.isPrivate(request)) begin();
+      // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
+      else if (refusal.refusesRevision && lanes.mayShare) this.#failOutdated(refusal);
+      else refusal.answer();
+    };
+    const held = {
+      acceptedAtMs: exchange.acceptedAtMs,
+      onDisconnect: (listener: () => void) =>
+        exchange.onDisconnect(() => {
+          listener();
+          counters.countEnding("unread");
+        }),
+    };
+    const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
+    lanes.whenKnown({ exchange: held, request, onReady, onFailed: onReady }, memory);
+  }
+
+  #failOutdated(refusal: InitializeRefusal): void {
+    const { log } = this.#options;
+    const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
+    if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+    refusal.fail(sharedServerOutdated());
+  }
+
+  #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
+    const { sessions } = this.#options;
+    return sessions.hasRoomFor(holder) ? undefined : tooManySessions(sessions.maxSessions);
+  }
+
+  #rateRefusal(): SidecarError | undefined {
+    const { sessionsPerMinute = 0, nowMs } = this.#options;
+    const waitMs = this.#rate?.take(nowMs());
+    return waitMs === undefined ? undefined : sessionRateExceeded(sessionsPerMinute, waitMs);
+  }
+
+  #issueId(initialize: RequestMessage, protocolVersion: string, owner: Principal | undefined): string {
+    const { ids, lanes } = this.#options;
+    return ids.issue(claimsOf(initialize, protocolVersion, lanes.isPrivate(initialize)), owner);
+  }
+
+  /** @returns undefined if there is no room for another session. */
+  #add(initialize: RequestMessage, pooled: PooledLane, client: OpenedSession): Session | undefined {
+    const { owner, protocolVersion } = client;
+    const { sessions, ids, onSessionEnd, defects, nowMs } = this.#options;
+    const { lane } = pooled.supervised;
+    const startedAtMs = nowMs();
+    const onEnd = (isOver: boolean): void => {
+      pooled.release(session);
+      if (isOver) ids.end(client.id, owner);
+      onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+    };
+    const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });
+    if (!sessions.add(session)) return undefined;
+    pooled.open(session, initialize);
+    // The token was revoked while the client waited for its server. The session ends as soon as it exists.
+    if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => sessions.end(session)));
+    return session;
+  }
+}

@@ -1,0 +1,334 @@
+import { randomUUID } from "node:crypto";
+import { applyEdits, setMembers } from "../json/edit.ts";
+import { findMembers, stringOf, textOf } from "../json/find.ts";
+import { decodeString, detached, shorten, skipValue, STOP, walkMembers } from "../json/text.ts";
+import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "../mcp/capabilities.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import type { FoundResult } from "../mcp/result.ts";
+import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
+import { type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Caller } from "../session/session.ts";
+import { PendingRequests } from "./call-table.ts";
+import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
+import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
+import { cancellation } from "./forwarded-requests.ts";
+import { SessionExchange } from "./modern-sessions.ts";
+import type { RoutingAccess } from "./routing.ts";
+
+const INPUT_REQUIRED = "input_required";
+
+/** The maximum number of questions in one result, and of UTF-16 units of each. A sampling may have images. */
+const MAX_QUESTIONS = 64;
+const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
+
+/** A question of a server without sessions for the client of a session. */
+interface Question {
+  /** The JSON text of its key. */
+  readonly keyText: string;
+  readonly kinds: AskKinds;
+  /** The question as an ordinary request, with an id that the client must not get. */
+  readonly request: RequestMessage;
+}
+
+/** The result `input_required` (MCP 2026-07-28, basic/utilities/mrtr). */
+export interface InputRequired {
+  /** Empty if the server just wants the request again. */
+  readonly questions: readonly Question[];
+  /** The JSON text of the state for the next request; undefined for none. */
+  readonly stateText: string | undefined;
+}
+
+export function isInputRequired({ outline, isError }: ResponseMessage): boolean {
+  return !isError && outline.stringAt(Slot.resultType) === INPUT_REQUIRED;
+}
+
+/** @param result the start of the result in the text. @returns the reason if it is invalid. */
+export function readInputRequired(text: string, result: number): InputRequired | string {
+  const { spans, duplicate } = findMembers(text, result, ["inputRequests", "requestState"]);
+  const [requests, state] = spans;
+  if (duplicate !== undefined) return `${duplicate} occurs twice`;
+  if (state !== undefined && text[state.start] !== '"') return "requestState is not a string";
+  if (requests !== undefined && text[requests.start] !== "{") return "inputRequests is not an object";
+  if (requests === undefined && state === undefined) return "it has neither inputRequests nor requestState";
+  const questions = requests === undefined ? [] : readQuestions(text, requests.start);
+  if (typeof questions === "string") return questions;
+  return { questions, stateText: state === undefined ? undefined : detached(text.slice(state.start, state.end), text) };
+}
+
+/**
+ * Returns the error in place of a result that asks a client without a session for what it has not declared: the server does not know if it can
+ * answer. A task asks in the result of `tasks/get`.
+ */
+export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
+  const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
+  if (!mayAsk || findMembers(text, result.start, ["inputRequests"]).spans[0] === undefined) return undefined;
+  const asked = readInputRequired(text, result.start);
+  return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
+}
+
+/** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
+function checkDeclared(questions: readonly Question[], declared: AskKinds): SidecarError | undefined {
+  const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
+  if (missing === 0) return undefined;
+  const requiredCapabilities = capabilitiesFor(missing);
+  const names = Object.keys(requiredCapabilities).join(", ");
+  const message = `The MCP server asked a question that this client has not declared (${names}). The call was sent and may have taken effect.`;
+  return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
+}
+
+function invalidQuestion(reason: string): SidecarError {
+  return questionFailed(`The MCP server asked an invalid question: ${reason}.`);
+}
+
+function questionFailed(description: string): SidecarError {
+  const message = `${description} The call was sent and may have taken effect; check before you repeat it.`;
+  return new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false });
+}
+
+function readQuestions(text: string, start: number): Question[] | string {
+  const questions: (Question | undefined)[] = [];
+  const keys = new Set<string>();
+  let excess: string | undefined;
+  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
+    const end = skipValue(text, valueStart);
+    if (questions.length === MAX_QUESTIONS) excess = `more than ${MAX_QUESTIONS} questions`;
+    if (end - keyStart > MAX_QUESTION_LENGTH) excess = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
+    if (excess !== undefined) return STOP;
+    keys.add(decodeString(text, keyStart, keyEnd));
+    questions.push(readQuestion(detached(text.slice(keyStart, keyEnd), text), text.slice(valueStart, end)));
+    return end;
+  });
+  if (excess !== undefined) return excess;
+  if (keys.size < questions.length) return "a key of inputRequests occurs twice";
+  const read = questions.filter((question) => question !== undefined);
+  return read.length < questions.length ? "a question has an unknown method, or params that are not an object" : read;
+}
+
+/** @param text the `InputRequest`. @returns undefined if it is invalid. */
+function readQuestion(keyText: string, text: string): Question | undefined {
+  if (!text.startsWith("{")) return undefined;
+  const { spans, duplicate } = findMembers(text, 0, ["method", "params"]);
+  const [method, params] = spans.map((span) => textOf(text, span));
+  if (duplicate !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
+  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
+  const kinds = request.kind === "request" ? kindsOf(request) : 0;
+  if (request.kind !== "request" || kinds === 0) return undefined;
+  return { keyText, kinds, request: kinds === AskKind.url ? withElicitationId(request) : request };
+}
+
+/** In a session, an elicitation by URL has an id (MCP 2025-11-25, client/elicitation). */
+function withElicitationId(request: RequestMessage): RequestMessage {
+  const { text, outline } = request;
+  const edits = setMembers(text, outline.start(Slot.params), [["elicitationId", JSON.stringify(randomUUID())]]);
+  const edited = readMessage(applyEdits(text, edits), "server");
+  return edited.kind === "request" ? edited : request;
+}
+
+/** The maximum number of results with questions of one call. */
+const MAX_QUESTION_ROUNDS = 8;
+/** The pause before a request is repeated whose server asks nothing. */
+const REPEAT_DELAY_MS = 250;
+
+const NEEDS_STREAM = "Clients receive questions on the event stream of the call, or of a GET.";
+
+const CANCELLED = '{"action":"cancel"}';
+
+/** A call between two requests to the server. */
+interface Round {
+  readonly call: ClientCall;
+  readonly exchange: SessionExchange;
+  readonly stateText: string | undefined;
+  /** The ids of the questions that are not answered. */
+  readonly open: Set<number>;
+  /** The answers as members of `inputResponses`. */
+  readonly answers: string[];
+  readonly memory: Reservation;
+  /** The time of the next request if there are no questions. */
+  readonly repeatAtMs: number;
+}
+
+/** The end of a call whose question has no answer. */
+interface Failure {
+  /** For the log. */
+  readonly reason: string;
+  readonly error: SidecarError;
+}
+
+interface OpenQuestion {
+  /** The id for the client. */
+  readonly id: number;
+  readonly round: Round;
+  readonly keyText: string;
+  readonly method: string;
+  readonly deadlineMs: number;
+}
+
+/**
+ * The questions of a server without sessions for clients of sessions. The server ends a request by a question, and gets the answer in the
+ * next one (MCP 2026-07-28, basic/utilities/mrtr). The client gets an ordinary request on the stream of its call, and sees one call.
+ *
+ * Between two requests the call is suspended: it takes no slot, and outlives the server.
+ */
+export class SessionQuestions {
+  readonly #access: RoutingAccess;
+  readonly #questions = new PendingRequests<OpenQuestion>();
+  readonly #waiting = new Set<Round>();
+
+  constructor(access: RoutingAccess) {
+    this.#access = access;
+  }
+
+  /** See `Routing.onUnfinished`. */
+  onResponse(call: ClientCall, response: ResponseMessage): boolean {
+    const { exchange } = call;
+    if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
+    const asked = readInputRequired(response.text, response.outline.start(Slot.result));
+    const isInvalid = typeof asked === "string";
+    this.#access.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
+    const failure = isInvalid ? { reason: "invalid question", error: invalidQuestion(asked) } : this.#begin(call, exchange, asked);
+    if (failure !== undefined) this.#fail(call, failure);
+    return true;
+  }
+
+  /**
+   * Handles the response of a client.
+   *
+   * @param isAskable true if the client has declared that it answers questions, so that another replica may have asked it.
+   * @returns the error if it is rejected: the question stays open.
+   */
+  onAnswer(caller: Caller, response: ResponseMessage, isAskable: boolean): SidecarError | undefined {
+    const question = this.#questions.get(response.id);
+    if (question === undefined || question.round.call.caller !== caller) {
+      return isAskable && !this.#questions.hasMinted(response.id) ? answerElsewhere() : undefined;
+    }
+    const { round, method } = question;
+    const text = answerText(response);
+    if (!round.memory.tryGrow(text === undefined ? 0 : textMemoryBytes(text))) return outOfMemory();
+    if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
+    else {
+      this.#take(question);
+      const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
+      this.#fail(round.call, failed("question answered with an error", message));
+    }
+    return undefined;
+  }
+
+  /** @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const round of this.#waiting) {
+      if (round.repeatAtMs > nowMs) nextMs = Math.min(nextMs, round.repeatAtMs);
+      else this.#repeat(round);
+    }
+    for (const question of this.#questions.values()) {
+      if (question.deadlineMs > nowMs) nextMs = Math.min(nextMs, question.deadlineMs);
+      else this.#onOverdue(question);
+    }
+    return nextMs;
+  }
+
+  /** @returns the failure if the client is not asked. */
+  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): Failure | undefined {
+    const { dispatch, nowMs, requestTimeoutMs } = this.#access;
+    const undeclared = checkDeclared(questions, exchange.declared);
+    if (undeclared !== undefined) return { reason: "question of an undeclared kind", error: undeclared };
+    if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
+      return failed("too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
+    }
+    const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
+    const memory = call.caller.memory.reserve("requests", kept);
+    if (memory === undefined) return { reason: "out of memory", error: responseOutOfMemory(call.method) };
+    const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : nowMs() + REPEAT_DELAY_MS;
+    const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
+    exchange.onEnded = () => this.#cancel(round);
+    this.#waiting.add(round);
+    if (questions.length === 0) {
+      dispatch.watch(repeatAtMs);
+      return undefined;
+    }
+    const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
+    dispatch.watch(deadlineMs);
+    for (const [id, { request }] of questions.map((question) => this.#open(round, question, deadlineMs))) {
+      // The client may have disconnected while it got the others.
+      if (round.open.has(id)) this.#emit(round, requestToClient(request, id));
+    }
+    return undefined;
+  }
+
+  #open(round: Round, question: Question, deadlineMs: number): [id: number, question: Question] {
+    const { keyText, request } = question;
+    const id = this.#questions.mintId();
+    this.#questions.add(id, { id, round, keyText, method: request.method, deadlineMs });
+    round.open.add(id);
+    return [id, question];
+  }
+
+  #take({ id, round }: OpenQuestion): void {
+    this.#questions.take(id);
+    round.open.delete(id);
+  }
+
+  #answer(question: OpenQuestion, text: string): void {
+    const { round, keyText } = question;
+    this.#take(question);
+    round.answers.push(`${keyText}:${text}`);
+    if (round.open.size === 0) this.#repeat(round);
+  }
+
+  #onOverdue(question: OpenQuestion): void {
+    const { id, round, method } = question;
+    if (method === AskMethod.elicitation) {
+      this.#emit(round, cancellation(id, "timeout"));
+      this.#answer(question, CANCELLED);
+    } else this.#fail(round.call, failed("question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`));
+  }
+
+  /** Sends the request again, with the answers. */
+  #repeat(round: Round): void {
+    const { call, exchange, stateText, answers } = round;
+    const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
+    if (stateText !== undefined) members.push(`"requestState":${stateText}`);
+    this.#end(round);
+    this.#access.dispatch.repeat(call, exchange.requestWith(members.join(",")));
+  }
+
+  #fail(call: ClientCall, { reason, error }: Failure): void {
+    this.#access.dispatch.calls.giveUp(call, reason, error);
+  }
+
+  /** Tells the client not to answer any more, because the call has ended. */
+  #cancel(round: Round): void {
+    const ids = [...round.open];
+    this.#end(round);
+    for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
+  }
+
+  #end(round: Round): void {
+    this.#waiting.delete(round);
+    round.exchange.onEnded = undefined;
+    round.memory.release();
+    for (const id of round.open) this.#questions.take(id);
+    round.open.clear();
+  }
+
+  #emit({ call, exchange }: Round, text: string): void {
+    if (!exchange.ask(text)) call.caller.deliver(text);
+  }
+}
+
+/** Returns the JSON text of a client's answer; undefined for an error, or a result that is not an object. */
+function answerText(response: ResponseMessage): string | undefined {
+  const normal = readMessage(messageToServer(response));
+  if (normal.kind !== "response" || normal.isError || !normal.outline.isObject(Slot.result)) return undefined;
+  return normal.outline.copyAt(Slot.result);
+}
+
+function errorText({ text, outline }: ResponseMessage): string {
+  const error = outline.isObject(Slot.error) ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
+  return shorten(stringOf(text, error) ?? "no message");
+}
+
+function failed(reason: string, description: string): Failure {
+  return { reason, error: questionFailed(description) };
+}

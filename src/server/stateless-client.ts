@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import type { RequestMessage } from "../mcp/message.ts";
+import type { Envelope } from "./request-check.ts";
+import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
+import type { Caller, Exchange, Principal } from "../session/session.ts";
+import type { Target } from "./server-eras.ts";
+
+/** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
+export class StatelessClient implements Caller {
+  readonly id = randomUUID();
+  readonly memory: MemoryAccount;
+  #callsInFlight = 0;
+
+  constructor(memory: MemoryAccount) {
+    this.memory = memory;
+  }
+
+  get callsInFlight(): number {
+    return this.#callsInFlight;
+  }
+
+  beginCall(): void {
+    this.#callsInFlight++;
+  }
+
+  endCall(): void {
+    this.#callsInFlight--;
+  }
+
+  deliver(): void {
+    // A message that belongs to no request in flight has no stream.
+  }
+
+  deliverOnce(): void {
+    // As above. Subscriptions have callers of their own.
+  }
+}
+
+interface Entry {
+  readonly client: StatelessClient;
+  readonly place: Place<StatelessClient>;
+}
+
+/** The stateless clients by holder. The longest unused ones are forgotten when there are too many. */
+export class StatelessClients {
+  readonly #maxClients: number;
+  readonly #isInUse: (client: StatelessClient) => boolean;
+  readonly #onForgotten: (client: StatelessClient) => void;
+  readonly #entries = new Map<MemoryHolder, Entry>();
+  readonly #order = new LinkedOrder<StatelessClient>();
+
+  /**
+   * @param isInUse true for a client without a request in flight that must not be forgotten.
+   * @param onForgotten called with each client that is forgotten: others need its place, or its token was removed.
+   */
+  constructor(maxClients: number, isInUse: (client: StatelessClient) => boolean, onForgotten: (client: StatelessClient) => void) {
+    this.#maxClients = maxClients;
+    this.#isInUse = isInUse;
+    this.#onForgotten = onForgotten;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Returns the client with this account, and marks it as used. */
+  use(account: MemoryAccount): StatelessClient {
+    const { holder } = account;
+    const entry = this.#entries.get(holder) ?? this.#add(account);
+    this.#order.moveToEnd(entry.place);
+    return entry.client;
+  }
+
+  /** Forgets a client, and ends its requests. */
+  end(holder: MemoryHolder): boolean {
+    const entry = this.#entries.get(holder);
+    if (entry !== undefined) this.#forget(entry);
+    return entry !== undefined;
+  }
+
+  #add(account: MemoryAccount): Entry {
+    const client = new StatelessClient(account);
+    const entry = { client, place: new Place(client) };
+    this.#entries.set(account.holder, entry);
+    this.#makeRoom();
+    return entry;
+  }
+
+  /** Forgets the longest unused client without a request in flight, if there are too many clients. */
+  #makeRoom(): void {
+    for (let tries = this.size; tries > 0 && this.size > this.#maxClients; tries--) {
+      const { first } = this.#order;
+      const entry = first?.value === undefined ? undefined : this.#entries.get(first.value.memory.holder);
+      if (first === undefined || entry === undefined) return;
+      // A request in flight is a use.
+      if (entry.client.callsInFlight > 0 || this.#isInUse(entry.client)) this.#order.moveToEnd(first);
+      else this.#forget(entry);
+    }
+  }
+
+  #forget({ client, place }: Entry): void {
+    place.leave();
+    this.#entries.delete(client.memory.holder);
+    this.#onForgotten(client);
+  }
+}
+
+/** A request that has passed all checks of its text. */
+export interface StatelessRequest {
+  readonly request: RequestMessage;
+  readonly envelope: Envelope;
+  readonly headers: IncomingHttpHeaders;
+  readonly exchange: Exchange;
+  readonly memory: MemoryAccount;
+  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
+  readonly owner: Principal | undefined;
+}
+
+/** A request, its client, and the lane for it. */
+export interface StatelessCall {
+  readonly stateless: StatelessRequest;
+  readonly target: Target;
+  readonly client: StatelessClient;
+}

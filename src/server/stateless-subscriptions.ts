@@ -1,0 +1,246 @@
+import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { readCapabilities } from "../mcp/capabilities.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import { readMessage, Slot } from "../mcp/message.ts";
+import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Defects } from "../observe/log.ts";
+import type { Caller } from "../session/session.ts";
+import { outOfMemory } from "./failures.ts";
+import { InternalExchange, internalRequest } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
+import type { StatelessCall, StatelessClient } from "./stateless-client.ts";
+import { accepts, contains, filterText, readFilter, Subscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
+
+/** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
+const MAX_IN_FLIGHT = 16;
+
+/** The maximum number of different notifications that wait. */
+const MAX_PENDING = 1000;
+
+interface LegacySubscriptionOptions {
+  readonly subscription: Subscription;
+  readonly memory: MemoryAccount;
+  /** That of the filter. It is released at the end. */
+  readonly filterMemory: Reservation;
+  readonly lane: Lane;
+  readonly filter: SubscriptionFilter;
+  /** Runs a function in the next turn of the event loop. */
+  readonly later: (run: () => void) => void;
+}
+
+/** The subscription of a stateless client on a server with sessions. To its lane it is a caller of its own, which subscribes to each URI. */
+class LegacySubscription implements Caller {
+  readonly id = randomUUID();
+  readonly memory: MemoryAccount;
+  readonly #subscription: Subscription;
+  readonly #lane: Lane;
+  #accepted: SubscriptionFilter;
+  #callsInFlight = 0;
+  /** The notifications before the acknowledgement, or those of this turn of the event loop. */
+  readonly #pending = new Set<string>();
+  readonly #pendingMemory: Reservation;
+  readonly #filterMemory: Reservation;
+  #isAcknowledged = false;
+  readonly #later: (run: () => void) => void;
+
+  constructor({ subscription, memory, filterMemory, lane, filter, later }: LegacySubscriptionOptions) {
+    this.#filterMemory = filterMemory;
+    this.#later = later;
+    this.#subscription = subscription;
+    this.memory = memory;
+    this.#lane = lane;
+    this.#pendingMemory = memory.hold("unread", 0);
+    this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
+  }
+
+  get callsInFlight(): number {
+    return this.#callsInFlight;
+  }
+
+  beginCall(): void {
+    this.#callsInFlight++;
+  }
+
+  endCall(): void {
+    this.#callsInFlight--;
+  }
+
+  /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
+  async start(nowMs: number): Promise<void> {
+    this.#lane.addListener(this);
+    const wanted = this.#accepted.uris.values();
+    const uris = new Set<string>();
+    const subscribeInTurn = async (): Promise<void> => {
+      for (const uri of wanted) {
+        if (this.#subscription.isEnded) return;
+        const outcome = await this.#subscribe(uri, nowMs);
+        // Otherwise the client would take it for a refusal of the server.
+        if (outcome instanceof SidecarError && !outcome.details.sent) return this.#subscription.refuse(outcome);
+        if (outcome === "accepted") uris.add(uri);
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.limits.maxSessionRequests) }, subscribeInTurn));
+    if (this.#subscription.isEnded) return;
+    this.#accepted = { ...this.#accepted, uris };
+    this.#subscription.acknowledge(filterText(this.#accepted));
+    this.#isAcknowledged = true;
+    this.#notify();
+  }
+
+  /** Ends the subscriptions at the server. */
+  end(): void {
+    this.#pendingMemory.release();
+    this.#filterMemory.release();
+    this.#lane.endCaller(this);
+  }
+
+  deliver(text: string): void {
+    this.deliverOnce(text);
+  }
+
+  /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
+  deliverOnce(text: string): void {
+    // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
+    if (this.#isAcknowledged && this.#pending.size === 0) this.#later(() => this.#notify());
+    // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
+    if (this.#pending.size >= MAX_PENDING || this.#pending.has(text)) return;
+    if (this.#pendingMemory.tryGrow(textMemoryBytes(text))) this.#pending.add(text);
+  }
+
+  #notify(): void {
+    const texts = [...this.#pending];
+    this.#pending.clear();
+    this.#pendingMemory.resize(0);
+    for (const text of texts) {
+      const message = readMessage(text, "server");
+      if (message.kind !== "notification") continue;
+      if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri))) this.#subscription.notify(text);
+    }
+  }
+
+  /** Ends gracefully if the restarted server cannot serve what was acknowledged. */
+  onRestarted(initializeResult: string | undefined): void {
+    const supported = supportedPart(this.#accepted, readCapabilities(initializeResult ?? "{}"));
+    if (initializeResult === undefined) this.#subscription.end();
+    else if (!this.#isAcknowledged) this.#accepted = supported;
+    else if (!contains(supported, this.#accepted)) this.#subscription.end();
+  }
+
+  #subscribe(uri: string, nowMs: number): Promise<"accepted" | "refused" | SidecarError> {
+    return new Promise((resolve) => {
+      const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
+      const exchange = new InternalExchange(nowMs, (_reason, error) => resolve(error ?? "refused"), onResult);
+      this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
+    });
+  }
+}
+
+/** The maximum number of subscriptions of one client, and of the resources in all of them: they may all begin, or end, in the same turn. */
+const MAX_SUBSCRIPTIONS = 256;
+const MAX_CLIENT_URIS = 10_000;
+/** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
+const MAX_URIS = 1024;
+/** The memory of a URI besides its text, and that of its text: it is in the filter, and in the subscription of the lane. */
+const URI_BYTES = 256;
+const URI_COPIES = 2;
+
+interface StatelessSubscriptionsOptions {
+  readonly defects: Pick<Defects, "recover" | "guard">;
+  readonly nowMs: () => number;
+  /** The time after which a stream begins even without an acknowledgement. */
+  readonly streamAfterMs: number;
+}
+
+interface Open {
+  readonly client: StatelessClient;
+  readonly uriCount: number;
+  end(reason: string): void;
+}
+
+/** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
+export class StatelessSubscriptions {
+  readonly #defects: Pick<Defects, "recover" | "guard">;
+  readonly #nowMs: () => number;
+  readonly #streamAfterMs: number;
+  readonly #open = new Map<Subscription, Open>();
+  /** The end of the last start of each client. */
+  readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
+
+  constructor({ defects, nowMs, streamAfterMs }: StatelessSubscriptionsOptions) {
+    this.#defects = defects;
+    this.#nowMs = nowMs;
+    this.#streamAfterMs = streamAfterMs;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  listen({ stateless, target, client }: StatelessCall): void {
+    const { request, exchange, memory } = stateless;
+    const { handshake, lane, routing } = target;
+    // A client at its limit costs no more than this.
+    const own = this.#open.values().filter((each) => each.client === client);
+    const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
+    if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return exchange.fail(tooMany());
+    const filter = readFilter(request);
+    if (filter instanceof SidecarError) return exchange.fail(filter);
+    const isLegacy = handshake.era === "legacy" || routing === undefined;
+    const uris = isLegacy ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
+    if (uriCount + uris.size > MAX_CLIENT_URIS) return exchange.fail(tooMany());
+    if (!exchange.isListening) return exchange.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+    const subscription = new Subscription(exchange, () => {
+      this.#open.get(subscription)?.end("the subscription has ended");
+      this.#open.delete(subscription);
+    });
+    if (!isLegacy) {
+      const cancel = routing.subscribe(subscription, request, memory);
+      if (cancel === undefined) return exchange.fail(outOfMemory());
+      this.#open.set(subscription, { client, uriCount: uris.size, end: cancel });
+      return;
+    }
+    const accepted = { ...filter, uris };
+    const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
+    if (filterMemory === undefined) return exchange.fail(outOfMemory());
+    const later = (run: () => void): void => void setImmediate(() => this.#defects.guard("subscription", run));
+    const upstream = new LegacySubscription({ subscription, memory, filterMemory, lane, filter: accepted, later });
+    this.#open.set(subscription, { client, uriCount: uris.size, end: () => upstream.end() });
+    void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
+  }
+
+  /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */
+  async #start(upstream: LegacySubscription, subscription: Subscription, client: StatelessClient | undefined): Promise<void> {
+    const former = client && this.#starting.get(client);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (client !== undefined) this.#starting.set(client, promise);
+    const timer = setTimeout(() => this.#defects.guard("subscription", () => subscription.keepAlive()), this.#streamAfterMs);
+    try {
+      await former;
+      // If the server watches all of its resources already, a subscription begins without an answer of the server.
+      await nextTurn();
+      if (!subscription.isEnded) await upstream.start(this.#nowMs());
+    } catch (error) {
+      this.#defects.recover("subscription", error, () => subscription.end());
+    } finally {
+      clearTimeout(timer);
+      resolve();
+    }
+  }
+
+  /** Ends those of a holder gracefully; all by default. */
+  end(holder?: MemoryHolder): void {
+    for (const [subscription, { client }] of this.#open) {
+      if (holder === undefined || client.memory.holder === holder) subscription.end();
+    }
+  }
+}
+
+function filterBytes({ uris }: SubscriptionFilter): number {
+  return uris.values().reduce((sum, uri) => sum + URI_BYTES + URI_COPIES * textMemoryBytes(uri), URI_BYTES);
+}
+
+function tooMany(): SidecarError {
+  const message = `This client would have more than ${MAX_SUBSCRIPTIONS} subscriptions, or more than ${MAX_CLIENT_URIS} resources in them; end some first. The request was not sent.`;
+  return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+}

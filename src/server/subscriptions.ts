@@ -1,0 +1,541 @@
+import { applyEdits, setMembers } from "../json/edit.ts";
+import { findAmbiguous, findMembers, findPath } from "../json/find.ts";
+import { readValue } from "../json/value.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import {
+  isJsonObject,
+  type JsonObject,
+  MetaKey,
+  type NotificationMessage,
+  type RequestMessage,
+  type SentText,
+  Slot,
+} from "../mcp/message.ts";
+import type { Reservation } from "../memory.ts";
+import type { Exchange } from "../session/session.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { InternalExchange, internalRequest, type OpenCall } from "./internal-calls.ts";
+
+/** The longest filter of a client. In UTF-16 units. */
+const MAX_FILTER_LENGTH = 256 * 1024;
+
+/** The kinds of list changes, with the notification and the capability of each (MCP 2026-07-28, basic/utilities/subscriptions). */
+const LISTS = {
+  toolsListChanged: { method: "notifications/tools/list_changed", capability: "tools" },
+  promptsListChanged: { method: "notifications/prompts/list_changed", capability: "prompts" },
+  resourcesListChanged: { method: "notifications/resources/list_changed", capability: "resources" },
+} as const;
+type ListKind = keyof typeof LISTS;
+const LIST_KINDS = Object.keys(LISTS) as readonly ListKind[];
+
+/** The notifications that a subscription asks for, or gets. */
+export interface SubscriptionFilter {
+  /** The kinds of list changes, as keys of the filter. */
+  readonly lists: ReadonlySet<ListKind>;
+  /** The URIs of resources whose updates are wanted. */
+  readonly uris: ReadonlySet<string>;
+  /** The tasks whose changes are wanted (extension io.modelcontextprotocol/tasks). */
+  readonly tasks: ReadonlySet<string>;
+}
+
+const MEMBERS = [...LIST_KINDS, "resourceSubscriptions", "taskIds"];
+
+/** Reads the filter of a `subscriptions/listen`, or of an acknowledgement. @param maxLength in UTF-16 units. */
+export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
+  const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
+  const span = params?.spans[0];
+  if (span === undefined || text[span.start] !== "{") return invalid('"notifications" must be an object in the params');
+  if (span.end - span.start > maxLength) return invalid(`"notifications" has more than ${maxLength} characters`);
+  const ambiguous = params?.duplicate ?? params?.otherCase ?? findAmbiguous(text, span.start, MEMBERS);
+  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous`);
+  const value = readValue(text, span) as JsonObject;
+  const [uris, tasks] = [value["resourceSubscriptions"] ?? [], value["taskIds"] ?? []];
+  if (!isStrings(uris)) return invalid('"resourceSubscriptions" must be an array of strings');
+  if (!isStrings(tasks)) return invalid('"taskIds" must be an array of strings');
+  return { lists: new Set(LIST_KINDS.filter((kind) => value[kind] === true)), uris: new Set(uris), tasks: new Set(tasks) };
+}
+
+function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
+}
+
+/** Returns all kinds of list changes. */
+export function allLists(): ReadonlySet<ListKind> {
+  return new Set(LIST_KINDS);
+}
+
+/** Returns the part of a filter that a server with these capabilities can serve for a session. */
+export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
+  const declares = (capability: string, member: string): boolean => {
+    const value = capabilities[capability];
+    return isJsonObject(value) && value[member] === true;
+  };
+  return {
+    lists: new Set([...lists].filter((kind) => declares(LISTS[kind].capability, "listChanged"))),
+    uris: declares("resources", "subscribe") ? uris : new Set(),
+    tasks: new Set(),
+  };
+}
+
+/** Returns the filter as the params of a request have it. */
+function filterMembers({ lists, uris }: SubscriptionFilter): object {
+  const members = Object.fromEntries([...lists].map((kind) => [kind, true]));
+  return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
+}
+
+/** Returns the filter as the JSON text of an acknowledgement. */
+export function filterText(filter: SubscriptionFilter): string {
+  return JSON.stringify(filterMembers(filter));
+}
+
+/** True if a subscription with this filter gets the notification. @param uri that of a resource update. */
+export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri: string | undefined): boolean {
+  if (method === "notifications/resources/updated") return uri !== undefined && uris.has(uri);
+  return LIST_KINDS.some((kind) => LISTS[kind].method === method && lists.has(kind));
+}
+
+/** Returns one change of each accepted list, as the server itself would announce it. */
+export function listChanges(lists: SubscriptionFilter["lists"]): string[] {
+  return [...lists].map((kind) => JSON.stringify({ jsonrpc: "2.0", method: LISTS[kind].method }));
+}
+
+/** True if everything in `part` is in `whole` too. */
+export function contains(whole: SubscriptionFilter, part: SubscriptionFilter): boolean {
+  return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris) && part.tasks.isSubsetOf(whole.tasks);
+}
+
+function invalid(problem: string): SidecarError {
+  return new SidecarError("INVALID_PARAMS", `${problem.replace(/^./, (first) => first.toUpperCase())}. The request was not sent.`);
+}
+
+/** Called with true if the server has accepted the resource, with false if it has rejected it. */
+type OnSubscribed = (isAccepted: boolean) => void;
+
+/** The first and the longest pause before a subscription is opened again that the server has ended. */
+const FIRST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 5 * 60_000;
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** A `subscriptions/listen` at the current generation. */
+interface Listening {
+  readonly filter: SubscriptionFilter;
+  /** The time of the server to acknowledge it. */
+  readonly deadlineMs: number;
+  /** The URIs of the filter that the server has accepted. */
+  accepted: ReadonlySet<string>;
+  /** The time of the acknowledgement. */
+  openedAtMs: number;
+  /** Undefined until it is sent. */
+  call: OpenCall | undefined;
+}
+
+interface LaneSubscriptionOptions {
+  readonly dispatch: Pick<Dispatch, "watch"> & { readonly internal: Pick<Dispatch["internal"], "open"> };
+  readonly nowMs: () => number;
+  /** The time of the server to acknowledge a subscription. */
+  readonly timeoutMs: number;
+  /** The `_meta` of the sidecar's own requests at this generation. */
+  readonly requestMeta: object | undefined;
+  /** Returns all that the lane wants now. */
+  readonly wanted: () => SubscriptionFilter;
+  /** Called when a subscription is open again that the server had ended. Changes may have been missed. */
+  readonly onReopened: (filter: SubscriptionFilter) => void;
+}
+
+/**
+ * The one subscription of a lane at a generation of a server without sessions. For another filter, a new request is opened, and the former
+ * one ends when the server has acknowledged the new one. So no notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
+ *
+ * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the answer
+ * about its own resource.
+ */
+export class LaneSubscription {
+  readonly #options: LaneSubscriptionOptions;
+  #current: Listening | undefined;
+  /** The request that replaces the current one. */
+  #next: Listening | undefined;
+  /** Those that wait for the server's answer about a resource. */
+  readonly #waiting = new Map<OnSubscribed, string>();
+  /** The wanted resources that the server has rejected. They are tried again if a client subscribes to them. */
+  readonly #rejectedUris = new Set<string>();
+  /** A rejected filter without a new resource. It is not sent again. */
+  #rejected: SubscriptionFilter | undefined;
+  /** True while new resources are tried one by one. */
+  #isCautious = false;
+  /** True from the end of an open subscription until it is open again. */
+  #isInterrupted = false;
+  #pauseMs = FIRST_PAUSE_MS;
+  /** The time of the next `update`. */
+  #updateAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: LaneSubscriptionOptions) {
+    this.#options = options;
+  }
+
+  /** True for a notification of this subscription. */
+  has(wireId: number): boolean {
+    return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
+  }
+
+  /** Must be called when the lane wants another filter. */
+  update(): void {
+    // Only two are open at a time. Later changes come with the next one.
+    if (this.#next === undefined) {
+      const filter = this.#nextFilter();
+      const isKnown = isSame(filter, this.#current?.filter) || isSame(filter, this.#rejected);
+      if (filter.lists.size + filter.uris.size === 0) this.#endCurrent("nothing is subscribed");
+      else if (!isKnown) this.#open(filter);
+    }
+    this.#settle();
+  }
+
+  /** Subscribes to a resource, which the lane must want by now. @param onDone called once, unless the generation is lost before. */
+  subscribe(uri: string, onDone: OnSubscribed): void {
+    this.#rejectedUris.delete(uri);
+    this.#waiting.set(onDone, uri);
+    this.update();
+  }
+
+  /** Calls this function no longer. */
+  stopWaiting(onDone: OnSubscribed): void {
+    this.#waiting.delete(onDone);
+  }
+
+  /** Must be called for each acknowledgement. @param accepted the URIs in it. */
+  onAcknowledged(wireId: number, accepted: ReadonlySet<string>): void {
+    const next = this.#next;
+    if (next === undefined || wireId !== next.call?.wireId) return;
+    this.#endCurrent("replaced by another subscription");
+    next.accepted = next.filter.uris.intersection(accepted);
+    next.openedAtMs = this.#options.nowMs();
+    this.#current = next;
+    this.#next = undefined;
+    this.#rejected = undefined;
+    if (this.#isInterrupted) this.#options.onReopened(next.filter);
+    this.#isInterrupted = false;
+    this.update();
+  }
+
+  /** Must be called when the server cancels the subscription with this id. */
+  onCancelled(wireId: number): void {
+    const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
+    // The call would stay open otherwise, because the server sends no response.
+    ended?.call?.cancel("ended by the server");
+    if (ended !== undefined) this.#onEnd(ended, true);
+  }
+
+  /** @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number {
+    const next = this.#next;
+    if (next !== undefined && next.deadlineMs <= nowMs) {
+      next.call?.cancel("not acknowledged in time");
+      this.#reject(next, true);
+    }
+    if (this.#updateAtMs <= nowMs) {
+      this.#updateAtMs = Number.POSITIVE_INFINITY;
+      this.update();
+    }
+    return Math.min(this.#next?.deadlineMs ?? Number.POSITIVE_INFINITY, this.#updateAtMs);
+  }
+
+  /** Must be called when the generation is lost. Those that wait get no answer. */
+  close(): void {
+    this.#waiting.clear();
+    this.#updateAtMs = Number.POSITIVE_INFINITY;
+    this.#current = undefined;
+    this.#next = undefined;
+  }
+
+  /** The resources of the current filter. */
+  get #known(): ReadonlySet<string> {
+    return this.#current?.filter.uris ?? NONE;
+  }
+
+  /** Returns all that is wanted, without what the server has rejected. */
+  #nextFilter(): SubscriptionFilter {
+    const { lists, uris, tasks } = this.#options.wanted();
+    for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
+    const added = [...uris.difference(this.#known).difference(this.#rejectedUris)];
+    if (added.length <= 1) this.#isCautious = false;
+    const tried = this.#isCautious ? added.slice(0, 1) : added;
+    return { lists, tasks, uris: uris.intersection(this.#known).union(new Set(tried)) };
+  }
+
+  #open(filter: SubscriptionFilter): void {
+    const { dispatch, nowMs, timeoutMs, requestMeta } = this.#options;
+    const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
+    const deadlineMs = nowMs() + timeoutMs;
+    const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
+    this.#next = listening;
+    let hasFailed = false;
+    const exchange = new InternalExchange(
+      nowMs(),
+      () => (hasFailed = true),
+      () => this.#onEnd(listening, !hasFailed),
+    );
+    // It may fail at once.
+    listening.call = dispatch.internal.open(exchange, request);
+    dispatch.watch(deadlineMs);
+  }
+
+  /** @param isByServer false if the sidecar could not send the request. */
+  #onEnd(ended: Listening, isByServer: boolean): void {
+    if (ended === this.#current) {
+      this.#current = undefined;
+      this.#isInterrupted = true;
+      if (this.#options.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+    } else if (ended !== this.#next) return;
+    else if (isByServer) return this.#reject(ended);
+    else this.#next = undefined;
+    this.#updateIn(this.#pauseMs);
+    this.#pauseMs = Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
+  }
+
+  /** @param isSilent true if the server has not answered. */
+  #reject({ filter }: Listening, isSilent = false): void {
+    this.#next = undefined;
+    const added = filter.uris.difference(this.#known);
+    if (added.size === 0) this.#rejected = filter;
+    else if (added.size === 1 || isSilent) for (const uri of added) this.#rejectedUris.add(uri);
+    else this.#isCautious = true;
+    this.#settle();
+    // A request may fail while it is opened, so another one must not follow at once.
+    this.#updateIn(0);
+  }
+
+  #endCurrent(reason: string): void {
+    this.#current?.call?.cancel(reason);
+    this.#current = undefined;
+  }
+
+  #updateIn(delayMs: number): void {
+    const { dispatch, nowMs } = this.#options;
+    this.#updateAtMs = Math.min(this.#updateAtMs, nowMs() + delayMs);
+    dispatch.watch(this.#updateAtMs);
+  }
+
+  /** Calls those that wait for what is known by now. */
+  #settle(): void {
+    if (this.#waiting.size === 0) return;
+    const { uris } = this.#options.wanted();
+    for (const [onDone, uri] of this.#waiting) {
+      const isAccepted = this.#verdict(uri, uris);
+      // The call of one may end the wait of another.
+      if (isAccepted !== undefined && this.#waiting.delete(onDone)) onDone(isAccepted);
+    }
+  }
+
+  #verdict(uri: string, wanted: ReadonlySet<string>): boolean | undefined {
+    // Its client has unsubscribed meanwhile.
+    if (!wanted.has(uri)) return true;
+    if (this.#rejectedUris.has(uri)) return false;
+    return this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
+  }
+}
+
+function isSame(filter: SubscriptionFilter, other: SubscriptionFilter | undefined): boolean {
+  return other !== undefined && contains(filter, other) && contains(other, filter);
+}
+
+/** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
+export class Subscription {
+  readonly #exchange: Exchange;
+  #onEnd: (() => void) | undefined;
+  #isEnded = false;
+
+  /** @param onEnd called once at the end, also if the client has left. */
+  constructor(exchange: Exchange, onEnd: () => void) {
+    this.#exchange = exchange;
+    this.#onEnd = onEnd;
+    exchange.onDisconnect(() => this.#finish());
+  }
+
+  /** The JSON text of the id, which all its messages have. */
+  get idText(): string {
+    return this.#exchange.idText;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  acknowledge(acceptedText: string): void {
+    this.#exchange.keepAlive();
+    const meta = `"_meta":{${this.#idMember}}`;
+    this.#emit(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${meta},"notifications":${acceptedText}}}`);
+  }
+
+  /** Sends a notification of the server with the id of this subscription. */
+  notify(text: string): void {
+    this.#emit(withSubscriptionId(text, this.idText));
+  }
+
+  /** Ends the stream gracefully. */
+  end(resultText = `{"resultType":"complete","_meta":{${this.#idMember}}}`): void {
+    if (this.#isEnded) return;
+    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"result":${resultText}}`);
+    this.#finish();
+  }
+
+  /** Begins a stream that has waited for long for its acknowledgement. */
+  keepAlive(): void {
+    if (!this.#isEnded) this.#exchange.keepAlive();
+  }
+
+  /** Ends with an error of the sidecar. */
+  refuse(error: SidecarError): void {
+    if (this.#isEnded) return;
+    this.#exchange.fail(error);
+    this.#finish();
+  }
+
+  /** Ends the stream with an error of the server. @param errorText the JSON text of the error object. */
+  fail(errorText: string): void {
+    if (this.#isEnded) return;
+    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"error":${errorText}}`);
+    this.#finish();
+  }
+
+  get #idMember(): string {
+    return `${JSON.stringify(MetaKey.subscriptionId)}:${this.idText}`;
+  }
+
+  #emit(text: string): void {
+    if (!this.#isEnded) this.#exchange.emit(text);
+  }
+
+  #finish(): void {
+    this.#isEnded = true;
+    this.#onEnd?.();
+    this.#onEnd = undefined;
+  }
+}
+
+/** Returns a notification with this subscription id in the `_meta` of its params. */
+function withSubscriptionId(text: string, idText: string): string {
+  const params = findMembers(text, 0, ["params"]).spans[0];
+  const meta = params === undefined ? undefined : findMembers(text, params.start, ["_meta"]).spans[0];
+  if (meta !== undefined && text[meta.start] === "{") {
+    return applyEdits(text, setMembers(text, meta.start, [[MetaKey.subscriptionId, idText]]));
+  }
+  const metaText = `{${JSON.stringify(MetaKey.subscriptionId)}:${idText}}`;
+  if (params === undefined) return applyEdits(text, setMembers(text, 0, [["params", `{"_meta":${metaText}}`]]));
+  return applyEdits(text, setMembers(text, params.start, [["_meta", metaText]]));
+}
+
+const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
+
+/** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
+export class ModernSubscription implements Exchange {
+  readonly idText = "0";
+  readonly acceptedAtMs: number;
+  readonly sharedBy = 1;
+  readonly isListening = false;
+  readonly #subscription: Subscription;
+  readonly #request: RequestMessage;
+  readonly #dispatch: Dispatch;
+  readonly #memory: Reservation;
+  readonly #onEnd: (subscription: ModernSubscription) => void;
+  #open: OpenCall | undefined;
+  /** The part that the server has acknowledged; undefined before the first acknowledgement. */
+  #accepted: SubscriptionFilter | undefined;
+
+  constructor(options: {
+    readonly subscription: Subscription;
+    readonly request: RequestMessage;
+    readonly dispatch: Dispatch;
+    readonly memory: Reservation;
+    readonly nowMs: number;
+    readonly onEnd: (subscription: ModernSubscription) => void;
+  }) {
+    this.#subscription = options.subscription;
+    this.#request = options.request;
+    this.#dispatch = options.dispatch;
+    this.#memory = options.memory;
+    this.#onEnd = options.onEnd;
+    this.acceptedAtMs = options.nowMs;
+  }
+
+  /** The id of its request at the current generation; undefined if there is none. */
+  get wireId(): number | undefined {
+    return this.#open?.wireId;
+  }
+
+  /** Opens the subscription at the current generation. */
+  open(): void {
+    this.#open = this.#dispatch.internal.open(this, this.#request);
+  }
+
+  /** Forgets the lost generation. */
+  onLost(): void {
+    this.#open = undefined;
+  }
+
+  onNotification({ method, text, outline }: NotificationMessage): void {
+    if (method === "notifications/cancelled") return this.end();
+    if (method !== "notifications/subscriptions/acknowledged") return this.#subscription.notify(text);
+    const former = this.#accepted;
+    const params = outline.start(Slot.params);
+    const span = findMembers(text, params, ["notifications"]).spans[0];
+    const read = span === undefined ? EMPTY : readFilter({ text, outline });
+    this.#accepted = "lists" in read ? read : EMPTY;
+    if (former === undefined) this.#subscription.acknowledge(span === undefined ? "{}" : text.slice(span.start, span.end));
+    // The client relies on what was acknowledged before the restart.
+    else if (contains(this.#accepted, former)) for (const change of listChanges(former.lists)) this.#subscription.notify(change);
+    else this.end();
+  }
+
+  /** Ends the subscription at the server, because the client has left or the sidecar drains. */
+  cancel(reason: string): void {
+    this.#open?.cancel(reason);
+    this.#finish();
+  }
+
+  /** Ends the subscription gracefully, because the server no longer serves it. */
+  end(): void {
+    this.#open?.cancel("ended");
+    this.#subscription.end();
+    this.#finish();
+  }
+
+  respond(body: string): void {
+    const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
+    if (error !== undefined) this.#subscription.fail(body.slice(error.start, error.end));
+    else if (result !== undefined) this.#subscription.end(withId(body.slice(result.start, result.end), this.#subscription.idText));
+    this.#finish();
+  }
+
+  fail({ code }: SidecarError): void {
+    this.#open = undefined;
+    // If the generation was lost, the next one gets the request again.
+    if (code !== "UPSTREAM_EXITED") this.end();
+  }
+
+  emit(): boolean {
+    return false;
+  }
+
+  keepAlive(): void {
+    // The client's own stream is kept alive.
+  }
+
+  dismiss(): void {
+    // Only the sidecar cancels it.
+  }
+
+  onDisconnect(): void {
+    // The subscription of the client observes its connection.
+  }
+
+  #finish(): void {
+    this.#open = undefined;
+    this.#memory.release();
+    this.#onEnd(this);
+  }
+}
+
+function withId(resultText: string, idText: string): string {
+  const span = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
+  return span === undefined ? resultText : applyEdits(resultText, [{ ...span, text: idText }]);
+}

@@ -1,0 +1,124 @@
+import { type NotificationMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { progressToClient } from "../mcp/rewrite.ts";
+import { progressTokenOf } from "../mcp/server-line.ts";
+import type { MemoryHolder } from "../memory.ts";
+import type { Caller } from "../session/session.ts";
+import type { Call } from "./call.ts";
+
+/** The error for a task that does not exist, or is of another client. */
+export const UNKNOWN_TASK = "This task does not exist. The request was not sent.";
+
+/** Beyond a limit, the oldest task is forgotten. Anybody who knows its id may then use it. */
+const MAX_TASKS = 10_000;
+const MAX_CLIENT_TASKS = 1000;
+/** A longer id is not kept. In UTF-16 units. */
+const MAX_ID_LENGTH = 256;
+
+/**
+ * The clients that have created tasks. A shared server sees one identity for all clients, so it could not notice that a client uses the task
+ * of another one. Servers may keep tasks over a restart, so the owners are kept too.
+ */
+export class TaskOwners {
+  readonly #owners = new Map<string, MemoryHolder>();
+  /** The same tasks by client. No set is empty. */
+  readonly #tasks = new Map<MemoryHolder, Set<string>>();
+
+  /** Notes a new task. @param id undefined for a task that the server has not named. */
+  add(id: string | undefined, holder: MemoryHolder): void {
+    if (id === undefined || id.length > MAX_ID_LENGTH) return;
+    this.#forget(id);
+    this.#owners.set(id, holder);
+    const own = this.#tasks.get(holder) ?? new Set();
+    this.#tasks.set(holder, own.add(id));
+    const [oldest] = own.size > MAX_CLIENT_TASKS ? own : this.#owners.size > MAX_TASKS ? this.#owners.keys() : [];
+    if (oldest !== undefined) this.#forget(oldest);
+  }
+
+  #forget(id: string): void {
+    const holder = this.#owners.get(id);
+    if (holder === undefined) return;
+    this.#owners.delete(id);
+    const own = this.#tasks.get(holder);
+    own?.delete(id);
+    if (own?.size === 0) this.#tasks.delete(holder);
+  }
+
+  /** True if another client has created the task. */
+  isOfOther(id: string | undefined, holder: MemoryHolder): boolean {
+    const owner = id === undefined ? undefined : this.#owners.get(id);
+    return owner !== undefined && owner !== holder;
+  }
+}
+
+/** The maximum number of tokens. The oldest is dropped above it, since the end of a task is not reported. */
+const MAX_TOKENS = 1024;
+
+/**
+ * The owners of progress tokens whose request was answered with a task. The tokens stay valid until the end of the task (MCP 2025-11-25,
+ * basic/utilities/progress).
+ */
+export class TaskTokens<Owner> {
+  readonly #owners = new Map<number, Owner>();
+
+  /** @param id the id of the request that was answered with a task, which is also its progress token. */
+  keep(id: number, owner: Owner): void {
+    this.#owners.set(id, owner);
+    const [oldest] = this.#owners.keys();
+    if (this.#owners.size > MAX_TOKENS && oldest !== undefined) this.#owners.delete(oldest);
+  }
+
+  get(token: unknown): Owner | undefined {
+    return typeof token === "number" ? this.#owners.get(token) : undefined;
+  }
+
+  deleteWhere(isOver: (owner: Owner) => boolean): void {
+    for (const [id, owner] of this.#owners) if (isOver(owner)) this.#owners.delete(id);
+  }
+
+  /** Removes all tokens. Called when the server that runs the tasks is lost. */
+  clear(): void {
+    this.#owners.clear();
+  }
+}
+
+/** The recipient of a task's progress. */
+interface ProgressOwner {
+  readonly caller: Caller;
+  /** The JSON text of the client's progress token. */
+  readonly tokenText: string;
+}
+
+/** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
+export class ClientTasks {
+  readonly owners = new TaskOwners();
+  readonly #tokens = new TaskTokens<ProgressOwner>();
+
+  /** Adds the task of a call that was answered with one. */
+  add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
+    if (caller === undefined) return;
+    this.owners.add(response.outline.stringAt(Slot.taskId), caller.memory.holder);
+    if (tokenText !== undefined) this.#tokens.keep(wireId, { caller, tokenText });
+  }
+
+  /** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
+  deliverProgress(message: NotificationMessage): boolean {
+    const owner = this.#tokens.get(progressTokenOf(message));
+    owner?.caller.deliver(progressToClient(message, owner.tokenText));
+    return owner !== undefined;
+  }
+
+  endCaller(caller: Caller): void {
+    this.#tokens.deleteWhere((owner) => owner.caller === caller);
+  }
+
+  /** Forgets all progress tokens, because the server that ran the tasks is lost. */
+  clear(): void {
+    this.#tokens.clear();
+  }
+}
+
+/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
+export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
+  if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
+  return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
+}

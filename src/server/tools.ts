@@ -1,0 +1,392 @@
+import { findElements, findMembers } from "../json/find.ts";
+import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
+import type { SidecarErrorCode } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+import type { Defects, Log } from "../observe/log.ts";
+import type { Upstream, UpstreamHandshake } from "../process/port.ts";
+import { RateLimit } from "../timers.ts";
+import { isSent, type RetryMode } from "./call.ts";
+import type { Dispatch, LanePolicy } from "./dispatch.ts";
+import type { OnInternalResult } from "./internal-calls.ts";
+
+/**
+ * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns
+ * false if the two differ. `destructiveHint` is ignored: it has a meaning only if `readOnlyHint` is false.
+ */
+export function isReadOnly(annotations: unknown): boolean {
+  if (!isJsonObject(annotations)) return false;
+  const marks = new Set([annotations["readOnlyHint"], annotations["readOnly"]]);
+  return marks.has(true) && !marks.has(false);
+}
+
+/** Returns the names whose tools all fulfil a condition. If several tools have one name, it is unknown which one a call reaches. */
+export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) => boolean): ReadonlySet<string> {
+  const names = new Set<string>();
+  const others = new Set<string>();
+  for (const tool of tools) {
+    const { name } = tool;
+    if (typeof name === "string") (holds(tool) ? names : others).add(name);
+  }
+  return names.difference(others);
+}
+
+/** The most tools that are listed of a server. */
+export const MAX_TOOLS = 10_000;
+/** The limit for the texts of all pages together. `discover` applies it to each message as well. */
+export const MAX_LIST_BYTES = 64 * 1024 * 1024;
+
+export interface ToolListRules {
+  /** A server may return pages without end. */
+  readonly maxPages: number;
+  /** The limit for the values of all pages together, in estimated bytes of memory. */
+  readonly maxValueBytes: number;
+  /**
+   * True to reject elements that are not objects, cursors that are not strings, and repeated cursors. Otherwise such elements are skipped,
+   * such a cursor ends the list, and a repeated one is followed.
+   */
+  readonly isStrict: boolean;
+}
+
+export interface ToolList {
+  /** In the server's order. Undefined if the pages are not a list of tools, or too large. */
+  readonly tools: readonly JsonObject[] | undefined;
+  /** The reason, on one line, why the list is undefined or lacks the rest of the server's tools. */
+  readonly problem: string | undefined;
+}
+
+/**
+ * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination). Yields the parameters of the request for each page, and
+ * takes the JSON text of its result.
+ */
+export function* readToolPages({ maxPages, maxValueBytes, isStrict }: ToolListRules): Generator<JsonObject, ToolList, string> {
+  const tools: JsonObject[] = [];
+  const cursors = new Set<string>();
+  let params = {};
+  let textBytes = 0;
+  let valueBytes = 0;
+  for (let page = 1; page <= maxPages; page++) {
+    const resultText = yield params;
+    textBytes += Buffer.byteLength(resultText);
+    if (textBytes > MAX_LIST_BYTES) return noList(`longer than ${MAX_LIST_BYTES} bytes in all`);
+    // A character may take two bytes.
+    valueBytes += estimatedBytes(resultText, maxValueBytes) + 2 * resultText.length;
+    if (valueBytes > maxValueBytes) return noList(`too many values: they could take more than ${maxValueBytes} bytes of memory`);
+    const [list, next] = resultText.startsWith("{") ? findMembers(resultText, 0, ["tools", "nextCursor"]).spans : [];
+    if (list === undefined || resultText.charAt(list.start) !== "[") return noList(`page ${page} has no list of tools`);
+    for (const [index, span] of findElements(resultText, list.start, MAX_TOOLS + 1).entries()) {
+      const tool = readValue(resultText, span);
+      if (isJsonObject(tool)) tools.push(tool);
+      else if (isStrict) return noList(`tool ${index + 1} of page ${page} is not an object`);
+    }
+    if (tools.length > MAX_TOOLS) return { tools: tools.slice(0, MAX_TOOLS), problem: `more than ${MAX_TOOLS} tools` };
+    // Some servers write an empty cursor for the last page, and would return the first page for it.
+    const cursor = (next === undefined ? undefined : readValue(resultText, next)) ?? "";
+    if (cursor === "") return { tools, problem: undefined };
+    if (typeof cursor !== "string")
+      return isStrict ? noList(`the nextCursor of page ${page} is not a string`) : { tools, problem: undefined };
+    if (isStrict && cursors.has(cursor)) return noList(`page ${page} repeats an earlier cursor; the list would never end`);
+    cursors.add(cursor);
+    params = { cursor };
+  }
+  return { tools, problem: `more than ${maxPages} pages` };
+}
+
+function noList(problem: string): ToolList {
+  return { tools: undefined, problem };
+}
+
+/** Clients of a server with a few malformed tools still get the others. */
+const RULES: ToolListRules = { maxPages: 100, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
+/** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
+const LISTINGS_PER_MINUTE = 60;
+/** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
+const MAX_RESTARTS = 3;
+
+/** Requests one page. */
+type AskForTools = (params: object, onResult: OnInternalResult) => void;
+
+/** Called with all tools; undefined with the problem, and the code of the sidecar's error, if it is one. */
+type OnTools = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
+
+/** Requests all pages, one after another. `onListed` is called once: with all tools, or with the reason why there are none. */
+function listTools(ask: AskForTools, log: Log, onListed: OnTools): void {
+  const pages = readToolPages(RULES);
+  const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
+    if (done !== true)
+      return ask(value, (text, ...failure) => (text === undefined ? onListed(undefined, ...failure) : goOn(pages.next(text))));
+    const { tools, problem } = value;
+    if (tools !== undefined && problem !== undefined)
+      log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
+    onListed(tools, problem);
+  };
+  goOn(pages.next());
+}
+
+interface ToolListingOptions {
+  readonly ask: AskForTools;
+  readonly defects: Pick<Defects, "guard">;
+  readonly log: Log;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
+  /**
+   * Called with all tools of the server, in its order; undefined with the problem if it did not list them. `areOutdated` is true if the
+   * server has reported a change meanwhile. Another listing then follows.
+   */
+  readonly onListed: (tools: ToolList["tools"], areOutdated: boolean, problem?: string, code?: SidecarErrorCode) => void;
+}
+
+/** Lists all tools of each generation, page by page, and again after each change. */
+class ToolListing {
+  readonly #options: ToolListingOptions;
+  #isOpen = false;
+  #isListing = false;
+  #isOutdated = false;
+  #restarts = 0;
+  #rate = new RateLimit(LISTINGS_PER_MINUTE);
+  /** The timer of a listing that the rate limit delays. */
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: ToolListingOptions) {
+    this.#options = options;
+  }
+
+  /** True if the server may be sent requests. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Starts the first listing of a generation. */
+  open(): void {
+    this.#isOpen = true;
+    this.onChanged();
+  }
+
+  /** Starts a new listing, because the tools have changed. */
+  onChanged(): void {
+    if (!this.#isOpen) return;
+    // One listing at a time, even if the server reports many changes.
+    if (this.#isListing) this.#isOutdated = true;
+    else this.#list();
+  }
+
+  /** Stops listing. Called when the server is lost. */
+  close(): void {
+    this.#isOpen = false;
+    this.#isOutdated = false;
+    this.#restarts = 0;
+    this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
+    if (this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isListing = false;
+  }
+
+  #list(): void {
+    this.#isListing = true;
+    const waitMs = this.#rate.take(this.#options.nowMs());
+    if (waitMs !== undefined) {
+      const list = (): void =>
+        this.#options.defects.guard(
+          "tool listing",
+          () => this.#list(),
+          () => this.#end(undefined, "the sidecar could not ask for them"),
+        );
+      this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
+      return;
+    }
+    this.#timer = undefined;
+    this.#isOutdated = false;
+    const { ask, log } = this.#options;
+    // The rest of a listing that will be restarted is not requested.
+    const askForPage: AskForTools = (params, onResult) =>
+      ask(params, (text, ...failure) => onResult(this.#mustRestart ? undefined : text, ...failure));
+    listTools(askForPage, log, (...listed) => this.#end(...listed));
+  }
+
+  /** True if the current listing must be restarted. */
+  get #mustRestart(): boolean {
+    return this.#isOutdated && this.#restarts < MAX_RESTARTS;
+  }
+
+  #end(tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode): void {
+    this.#isListing = false;
+    if (!this.#isOpen) return;
+    if (this.#mustRestart) {
+      this.#restarts++;
+      return this.#list();
+    }
+    const areOutdated = this.#isOutdated;
+    this.#isOutdated = false;
+    if (!areOutdated) this.#restarts = 0;
+    this.#options.onListed(tools, areOutdated, problem, code);
+    if (areOutdated) this.onChanged();
+  }
+}
+
+interface ServerToolsOptions {
+  readonly dispatch: Dispatch;
+  readonly upstream: Upstream;
+  /** With "read-only", the tools are listed even without a watcher. */
+  readonly retry: RetryMode;
+  /** The policy of the lane if it needs the tools. */
+  readonly watcher: LanePolicy | undefined;
+  readonly defects: Pick<Defects, "guard">;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
+/** The maximum number of consecutive answers without the changed tools. */
+const MAX_FAILURES = 3;
+
+/** Tools with longer names are not kept. In UTF-16 units. */
+const MAX_NAME_LENGTH = 1000;
+
+/**
+ * The tools of a lane's current generation. If there is a watcher, client requests wait until it has the tools. A server that answers without
+ * them is then restarted. One that does not answer in time is asked again: `HangWatch` decides if it is still alive.
+ */
+export class ServerTools {
+  readonly #options: ServerToolsOptions;
+  /** Undefined if the tools are not needed. */
+  readonly #listing: ToolListing | undefined;
+  #handshake: UpstreamHandshake | undefined;
+  #isInitialized = false;
+  #failures = 0;
+  /** The tools that the server has annotated as read-only. Empty until all tools are listed, and while they are outdated. */
+  #readOnlyNames: ReadonlySet<string> = new Set();
+
+  constructor(options: ServerToolsOptions) {
+    this.#options = options;
+    const { dispatch, retry, watcher, defects, log, nowMs } = options;
+    if (retry !== "read-only" && watcher === undefined) return;
+    this.#listing = new ToolListing({
+      ask: (params, onResult) => dispatch.internal.ask("tools/list", params, undefined, onResult),
+      defects,
+      log,
+      nowMs,
+      onListed: (...listed) => this.#onListed(...listed),
+    });
+  }
+
+  /** True while client requests wait for the server's tools. */
+  get areAwaited(): boolean {
+    return this.#options.dispatch.queue.isBlockedBy("tools");
+  }
+
+  /** True if every tool of this name is certainly read-only. */
+  isReadOnly(toolName: string | undefined): boolean {
+    return toolName !== undefined && this.#readOnlyNames.has(toolName);
+  }
+
+  /**
+   * Lists all tools once, without delaying client requests.
+   *
+   * @param timeoutMs the timeout for all pages together.
+   * @returns undefined if no server is ready, or it did not list its tools in time.
+   */
+  list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
+    if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
+    const { dispatch, log, nowMs } = this.#options;
+    const endMs = nowMs() + timeoutMs;
+    const ask = (params: object, onResult: OnInternalResult): void =>
+      void dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+    return new Promise((resolve) => listTools(ask, log, (tools) => resolve(tools)));
+  }
+
+  /** Must be called before anything is sent to a new generation. */
+  onReady(handshake: UpstreamHandshake): void {
+    this.#handshake = handshake;
+    this.#failures = 0;
+    this.#readOnlyNames = new Set();
+    const { dispatch, watcher } = this.#options;
+    if (watcher === undefined) return;
+    dispatch.queue.block("tools");
+    // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
+    if (!this.#hasToolsCapability) this.#onTools([], true);
+  }
+
+  /** Called when `notifications/initialized` was sent. */
+  onInitialized(): void {
+    this.#isInitialized = true;
+    this.#open();
+  }
+
+  /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
+  onWaiting(): void {
+    if (this.#listing?.isOpen === false && this.#handshake !== undefined) this.#open();
+  }
+
+  onChanged(): void {
+    if (this.#listing?.isOpen !== true) return;
+    this.#readOnlyNames = new Set();
+    this.#listing.onChanged();
+  }
+
+  /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
+  onLost(): void {
+    this.close();
+    this.#options.watcher?.onLost();
+  }
+
+  /** Stops listing. A listing that fails from now on says nothing about the server. */
+  close(): void {
+    this.#handshake = undefined;
+    this.#isInitialized = false;
+    this.#listing?.close();
+  }
+
+  #open(): void {
+    if (this.#options.watcher !== undefined && !this.#hasToolsCapability) return;
+    this.#listing?.open();
+  }
+
+  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem = "no result", code?: SidecarErrorCode): void {
+    if (this.#handshake === undefined) return;
+    if (tools === undefined) this.#onNotListed(this.#handshake, problem, code === "REQUEST_TIMEOUT");
+    else this.#onTools(tools, areOutdated);
+  }
+
+  #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
+    const { dispatch, watcher } = this.#options;
+    this.#failures = 0;
+    // Outdated annotations must not be used.
+    if (!areOutdated) this.#readOnlyNames = namesOf(tools, isReadOnlyTool);
+    if (watcher === undefined || this.#handshake === undefined) return;
+    watcher.onTools(tools, this.#handshake.generation);
+    // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
+    dispatch.queue.block("tools");
+    this.#review(watcher);
+    dispatch.queue.unblock("tools");
+  }
+
+  #onNotListed({ generation }: UpstreamHandshake, problem: string, isTimeout: boolean): void {
+    const { upstream, watcher, log } = this.#options;
+    // A server may reject tools/list before its client is initialized. It is asked again after that.
+    if (this.areAwaited && !this.#isInitialized) return;
+    if (!isTimeout) this.#failures++;
+    const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);
+    if (watcher !== undefined && isGivenUp) return upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
+    if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability))
+      log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
+    if (watcher !== undefined) this.#listing?.onChanged();
+  }
+
+  /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
+  #review(watcher: LanePolicy): void {
+    const { calls } = this.#options.dispatch;
+    for (const call of calls.values()) {
+      if (call.method !== "tools/call" || call.origin === "sidecar" || call.state === "written") continue;
+      const verdict = watcher.review(call, isSent(call));
+      if (verdict !== undefined) calls.answer(call, verdict);
+    }
+  }
+
+  get #hasToolsCapability(): boolean {
+    return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
+  }
+}
+
+function isReadOnlyTool({ name, annotations }: JsonObject): boolean {
+  return String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations);
+}

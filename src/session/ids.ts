@@ -1,0 +1,242 @@
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { isLegacyVersion } from "../mcp/versions.ts";
+import type { Principal } from "./session.ts";
+
+const KEY_BYTES = 32;
+
+/** The purpose of a key: to sign session ids, or to encrypt the `requestState` of servers. */
+type KeyPurpose = "session id" | "request state";
+
+/** Returns the key of a secret for one MCP server (RFC 5869, HKDF). All replicas of this server with this secret have the same. */
+export function deriveKey(secret: string | Uint8Array, purpose: KeyPurpose, serverName: string): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", `claw-mcp-stdio ${purpose} v1 ${serverName}`, KEY_BYTES)));
+}
+
+/** Returns a name for the session key of a secret, for comparisons of replicas: 8 hexadecimal digits, which tell nothing of a long secret. */
+export function keyName(secret: string, serverName: string): string {
+  return createHmac("sha256", deriveKey(secret, "session id", serverName))
+    .update("name")
+    .digest("hex")
+    .slice(0, 8);
+}
+
+/** The number of ended sessions that are remembered, for all principals together. */
+const MAX_ENDED = 16_384;
+/** The end of an id is that of its signature, which no other id has. */
+const NAME_LENGTH = 22;
+
+/** The sessions that have ended at this process. A principal that ends many pushes only its own out of the memory. */
+class EndedSessions {
+  /** The oldest first, by principal. */
+  readonly #byOwner = new Map<Principal | undefined, Set<string>>();
+  #size = 0;
+
+  add(id: string, owner: Principal | undefined): void {
+    const own = this.#byOwner.get(owner) ?? new Set();
+    this.#byOwner.set(owner, own);
+    this.#size -= own.size;
+    own.add(nameOf(id));
+    this.#size += own.size;
+    if (this.#size > MAX_ENDED) this.#forgetOldest();
+  }
+
+  has(id: string, owner: Principal | undefined): boolean {
+    return this.#byOwner.get(owner)?.has(nameOf(id)) === true;
+  }
+
+  /** Forgets the oldest session of the principal with the most. */
+  #forgetOldest(): void {
+    let largest = new Set<string>();
+    for (const [owner, ended] of this.#byOwner) {
+      if (owner?.isRevoked === true || ended.size === 0) {
+        // The ids of a removed token are not valid any more.
+        this.#byOwner.delete(owner);
+        this.#size -= ended.size;
+      } else if (ended.size > largest.size) largest = ended;
+    }
+    const [oldest] = largest;
+    if (this.#size > MAX_ENDED && oldest !== undefined && largest.delete(oldest)) this.#size--;
+  }
+}
+
+/** A copy, so that the id itself is not kept. */
+function nameOf(id: string): string {
+  return Buffer.from(id.slice(-NAME_LENGTH), "latin1").toString("latin1");
+}
+
+/** All that a replica must know of a session of another one. */
+export interface SessionClaims {
+  /** The revision in the response to `initialize`. */
+  readonly protocolVersion: string;
+  /** The time of the `initialize`, in whole seconds since 1970. */
+  readonly issuedAtS: number;
+  /** The JSON text of the capabilities that the client has declared; empty if it has declared none. */
+  readonly capabilitiesText: string;
+  /** The JSON text of the client's `clientInfo`; empty if it has none, or if there was no room for it. */
+  readonly clientInfoText: string;
+}
+
+const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The version of the format below. A sidecar rejects the ids of other versions. */
+const FORMAT = 1;
+export const NONCE_BYTES = 12;
+/** The format, the revision as a number, the time, the nonce, and the length of the capabilities. */
+const HEAD_BYTES = 1 + 4 + 4 + NONCE_BYTES + 2;
+
+/** Returns the claims in bytes, with the nonce that makes the id of each session unique. */
+export function encodeClaims(claims: SessionClaims, nonce: Uint8Array): Buffer {
+  const [capabilities, clientInfo] = [Buffer.from(claims.capabilitiesText), Buffer.from(claims.clientInfoText)];
+  const bytes = Buffer.alloc(HEAD_BYTES + capabilities.length + clientInfo.length);
+  bytes.writeUInt8(FORMAT, 0);
+  bytes.writeUInt32BE(Number(claims.protocolVersion.replaceAll("-", "")), 1);
+  bytes.writeUInt32BE(claims.issuedAtS, 5);
+  bytes.set(nonce, 9);
+  bytes.writeUInt16BE(capabilities.length, HEAD_BYTES - 2);
+  bytes.set(capabilities, HEAD_BYTES);
+  bytes.set(clientInfo, HEAD_BYTES + capabilities.length);
+  return bytes;
+}
+
+/** Returns the claims in bytes that a replica has signed; undefined if the sidecar does not know their format or revision. */
+function decodeClaims(bytes: Buffer): SessionClaims | undefined {
+  if (bytes.length < HEAD_BYTES || bytes.readUInt8(0) !== FORMAT) return undefined;
+  const protocolVersion = String(bytes.readUInt32BE(1)).replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
+  const infoStart = HEAD_BYTES + bytes.readUInt16BE(HEAD_BYTES - 2);
+  if (!isLegacyVersion(protocolVersion) || infoStart > bytes.length) return undefined;
+  try {
+    return {
+      protocolVersion,
+      issuedAtS: bytes.readUInt32BE(5),
+      capabilitiesText: UTF_8.decode(bytes.subarray(HEAD_BYTES, infoStart)),
+      clientInfoText: UTF_8.decode(bytes.subarray(infoStart)),
+    };
+  } catch {
+    // A client that knows the key may sign any bytes.
+    return undefined;
+  }
+}
+
+/** The keys of a sidecar. Of several, the first one signs or encrypts, and all are accepted. There is at least one. */
+export class SessionKeys {
+  /**
+   * The keys that encrypt the `requestState` of servers: those of SESSION_KEY, else a random one. A key that is derived from a token would
+   * let its client read and change the state.
+   */
+  readonly requestState: readonly KeyObject[];
+  readonly #configured: readonly KeyObject[];
+  readonly #random: readonly KeyObject[];
+
+  /** @param texts those of SESSION_KEY; empty if it is not set. */
+  constructor(texts: readonly string[], serverName: string) {
+    this.#configured = texts.map((text) => deriveKey(text, "session id", serverName));
+    const randomSecret = randomBytes(KEY_BYTES);
+    this.#random = [deriveKey(randomSecret, "session id", serverName)];
+    this.requestState = (texts.length > 0 ? texts : [randomSecret]).map((secret) => deriveKey(secret, "request state", serverName));
+  }
+
+  /**
+   * Returns the keys of the session ids of a principal: those of SESSION_KEY, else the one that is derived from its token. A principal with a
+   * short token, and clients without a token, have a random key, which no other process knows.
+   */
+  of(principal: Principal | undefined): readonly KeyObject[] {
+    if (this.#configured.length > 0) return this.#configured;
+    return principal?.sessionKey === undefined ? this.#random : [principal.sessionKey];
+  }
+
+  /** True if a principal knows the key of its session ids, and so can sign any. */
+  isKnownTo(principal: Principal | undefined): boolean {
+    return this.#configured.length === 0 && principal?.sessionKey !== undefined;
+  }
+}
+
+/** Clients and proxies keep ids up to this length. */
+const MAX_ID_LENGTH = 512;
+const MAC_BYTES = 32;
+/** The clock of another replica may be ahead by this much. */
+const MAX_SKEW_MS = 5 * 60_000;
+
+/** A client, as far as a replica can be told about it. */
+export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
+  /** True if a server gets the capabilities. Without room for them, the id is valid for this process only. */
+  readonly needsCapabilities: boolean;
+}
+
+interface SessionIdsOptions {
+  readonly keys: SessionKeys;
+  /** Older ids are rejected. */
+  readonly maxAgeMs: number;
+  /** Returns the time since 1970. */
+  readonly timeMs?: () => number;
+}
+
+/**
+ * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. Each process with
+ * the same key can check it. A client can sign ids only if the key is derived from its token, and only for itself. An id consists of visible
+ * ASCII characters (MCP 2025-11-25, basic/transports, session management).
+ */
+export class SessionIds {
+  readonly #options: SessionIdsOptions;
+  readonly #timeMs: () => number;
+  readonly #ended = new EndedSessions();
+
+  constructor(options: SessionIdsOptions) {
+    this.#options = options;
+    this.#timeMs = options.timeMs ?? Date.now;
+  }
+
+  issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
+    const [key] = this.#options.keys.of(owner);
+    const withoutInfo = { ...client, clientInfoText: "" };
+    const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
+    for (const claims of candidates) {
+      if (claims.capabilitiesText.length + claims.clientInfoText.length > MAX_ID_LENGTH) continue;
+      const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
+      if (key === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
+      return Buffer.concat([bytes, sign(key, bytes, owner)]).toString("base64url");
+    }
+    return randomUUID();
+  }
+
+  /** Returns the claims of an id that a process with the same key has issued to this principal; undefined if it is not valid. */
+  open(id: string, owner: Principal | undefined): SessionClaims | undefined {
+    const bytes = this.#verify(id, owner);
+    const claims = bytes && decodeClaims(bytes);
+    if (claims === undefined || this.#ended.has(id, owner)) return undefined;
+    const ageMs = this.#timeMs() - claims.issuedAtS * 1000;
+    return ageMs <= this.#options.maxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
+  }
+
+  /** True if the owner of an id can sign any other. */
+  canSign(owner: Principal | undefined): boolean {
+    return this.#options.keys.isKnownTo(owner);
+  }
+
+  /** Makes an id invalid for this process. Does nothing for a random id. */
+  end(id: string, owner: Principal | undefined): void {
+    if (this.#verify(id, owner) !== undefined) this.#ended.add(id, owner);
+  }
+
+  /** @returns the bytes of the claims; undefined if the signature is not valid. */
+  #verify(id: string, owner: Principal | undefined): Buffer | undefined {
+    if (id.length > MAX_ID_LENGTH) return undefined;
+    const bytes = Buffer.from(id, "base64url");
+    // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
+    if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
+    const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
+    const isSigned = this.#options.keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
+    return isSigned ? claims : undefined;
+  }
+}
+
+function sign(key: KeyObject, claims: Buffer, owner: Principal | undefined): Buffer {
+  // The end of the first part is certain, since a fingerprint contains no dot.
+  return createHmac("sha256", key)
+    .update(`${owner?.fingerprint ?? ""}.`)
+    .update(claims)
+    .digest();
+}
+
+function base64Length(byteLength: number): number {
+  return Math.ceil((byteLength * 4) / 3);
+}

@@ -1,0 +1,200 @@
+import { LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
+import type { Principal, Session } from "./session.ts";
+
+/** The share of the sessions that one holder may have when no more than this share is free. */
+const HOLDER_SHARE = 1 / 4;
+
+/** The sessions of one holder. */
+interface Holding {
+  count: number;
+  /** By last use, the longest unused first. */
+  readonly order: LinkedOrder<Session>;
+}
+
+interface Entry {
+  readonly session: Session;
+  readonly holding: Holding;
+  readonly place: Place<Session>;
+  readonly placeInHolding: Place<Session>;
+}
+
+/**
+ * The sessions by id. When they are many, a new session needs the place of one that is evicted. A session in use is never evicted.
+ *
+ * No cost of a call or of a new session grows with the number of sessions.
+ */
+export class SessionStore {
+  readonly #entries = new Map<string, Entry>();
+  /** By last use, the longest unused first. */
+  readonly #order = new LinkedOrder<Session>();
+  readonly #holdings = new Map<MemoryHolder, Holding>();
+  /** The holdings above the share: a few at most. */
+  readonly #large = new Set<Holding>();
+  readonly maxSessions: number;
+  readonly #onEvicted: () => void;
+  readonly #share: number;
+  /** The number of sessions from which on no holder may exceed the share. */
+  readonly #manySessions: number;
+
+  /** @param onEvicted called before a session ends to make room. */
+  constructor(maxSessions: number, onEvicted: () => void = () => undefined) {
+    const share = Math.floor(maxSessions * HOLDER_SHARE);
+    this.maxSessions = maxSessions;
+    this.#onEvicted = onEvicted;
+    this.#manySessions = maxSessions - share;
+    this.#share = Math.max(1, share);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** True if a new session of this holder would get a place, be it by eviction. */
+  hasRoomFor(holder: MemoryHolder): boolean {
+    return this.#roomFor(holder) !== "none";
+  }
+
+  /** Adds a session, and evicts one if there are too many. @returns false if there is no place for it. */
+  add(session: Session): boolean {
+    const { id, holder } = session;
+    const room = this.#roomFor(holder);
+    if (room === "none") return false;
+    if (room !== "free") {
+      this.#onEvicted();
+      this.evict(room);
+    }
+    const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
+    this.#holdings.set(holder, holding);
+    this.#count(holding, 1);
+    const [place, placeInHolding] = [new Place(session), new Place(session)];
+    this.#entries.set(id, { session, holding, place, placeInHolding });
+    session.onUsed = () => {
+      this.#order.moveToEnd(place);
+      holding.order.moveToEnd(placeInHolding);
+    };
+    session.onUsed();
+    return true;
+  }
+
+  get(id: string): Session | undefined {
+    return this.#entries.get(id)?.session;
+  }
+
+  /** Sessions may end while they are iterated. */
+  *values(): Generator<Session> {
+    for (const { session } of this.#entries.values()) yield session;
+  }
+
+  /** Returns the session and marks it as used now. */
+  use(id: string, nowMs: number): Session | undefined {
+    const session = this.get(id);
+    session?.touch(nowMs);
+    return session;
+  }
+
+  /** Returns all sessions of one owner. */
+  ownedBy(owner: Principal): Session[] {
+    return [...this.values()].filter((session) => session.owner === owner);
+  }
+
+  /** Ends a session that its client may take up again. One with subscriptions is over, so that its client subscribes again. */
+  evict(session: Session): void {
+    this.end(session, session.memory.lastingBytes > 0);
+  }
+
+  /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. @param isOver false if it may be taken up again. */
+  end(session: Session, isOver = true): void {
+    const entry = this.#entries.get(session.id);
+    if (entry === undefined) return;
+    this.#entries.delete(session.id);
+    const { holding, place, placeInHolding } = entry;
+    // The end of its requests is a use.
+    session.onUsed = undefined;
+    place.leave();
+    placeInHolding.leave();
+    this.#count(holding, -1);
+    if (holding.count === 0) this.#holdings.delete(session.holder);
+    session.end(isOver);
+  }
+
+  /** Returns the session to evict for a new one of this holder. */
+  #roomFor(holder: MemoryHolder): Session | "free" | "none" {
+    const own = this.#holdings.get(holder);
+    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return longestUnused(own.order) ?? "none";
+    return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
+  }
+
+  /** Prefers the sessions of the largest holding above the share. */
+  #longestUnused(): Session | undefined {
+    for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
+      const session = longestUnused(order);
+      if (session !== undefined) return session;
+    }
+    return longestUnused(this.#order);
+  }
+
+  #count(holding: Holding, change: number): void {
+    holding.count += change;
+    if (holding.count > this.#share) this.#large.add(holding);
+    else this.#large.delete(holding);
+  }
+}
+
+/**
+ * Returns the session that was unused for longest; undefined if all are in use. A session in use leaves the order until its next use, and
+ * the end of its use counts as one. So each use pays for at most one step of a search.
+ */
+function longestUnused(order: LinkedOrder<Session>): Session | undefined {
+  for (let place = order.first; place !== undefined; place = order.first) {
+    if (place.value?.isInUse === false) return place.value;
+    place.leave();
+  }
+  return undefined;
+}
+
+/** The time after which a session without request and stream may be abandoned. A person reads and types meanwhile. */
+const ABANDONED_MS = 60_000;
+/** The shortest time between two searches of all sessions. */
+const SEARCH_MS = 1000;
+
+interface AbandonedSessionsOptions {
+  readonly sessions: SessionStore;
+  readonly nowMs: () => number;
+  /** Called for each session, before its end. */
+  readonly onEnd: () => void;
+}
+
+/** The sessions that hold memory, but are not in use. Those of shared servers never end by themselves. */
+export class AbandonedSessions {
+  readonly #options: AbandonedSessionsOptions;
+  #searchedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: AbandonedSessionsOptions) {
+    this.#options = options;
+  }
+
+  /** Ends sessions until this much memory is free: those of the client with most memory first, and of these the longest unused first. */
+  free(bytes: number, holder: MemoryHolder | undefined): void {
+    const { sessions, nowMs, onEnd } = this.#options;
+    const atMs = nowMs();
+    if (atMs - this.#searchedAtMs < SEARCH_MS) return;
+    this.#searchedAtMs = atMs;
+    const abandoned = [...sessions.values()].filter((each) => (holder === undefined || each.holder === holder) && isAbandoned(each, atMs));
+    const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
+    let freeBytes = 0;
+    for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
+      if (freeBytes >= bytes) return;
+      freeBytes += session.memory.lastingBytes;
+      onEnd();
+      sessions.end(session);
+    }
+  }
+}
+
+function isAbandoned({ isInUse, memory, lastUsedAtMs }: Session, atMs: number): boolean {
+  return memory.lastingBytes > 0 && !isInUse && atMs - lastUsedAtMs >= ABANDONED_MS;
+}
+
+function lastingBytes(sessions: readonly Session[]): number {
+  return sessions.reduce((sum, { memory }) => sum + memory.lastingBytes, 0);
+}

@@ -1,0 +1,336 @@
+import { randomInt } from "node:crypto";
+import { parseJson } from "../json/value.ts";
+import { type ClientEventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
+
+/** A longer id of a request is not part of event ids. In bytes of JSON. */
+const MAX_REQUEST_ID_BYTES = 64;
+
+/** The stream of an event. */
+interface StreamName {
+  /** True if a GET opened the stream. */
+  readonly isStandalone: boolean;
+  readonly streamId: number;
+  /** The process that has opened the stream. */
+  readonly replica: string;
+  /** The JSON text of the id of the request whose response the stream carries; undefined for a GET stream and a batch. */
+  readonly requestIdText?: string | undefined;
+}
+
+interface EventPosition extends StreamName {
+  /** The number of the event in its stream, from 1; 0 before the first. */
+  readonly sequence: number;
+}
+
+/**
+ * Returns an event id: `r3-17-REPLICA-REQUEST` for event 17 of stream 3 if a POST opened it, `s3-17-REPLICA` if a GET did. The id is unique
+ * in the session and names the stream to resume (MCP 2025-11-25, basic/transports, resumability). With the id of the request in it, another
+ * replica can answer that request with an error.
+ */
+function formatEventId({ isStandalone, streamId, sequence, replica, requestIdText = "" }: EventPosition): string {
+  const position = `${isStandalone ? "s" : "r"}${streamId}-${sequence}-${replica}`;
+  const request = Buffer.from(requestIdText);
+  return request.length === 0 || request.length > MAX_REQUEST_ID_BYTES ? position : `${position}-${request.toString("base64url")}`;
+}
+
+/** @returns undefined if the text is not an event id of a sidecar. */
+export function parseEventId(text: string): EventPosition | undefined {
+  const match = /^([rs])(\d{1,15})-(\d{1,15})-([0-9a-f]{8})(?:-([\w-]{1,88}))?$/.exec(text);
+  if (match === null) return undefined;
+  const [, kind, streamId, sequence, replica = "", request] = match;
+  const requestIdText = request === undefined ? undefined : Buffer.from(request, "base64url").toString();
+  if (requestIdText !== undefined && !isRequestId(requestIdText)) return undefined;
+  return { isStandalone: kind === "s", streamId: Number(streamId), sequence: Number(sequence), replica, requestIdText };
+}
+
+/** True for the JSON text of a string or a number, without white space around it. */
+function isRequestId(text: string): boolean {
+  if (!/^["\d-].*["\d]$|^\d$/s.test(text)) return false;
+  try {
+    return ["string", "number"].includes(typeof parseJson(text));
+  } catch {
+    return false;
+  }
+}
+
+/** The port to a connection that carries server-sent events. */
+export interface EventSink {
+  /** @returns false if the reader is too far behind; the connection is then unusable. */
+  send(eventId: string, text: string): boolean;
+  /**
+   * Ends the connection after the events that were sent.
+   *
+   * @param isOvertaken true if a newer connection resends the unread events, so they need not be flushed here.
+   */
+  end(isOvertaken?: boolean): void;
+}
+
+/** One stream of a session. Its messages go to one connection at a time, and the newest are kept for the next connection. */
+export class EventStream {
+  readonly name: StreamName;
+  readonly #kept: KeptEvents;
+  readonly #onGone: (stream: EventStream) => void;
+  #sink: EventSink | undefined;
+  #isFinished = false;
+
+  /**
+   * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
+   * @param lastSequence the number of its last event so far.
+   */
+  constructor(name: StreamName, log: ClientEventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
+    this.name = name;
+    this.#kept = new KeptEvents(log, () => this.#checkGone(), lastSequence);
+    this.#onGone = onGone;
+  }
+
+  /** True if a GET opened the stream, for messages that are not related to a request; false for a POST. */
+  get isStandalone(): boolean {
+    return this.name.isStandalone;
+  }
+
+  get isAttached(): boolean {
+    return this.#sink !== undefined;
+  }
+
+  get isFinished(): boolean {
+    return this.#isFinished;
+  }
+
+  /** True if the stream has sent a message, so that its client may have an event id to reconnect with. */
+  get hasBegun(): boolean {
+    return this.#kept.lastSequence > 0;
+  }
+
+  /** The number of the last event. */
+  get lastSequence(): number {
+    return this.#kept.lastSequence;
+  }
+
+  /** True if an event with this number was sent, or the number is 0. */
+  hasReached(sequence: number): boolean {
+    return sequence <= this.#kept.lastSequence;
+  }
+
+  /** True if no event follows `sequence` and none can. */
+  isDeliveredUpTo(sequence: number): boolean {
+    return this.#isFinished && sequence >= this.#kept.lastSequence;
+  }
+
+  eventId(sequence: number): string {
+    return formatEventId({ ...this.name, sequence });
+  }
+
+  /** Continues on this connection with the kept events after `sequence`, then with new ones. Ends a former connection. */
+  attach(sink: EventSink, sequence = 0): void {
+    const former = this.#sink;
+    this.#sink = sink;
+    former?.end(true);
+    for (const event of this.#kept.values()) {
+      if (event.sequence > sequence) this.#send(event);
+    }
+    if (this.#isFinished) this.#endSink();
+  }
+
+  /** Detaches a lost connection. Does nothing if another connection has replaced it. */
+  detach(sink: EventSink): void {
+    if (this.#sink !== sink) return;
+    this.#sink = undefined;
+    this.#checkGone();
+  }
+
+  emit(text: string): void {
+    if (!this.#isFinished) this.#send(this.#kept.add(text));
+  }
+
+  /** Sends the last message and ends the stream. */
+  finish(text: string): void {
+    this.emit(text);
+    this.end();
+  }
+
+  /** Ends the stream. Kept events stay for a client that reconnects. */
+  end(): void {
+    this.#isFinished = true;
+    this.#endSink();
+    this.#checkGone();
+  }
+
+  /** Ends the stream and drops its kept events. Called at the end of the session. */
+  close(): void {
+    this.#kept.clear();
+    this.end();
+  }
+
+  #send(event: Pick<LoggedEvent, "sequence" | "text">): void {
+    if (this.#sink?.send(this.eventId(event.sequence), event.text) === false) this.#sink = undefined;
+  }
+
+  #endSink(): void {
+    const sink = this.#sink;
+    this.#sink = undefined;
+    sink?.end();
+  }
+
+  #checkGone(): void {
+    const isOver = this.#isFinished || (this.isStandalone && this.#sink === undefined);
+    if (isOver && this.#kept.size === 0) this.#onGone(this);
+  }
+}
+
+/** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
+const MAX_STANDALONE_STREAMS = 16;
+const MAX_REMEMBERED_ENDS = 1000;
+/** The random first ids of the streams of a session that was taken up. The last one has 15 digits, as many as event ids have. */
+const MIN_TAKEN_UP_ID = 2 ** 31;
+const MAX_TAKEN_UP_ID = 2 ** 47;
+
+/** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
+export class SessionStreams {
+  readonly #log: ClientEventLog | undefined;
+  readonly #ofRequests = new Map<number, EventStream>();
+  /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
+  readonly #standalone = new Map<number, EventStream>();
+  /** Messages that are not related to a request and came while no GET stream was open. */
+  readonly #waiting: KeptEvents;
+  /**
+   * The last event number of each removed stream. A GET stream resumes from it. For a request it distinguishes a fully delivered stream
+   * from a dropped one.
+   */
+  readonly #endedAt = new Map<number, number>();
+  readonly #isTakenUp: boolean;
+  readonly #firstStreamId: number;
+  #lastStreamId: number;
+  #isClosed = false;
+
+  /**
+   * @param log undefined for a client that cannot reconnect, so that no events are kept.
+   * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
+   */
+  constructor(log: ClientEventLog | undefined, isTakenUp = false) {
+    this.#log = log;
+    this.#isTakenUp = isTakenUp;
+    this.#firstStreamId = isTakenUp ? randomInt(MIN_TAKEN_UP_ID, MAX_TAKEN_UP_ID) : 1;
+    this.#lastStreamId = this.#firstStreamId - 1;
+    this.#waiting = new KeptEvents(log);
+  }
+
+  /** True if the client has a connection that waits for messages. */
+  get isAttached(): boolean {
+    return this.hasStandalone || this.#ofRequests.values().some((stream) => stream.isAttached);
+  }
+
+  get hasStandalone(): boolean {
+    return this.#newestStandalone() !== undefined;
+  }
+
+  /** Opens a stream for the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
+  openForRequest(requestIdText?: string): EventStream {
+    return this.#open({ ...this.#nextName(false), requestIdText });
+  }
+
+  /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
+  openStandalone(): EventStream {
+    this.#makeRoom();
+    return this.#open(this.#nextName(true));
+  }
+
+  /**
+   * @returns the stream to resume, "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the
+   * stream was not one of this object.
+   */
+  find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
+    const { streamId, isStandalone, replica } = name;
+    if (replica !== this.#replica) return "elsewhere";
+    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.#isTakenUp ? "elsewhere" : "unknown";
+    const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
+    // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
+    if (stream === undefined && isStandalone) {
+      this.#makeRoom();
+      return this.#open(name, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
+    }
+    if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
+    if (stream.isStandalone !== isStandalone || !stream.hasReached(sequence)) return "unknown";
+    if (stream.isDeliveredUpTo(sequence)) return "delivered";
+    if (isStandalone && !stream.isFinished) {
+      if (!stream.isAttached) this.#makeRoom();
+      this.#standalone.delete(streamId);
+      this.#standalone.set(streamId, stream);
+    }
+    return stream;
+  }
+
+  /** Sends a message on the newest GET stream, since an older one may be half-open. Keeps the message if there is no GET stream. */
+  emit(text: string): void {
+    // A private server may still send messages while it stops.
+    if (this.#isClosed) return;
+    const stream = this.#newestStandalone();
+    if (stream === undefined) this.#waiting.add(text);
+    else stream.emit(text);
+  }
+
+  /** Sends an idempotent message like `emit`, unless the same text is waiting already. */
+  emitOnce(text: string): void {
+    if (this.#waiting.values().some((event) => event.text === text)) return;
+    this.emit(text);
+  }
+
+  /** Sends all waiting messages on the newest GET stream. */
+  deliverWaiting(): void {
+    const stream = this.#newestStandalone();
+    if (stream === undefined) return;
+    for (const event of this.#waiting.values()) {
+      this.#waiting.take(event);
+      stream.emit(event.text);
+    }
+  }
+
+  /** Ends the GET connections. Kept events can still be replayed. */
+  endStandalone(): void {
+    for (const stream of this.#standalone.values()) stream.end();
+  }
+
+  /** Ends all streams and drops all kept messages. Called at the end of the session. */
+  close(): void {
+    this.#isClosed = true;
+    for (const streams of [this.#ofRequests, this.#standalone]) for (const stream of streams.values()) stream.close();
+    this.#waiting.clear();
+  }
+
+  #open(name: StreamName, from = 0): EventStream {
+    const { streamId, isStandalone } = name;
+    const streams = isStandalone ? this.#standalone : this.#ofRequests;
+    const onGone = ({ lastSequence }: EventStream): void => {
+      streams.delete(streamId);
+      this.#rememberEnd(streamId, lastSequence);
+    };
+    const stream = new EventStream(name, this.#log, onGone, from);
+    streams.set(streamId, stream);
+    return stream;
+  }
+
+  #nextName(isStandalone: boolean): StreamName {
+    return { isStandalone, streamId: ++this.#lastStreamId, replica: this.#replica };
+  }
+
+  /** Streams without a log are not resumed, so their events have no ids. */
+  get #replica(): string {
+    return this.#log?.replica ?? "";
+  }
+
+  #rememberEnd(id: number, lastSequence: number): void {
+    if (this.#isClosed) return;
+    this.#endedAt.set(id, lastSequence);
+    const [oldest] = this.#endedAt.keys();
+    if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
+  }
+
+  #makeRoom(): void {
+    const [oldest, ...others] = this.#standalone.values().filter((stream) => stream.isAttached);
+    if (others.length + 1 >= MAX_STANDALONE_STREAMS) oldest?.end();
+  }
+
+  #newestStandalone(): EventStream | undefined {
+    let newest: EventStream | undefined;
+    for (const stream of this.#standalone.values()) if (stream.isAttached) newest = stream;
+    return newest;
+  }
+}
