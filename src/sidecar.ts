@@ -1,11 +1,11 @@
 import type { RequestListener } from "node:http";
-import { AuthTokenReload, AuthTokens } from "./config/auth-tokens.ts";
+import { AuthTokenReload, AuthTokens } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
 import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
 import { maskArgs, maskCommand, MIN_KEY_LENGTH, rereadSecretFile, TOKENS } from "./config/secret-file.ts";
 import type { AppOptions, Apps } from "./http/app.ts";
 import { SseConnections } from "./http/event-streams.ts";
-import { isLoopback } from "./http/guards.ts";
+import { isLoopback } from "./config/authority.ts";
 import type { ServerStatus } from "./http/health.ts";
 import type { HttpListener } from "./http/listener.ts";
 import { createReadState, PageFiles, PageStreams } from "./http/page-server.ts";

@@ -2,7 +2,7 @@ import type { Config, GivenOption } from "../config/load.ts";
 import { type Option, OPTION_GROUPS } from "../config/option.ts";
 import { type OptionKey, OPTIONS } from "../config/options.ts";
 import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
-import { bracketed } from "../http/guards.ts";
+import { bracketed } from "../config/authority.ts";
 import type { Secrets } from "../observe/redact.ts";
 
 const NOT_SET = "not set";

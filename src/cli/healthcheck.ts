@@ -4,7 +4,7 @@ import { endianness } from "node:os";
 import { extname, join, resolve } from "node:path";
 import type { Config, Environment } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
-import { bracketed, type ListenAddress } from "../http/guards.ts";
+import { bracketed, type ListenAddress } from "../config/authority.ts";
 import { ROUTES } from "../routes.ts";
 
 const TIMEOUT_MS = 3000;

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { isLoopback, type ListenAddress } from "../http/guards.ts";
+import { isLoopback, type ListenAddress } from "./authority.ts";
 import { defaultBudgetBytes, HOLDER_SHARE, largestBodyBytes } from "../memory.ts";
 import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";

@@ -1,8 +1,7 @@
 import { posix } from "node:path";
 import { isIPv6 } from "node:net";
-import { type ListenAddress, parseAuthority, parseOrigin } from "../http/guards.ts";
+import { type ListenAddress, parseAuthority, parseOrigin } from "./authority.ts";
 import { JsonScanner, Shape } from "../json/read.ts";
-import type { ToolNumber } from "../policy/tools.ts";
 import { RESERVED_PATHS } from "../routes.ts";
 
 /** The syntax and meaning of the texts of an option. */
@@ -13,6 +12,12 @@ export interface ValueKind<Value> {
   parse(text: string): Value | undefined;
   /** Returns the reason why a text is not valid, without quoting it, because it may contain secrets. */
   explain?(text: string): string;
+}
+
+/** A number for the tools whose names match the pattern. The first match counts. */
+export interface ToolNumber {
+  readonly pattern: string;
+  readonly value: number;
 }
 
 /** For a text of which only the syntax is of interest. */

@@ -1,9 +1,5 @@
 import { LOG_LEVELS, REQUEST_LOG_MODES } from "../observe/log.ts";
-import { ARGUMENT_CHECK_MODES, DESCRIPTOR_MODES } from "../policy/tools.ts";
 import { ROUTES } from "../routes.ts";
-import { RETRY_MODES } from "../server/call.ts";
-import { ISOLATION_MODES } from "../server/lanes.ts";
-import { CHILD_ERA_MODES } from "../server/server-eras.ts";
 import {
   anyText,
   bearerToken,
@@ -29,6 +25,26 @@ import {
   wholeNumber,
 } from "./option.ts";
 import { MIN_KEY_LENGTH } from "./secret-file.ts";
+
+/** The requests that are sent again if the server exits before it answers them. */
+const RETRY_MODES = ["off", "protocol-reads", "read-only"] as const;
+export type RetryMode = (typeof RETRY_MODES)[number];
+
+/** Sharing of servers. With `auto`, a client gets its own server if it declares sampling, elicitation or roots. */
+const ISOLATION_MODES = ["auto", "shared", "session"] as const;
+export type Isolation = (typeof ISOLATION_MODES)[number];
+
+/** The ways to determine the era of the server. `auto` asks the server. */
+const CHILD_ERA_MODES = ["auto", "legacy", "modern"] as const;
+export type ChildEraMode = (typeof CHILD_ERA_MODES)[number];
+
+/** The reaction to invalid arguments: none, a log line, or a rejection. */
+const ARGUMENT_CHECK_MODES = ["off", "warn", "enforce"] as const;
+export type ArgumentCheckMode = (typeof ARGUMENT_CHECK_MODES)[number];
+
+/** The reaction to tools that differ from the pinned descriptor: a log line, or the tools are hidden as well. */
+const DESCRIPTOR_MODES = ["warn", "enforce"] as const;
+export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
 
 /** The sidecar waits for twice as long, at most 10 s more, and Node's timers have a limit. */
 const MAX_IDLE_MS = MAX_MS - 10_000;

@@ -4,7 +4,8 @@ import type { ErrorRequestHandler, Request, Response } from "express";
 import { SidecarError } from "../mcp/errors.ts";
 import type { Defects } from "../observe/log.ts";
 import { ALL_METHODS, LEGACY_PATHS, ROUTES } from "../routes.ts";
-import { answerOptions, createRouteGuard, type CrossOriginOptions, type ListenAddress, pathAndQuery } from "./guards.ts";
+import { answerOptions, createRouteGuard, type CrossOriginOptions, pathAndQuery } from "./guards.ts";
+import type { ListenAddress } from "../config/authority.ts";
 import { createHealthRoutes, createStatusRoute, type StatusOptions } from "./health.ts";
 import { createMetricsRoute, type MetricsRouteOptions } from "./metrics.ts";
 import {

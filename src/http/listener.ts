@@ -9,7 +9,7 @@ import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
 import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
-import type { ListenAddress } from "./guards.ts";
+import type { ListenAddress } from "../config/authority.ts";
 import {
   discardBody,
   errorBody,

@@ -1,7 +1,8 @@
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { RateLimit } from "../timers.ts";
-import { findByName, type ToolNumber, ToolStates } from "./tools.ts";
+import { findByName, ToolStates } from "./tools.ts";
+import type { ToolNumber } from "../config/option.ts";
 
 export interface CallRatesSettings {
   /** SESSION_CALLS_PER_MINUTE. */

@@ -3,7 +3,7 @@ import { type Log, type LogFields, LogLimiter } from "../observe/log.ts";
 import type { Redact } from "../observe/redact.ts";
 import type { Descriptor, DescriptorTool } from "./descriptor.ts";
 import { changedParts, compareTools, fingerprintOf, readableName, type ToolDrift } from "./drift.ts";
-import type { DescriptorMode } from "./tools.ts";
+import type { DescriptorMode } from "../config/options.ts";
 
 /** A server may change all of its tools at once. */
 const MAX_LINES = 20;

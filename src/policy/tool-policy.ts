@@ -13,17 +13,9 @@ import { ArgumentCheck } from "./argument-check.ts";
 import { type CallRates, type CallRatesSettings, createCallRates } from "./call-rates.ts";
 import type { PinnedDescriptor } from "./pinned-descriptor.ts";
 import { LimitedExchange, type ResultLimit } from "./result-limit.ts";
-import {
-  type ArgumentCheckMode,
-  createToolFilter,
-  filterToolsList,
-  findByName,
-  type ToolFilter,
-  type ToolNumber,
-  ToolStates,
-  visibleNames,
-  withoutOutputSchemas,
-} from "./tools.ts";
+import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, visibleNames, withoutOutputSchemas } from "./tools.ts";
+import type { ArgumentCheckMode } from "../config/options.ts";
+import type { ToolNumber } from "../config/option.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
 const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;

@@ -5,14 +5,6 @@ import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { isReadOnly, MAX_TOOLS, namesOf } from "../server/tools.ts";
 
-/** The reaction to invalid arguments: none, a log line, or a rejection. */
-export const ARGUMENT_CHECK_MODES = ["off", "warn", "enforce"] as const;
-export type ArgumentCheckMode = (typeof ARGUMENT_CHECK_MODES)[number];
-
-/** The reaction to tools that differ from the pinned descriptor: a log line, or the tools are hidden as well. */
-export const DESCRIPTOR_MODES = ["warn", "enforce"] as const;
-export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
-
 /**
  * Returns true if a tool's name matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
  * match themselves. Case matters, and the whole name must match.
@@ -137,12 +129,6 @@ function byName(matches: (name: string) => boolean): ToolFilter {
     if (name.length <= MAX_KNOWN_LENGTH) known.set(name, isMatch);
     return isMatch;
   };
-}
-
-/** A number for the tools whose names match the pattern. The first match counts. */
-export interface ToolNumber {
-  readonly pattern: string;
-  readonly value: number;
 }
 
 interface ToolStatesOptions<State> {

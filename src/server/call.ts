@@ -264,10 +264,6 @@ export function addLoads(loads: Iterable<LaneLoad>): LaneLoad {
   return { requestsInFlight, waiting, queuedBytes };
 }
 
-/** The requests that are sent again if the server exits before it answers them. */
-export const RETRY_MODES = ["off", "protocol-reads", "read-only"] as const;
-export type RetryMode = (typeof RETRY_MODES)[number];
-
 /** The effect of sending a request twice: `safe` if it only reads, `idempotent` if twice is the same as once, else `unknown`. */
 export type Effect = "safe" | "idempotent" | "unknown";
 

@@ -1,3 +1,4 @@
+import type { Isolation } from "../config/options.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
@@ -94,10 +95,6 @@ function placeFreeInMs(lanes: Iterable<Pick<PooledLane, "sessions">>, idleTimeou
 function endsBefore(session: Session, other: Session): boolean {
   return session.hasCalled === other.hasCalled ? session.lastUsedAtMs < other.lastUsedAtMs : other.hasCalled;
 }
-
-/** Sharing of servers. With `auto`, a client gets its own server if it declares sampling, elicitation or roots. */
-export const ISOLATION_MODES = ["auto", "shared", "session"] as const;
-export type Isolation = (typeof ISOLATION_MODES)[number];
 
 /** The capabilities that let a server send requests to its client. Such a server must have exactly one client. */
 const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];

@@ -1,6 +1,7 @@
 import type { SidecarError } from "../mcp/errors.ts";
 import type { Upstream } from "../process/port.ts";
-import { type Call, type Effect, effectOf, isSent, type RetryMode } from "./call.ts";
+import { type Call, type Effect, effectOf, isSent } from "./call.ts";
+import type { RetryMode } from "../config/options.ts";
 import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import { type QueueEntry, type ToolSemaphore, Turns } from "./slots.ts";
 

@@ -6,7 +6,8 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import type { Defects, Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake } from "../process/port.ts";
 import { RateLimit } from "../timers.ts";
-import { isSent, type RetryMode } from "./call.ts";
+import { isSent } from "./call.ts";
+import type { RetryMode } from "../config/options.ts";
 import type { Dispatch, LanePolicy } from "./dispatch.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
 

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
-import { AuthTokens } from "../../src/config/auth-tokens.ts";
+import { AuthTokens } from "../../src/http/auth-tokens.ts";
 
 vi.mock(import("node:crypto"), async (importOriginal) => {
   const original = await importOriginal();

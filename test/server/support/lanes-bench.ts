@@ -1,5 +1,6 @@
 import type { JsonObject } from "../../../src/mcp/message.ts";
-import { type Isolation, Lanes, type PrivateClient, type SupervisedLane } from "../../../src/server/lanes.ts";
+import { Lanes, type PrivateClient, type SupervisedLane } from "../../../src/server/lanes.ts";
+import type { Isolation } from "../../../src/config/options.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { SessionOpener } from "../../../src/server/session-opener.ts";
 import type { MemoryHolder } from "../../../src/memory.ts";

@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import type { Defects, Log } from "../observe/log.ts";
 import { deriveKey } from "../session/ids.ts";
 import type { Principal } from "../session/session.ts";
-import { MIN_KEY_LENGTH, type SecretFile, SETTLE_MS, stateOf } from "./secret-file.ts";
+import { MIN_KEY_LENGTH, type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
 
 interface AuthToken {
   readonly text: string;
