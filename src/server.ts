@@ -1,3 +1,6 @@
+import type { Config } from "./config/load.ts";
+import type { ChildEraMode } from "./config/options.ts";
+import { type Context, contextWith } from "./context.ts";
 import type { ServerStatus } from "./http/health.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
@@ -5,9 +8,8 @@ import { describeError } from "./mcp/errors.ts";
 import type { JsonObject, RequestMessage } from "./mcp/message.ts";
 import type { MemoryBudget, MemoryHolder } from "./memory.ts";
 import type { Counters } from "./observe/counters.ts";
-import { Defects, type Log, LogLimiter, withFields } from "./observe/log.ts";
+import { type Defects, type Log, LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
-import type { Secrets } from "./observe/redact.ts";
 import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
 import {
   AnyEraHandshake,
@@ -19,7 +21,7 @@ import {
 } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { OutputMemory } from "./process/stdio.ts";
-import { type ReadyTimeout, RestartPolicy, type RestartPolicyOptions, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { ReadyTimeout, RestartPolicy, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { type AskingLane, AskingLanes, serversPerClient } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";
@@ -27,19 +29,17 @@ import type { LanePolicy } from "./server/dispatch.ts";
 import type { KnownParams } from "./server/known-params.ts";
 import { Lane, type LaneOptions } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
-import type { Isolation } from "./config/options.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { ParkedCalls } from "./server/parked-calls.ts";
 import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
 import { RequestState } from "./server/request-state.ts";
 import { RivalServers } from "./server/rival-servers.ts";
 import { type EraLane, knownParams, ServerEras } from "./server/server-eras.ts";
-import type { ChildEraMode } from "./config/options.ts";
 import { SessionOpener, type SessionOpenerOptions } from "./server/session-opener.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { TaskOwners } from "./server/tasks.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
-import { EventLog, type ReplayLimits } from "./session/replay.ts";
+import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
 import { AbandonedSessions, SessionStore } from "./session/store.ts";
 
@@ -62,13 +62,18 @@ interface ServerPolicy {
   readonly status: object | undefined;
 }
 
-interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "endSession"> {
+/** The process of an MCP server. */
+export interface ServerProcess {
   readonly command: ChildCommand;
   readonly startProcess: StartProcess;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
+}
+
+/** What the lanes of one server share. */
+interface LaneParts extends ServerProcess {
+  readonly context: Context;
   readonly readyTimeout: ReadyTimeout;
-  readonly restarts: Omit<RestartPolicyOptions, "random">;
   /** The operator's rules about tools; undefined if there are none. */
   readonly policy: ServerPolicy | undefined;
   /** Undefined if all clients share one server. */
@@ -76,10 +81,7 @@ interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "end
   /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
   readonly outputMemory: OutputMemory;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly secrets: Secrets;
-  readonly nowMs: () => number;
+  readonly endSession: (session: Session) => void;
 }
 
 /** The shared lane, with the parts of its supervision that only the sidecar needs. */
@@ -90,15 +92,15 @@ interface SharedLane extends SupervisedLane {
 }
 
 /** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own handshake. */
-function startSharedLane(options: ServerLanesOptions, era: ChildEraMode): SharedLane & EraLane {
-  const { clientInfo, log } = options;
-  if (era === "modern") return startModernLane(options, undefined);
-  const params: KnownParams = knownParams(() => shared.lane, options.nowMs, visibleNames(options));
+function startSharedLane(parts: LaneParts, era: ChildEraMode): SharedLane & EraLane {
+  const { clientInfo, context } = parts;
+  if (era === "modern") return startModernLane(parts, undefined);
+  const params: KnownParams = knownParams(() => shared.lane, parts.context.nowMs, visibleNames(parts));
   let routing: AnyEraRouting | undefined;
-  const shared: SharedLane = startLane(options, {
+  const shared: SharedLane = startLane(parts, {
     handshake: era === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo),
     createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
-    log,
+    context,
   });
   if (routing === undefined) throw new Error("the lane has no routing");
   return { ...shared, routing: routing.modern, params };
@@ -122,14 +124,14 @@ interface EraProbe {
 }
 
 /** Starts a lane whose server gets a discovery. @param probe undefined for the shared server. */
-function startModernLane(options: ServerLanesOptions, probe?: EraProbe): SharedLane & EraLane {
-  const { clientInfo, log } = options;
-  const params: KnownParams = knownParams(() => modern.lane, options.nowMs, visibleNames(options));
+function startModernLane(parts: LaneParts, probe?: EraProbe): SharedLane & EraLane {
+  const { clientInfo, context } = parts;
+  const params: KnownParams = knownParams(() => modern.lane, parts.context.nowMs, visibleNames(parts));
   let routing: ModernRouting | undefined;
-  const modern: SharedLane = startLane(options, {
+  const modern: SharedLane = startLane(parts, {
     handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
     createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
-    log: probe === undefined ? log : withFields(log, { lane: probe.name }),
+    context: probe === undefined ? context : contextWith(context, { lane: probe.name }),
     ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
   });
   if (routing === undefined) throw new Error("the lane has no routing");
@@ -137,26 +139,26 @@ function startModernLane(options: ServerLanesOptions, probe?: EraProbe): SharedL
 }
 
 /** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
-function startAskingLane(options: ServerLanesOptions, name: string, kinds: AskKinds, onChanged: () => void): AskingLane {
-  const params: KnownParams = knownParams(() => asking.lane, options.nowMs, visibleNames(options));
+function startAskingLane(parts: LaneParts, name: string, kinds: AskKinds, onChanged: () => void): AskingLane {
+  const params: KnownParams = knownParams(() => asking.lane, parts.context.nowMs, visibleNames(parts));
   let routing: AskingRouting | undefined;
-  const asking: SharedLane = startLane(options, {
-    handshake: new SidecarHandshake(options.clientInfo, "", capabilitiesFor(kinds)),
+  const asking: SharedLane = startLane(parts, {
+    handshake: new SidecarHandshake(parts.clientInfo, "", capabilitiesFor(kinds)),
     createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
-    log: withFields(options.log, { lane: name }),
+    context: contextWith(parts.context, { lane: name }),
     name,
   });
   if (routing === undefined) throw new Error("the lane has no routing");
   return { ...asking, routing, params };
 }
 
-function visibleNames({ policy }: ServerLanesOptions): ServerPolicy["visibleNames"] | undefined {
+function visibleNames({ policy }: LaneParts): ServerPolicy["visibleNames"] | undefined {
   return policy === undefined ? undefined : (tools) => policy.visibleNames(tools);
 }
 
 /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
 function startPrivateLane(
-  options: ServerLanesOptions,
+  parts: LaneParts,
   name: string,
   initialize: RequestMessage,
   { streams, memory, isTakenUp }: PrivateClient,
@@ -165,17 +167,18 @@ function startPrivateLane(
   const handshake = new ClientHandshake(initialize);
   const onInitialized = (text: string): void => handshake.keepInitialized(text);
   if (isTakenUp) onInitialized(INITIALIZED);
-  return startLane(options, {
+  return startLane(parts, {
     handshake,
     createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
-    log: withFields(options.log, { lane: name }),
+    context: contextWith(parts.context, { lane: name }),
     name,
     start,
     client: memory.holder,
   });
 }
 
-interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
+interface LaneKind extends Pick<LaneOptions, "createRouting"> {
+  readonly context: Context;
   readonly handshake: HandshakeScript;
   readonly name?: string;
   /** The server starts when this resolves; undefined for at once. */
@@ -187,27 +190,31 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
 }
 
 /** Starts a supervised server, and the lane that it serves. */
-function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
-  const { handshake, createRouting, log, name, start, observer, probeTimeoutMs, client } = kind;
-  const { command, startProcess, readyTimeout, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
+function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
+  const { handshake, createRouting, context, name, start, observer, probeTimeoutMs, client } = kind;
+  const { command, startProcess, readyTimeout, endSession, outputMemory } = parts;
+  const { config, counters, log, secrets, nowMs } = context;
+  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
+  const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const supervisor = new Supervisor({
     command,
     startProcess,
-    limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
+    limits: { maxLineBytes: config.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeout,
     isShared: name === undefined,
     probeTimeoutMs,
-    restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
+    restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, restartLimit, crashLoop, random: Math.random }),
     memory: outputMemory.forServer(client),
     counters,
     log,
     secrets,
     nowMs,
   });
-  const policy = options.policy?.forLane(log, name);
-  const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const observers = [observer, options.rivals?.watch(), options.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+  const policy = parts.policy?.forLane(log, name);
+  const { retry } = config;
+  const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy });
+  const observers = [observer, parts.rivals?.watch(), parts.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
   const run = (): Promise<SupervisorFailure | undefined> =>
     supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
   const failed = start === undefined ? run() : start.then(run);
@@ -243,30 +250,8 @@ function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
   };
 }
 
-interface StatelessSettings {
-  readonly isolation: Isolation;
-  readonly childEra: ChildEraMode;
-  /** Serves requests without a session. */
-  readonly modern: "on" | "off";
-  readonly maxSessions: number;
-  /** The maximum number of processes that may ask their clients. */
-  readonly maxPrivateServers: number;
-  /** The time without use after which such a process ends. */
-  readonly sessionIdleTimeoutMs: number;
-  readonly parkTimeoutMs: number;
-  readonly maxParkedCalls: number;
-}
-
-interface ReplicaSettings {
-  /** True if clients have different auth tokens. */
-  readonly hasSeveralPrincipals: boolean;
-  readonly keys: SessionKeys;
-  /** The name of this process. */
-  readonly replica: string;
-}
-
-/** With `session`, each client has a server of its own. Clients without a session could not be told apart. */
-function servesStateless({ modern, isolation }: StatelessSettings): boolean {
+/** With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart. */
+function servesStateless({ modern, isolation }: Config): boolean {
   return modern === "on" && isolation !== "session";
 }
 
@@ -280,29 +265,24 @@ interface Stateless {
 const MIN_PROBE_MS = 5000;
 const PROBE_BOOTS = 3;
 
-/** Creates the handling of requests without a session. @returns undefined if it is off. */
-function createStateless(
-  settings: StatelessSettings & ReplicaSettings,
-  laneOptions: ServerLanesOptions,
-  shared: SharedLane & EraLane,
-  defects: Defects,
-): Stateless | undefined {
-  const { isolation, childEra, maxSessions, hasSeveralPrincipals, keys } = settings;
-  const { nowMs, log, limits } = laneOptions;
-  if (!servesStateless(settings)) return undefined;
+/** Creates the handling of requests without a session. @param replica the name of this process. @returns undefined if it is off. */
+function createStateless(parts: LaneParts, shared: SharedLane & EraLane, keys: SessionKeys, replica: string): Stateless | undefined {
+  const { config, defects, log, nowMs } = parts.context;
+  const { isolation, childEra, maxSessions } = config;
+  if (!servesStateless(config)) return undefined;
   const startedAtMs = nowMs();
   let bootMs = 0;
   void shared.supervisor.firstReady.then(({ era }) => {
     bootMs = nowMs() - startedAtMs;
     if (era === "modern") log.info({ mode: era }, "server era found");
   });
-  const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
-  const asks = isolation === "shared" ? undefined : createAsks(settings, laneOptions, defects);
+  const probeTimeoutMs = (): number => Math.min(parts.readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
+  const asks = isolation === "shared" ? undefined : createAsks(parts, replica);
   const eras = new ServerEras({
     shared,
     asking: asks?.lanes,
-    startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
-    askAgainAfterMs: laneOptions.restarts.longestPauseMs,
+    startModern: (observer) => startModernLane(parts, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
+    askAgainAfterMs: config.restartMaxMs,
     mayProbe: childEra === "auto" && isolation !== "shared",
     defects,
     log,
@@ -312,12 +292,13 @@ function createStateless(
     {
       eras,
       maxClients: maxSessions,
-      bindings: hasSeveralPrincipals ? { requestState: new RequestState(keys), tasks: new TaskOwners() } : undefined,
+      // Only the tokens of a file can be of several principals.
+      bindings: config.authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() },
       parked: asks?.parked,
-      maxClientRequests: limits.maxSessionRequests,
+      maxClientRequests: config.maxSessionRequests,
       defects,
       nowMs,
-      streamAfterMs: limits.streamAfterMs,
+      streamAfterMs: config.streamAfterMs,
     },
     (client) => eras.endCaller(client),
   );
@@ -329,17 +310,16 @@ interface Asks {
   readonly parked: ParkedCalls;
 }
 
-function createAsks(settings: StatelessSettings & ReplicaSettings, laneOptions: ServerLanesOptions, defects: Defects): Asks {
+function createAsks(parts: LaneParts, replica: string): Asks {
+  const { config, defects, log, nowMs } = parts.context;
   const {
     maxPrivateServers: maxServers,
     sessionIdleTimeoutMs: idleTimeoutMs,
     parkTimeoutMs: timeoutMs,
     maxParkedCalls: maxParked,
-    replica,
-  } = settings;
-  const { nowMs, log } = laneOptions;
+  } = config;
   return {
-    lanes: new AskingLanes({ start: (...lane) => startAskingLane(laneOptions, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
+    lanes: new AskingLanes({ start: (...lane) => startAskingLane(parts, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
     parked: new ParkedCalls({ maxParked, maxServersPerClient: serversPerClient(maxServers), timeoutMs, replica, defects, nowMs }),
   };
 }
@@ -350,57 +330,34 @@ function loadOf(modern: SupervisedLane | undefined): ServerStatus["lanes"]["mode
   return { servers: all.length, ...addLoads(all) };
 }
 
-/** `counters` must not be those of another server. */
-export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "rivals" | "outputMemory"> {
-  readonly memory: MemoryBudget;
-  readonly sessions: SessionSettings;
-  readonly replay: ReplayLimits;
-  readonly http: HttpSettings;
-  /** True if clients have different auth tokens. */
-  readonly hasSeveralPrincipals: boolean;
+/** The parts of the sidecar that a server uses, besides its context. */
+export interface ServerOptions extends ServerProcess, Pick<LaneParts, "policy" | "observeLane"> {
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
   /** Called at the end of each session; undefined if nothing observes it. */
   readonly onSessionEnd: SessionOpenerOptions["onSessionEnd"];
-  /** Kills all processes at once, at any time from the start. */
-  readonly kill: AbortSignal;
-}
-
-interface SessionSettings extends StatelessSettings {
-  /** The keys of session ids; empty to derive them. */
-  readonly sessionKeys: readonly string[];
-  readonly serverName: string;
-  readonly sessionMaxAgeMs: number;
-  /** Undefined means no limit. */
-  readonly sessionsPerMinute: number | undefined;
-}
-
-interface HttpSettings {
-  readonly maxBodyBytes: number;
-  /** The interval of comments on open event streams. */
-  readonly keepAliveMs: number;
-  /** Adds HTTP+SSE. */
-  readonly legacySse: "on" | "off";
 }
 
 /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
-export async function startServer(options: ServerOptions): Promise<McpServer> {
-  const { limits, http, memory, observer, onSessionEnd, counters, policy, log, nowMs } = options;
-  const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
-  const defects = new Defects(log, counters);
-  const limiter = new LogLimiter(nowMs);
-  const sessions = new SessionStore(maxSessions, () => {
-    if (limiter.allows()) log.info({ reason: "room for a new session" }, "session ended");
-  });
-  const endSession = (session: Session): void => sessions.end(session);
-  const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
-  const laneOptions = { ...options, endSession, rivals, outputMemory: new OutputMemory(memory) };
-  const childEra = servesStateless(options.sessions) ? options.sessions.childEra : "legacy";
-  const shared = startSharedLane(laneOptions, childEra);
+export async function startServer(context: Context, options: ServerOptions): Promise<McpServer> {
+  const { config, memory, counters, defects, log, nowMs } = context;
+  const { observer, onSessionEnd, policy } = options;
+  const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = config;
+  const sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session"));
+  const parts: LaneParts = {
+    ...options,
+    context,
+    readyTimeout: new ReadyTimeout(config.readyTimeoutMs),
+    rivals: isolation === "shared" ? undefined : new RivalServers(log, nowMs),
+    outputMemory: new OutputMemory(memory),
+    endSession: (session) => sessions.end(session),
+  };
+  const childEra = servesStateless(config) ? config.childEra : "legacy";
+  const shared = startSharedLane(parts, childEra);
   const lanes = new Lanes({
     shared,
     isStateless: () => isStateless(shared, childEra),
-    createPrivate: (...client) => startPrivateLane(laneOptions, ...client),
+    createPrivate: (...client) => startPrivateLane(parts, ...client),
     isolation,
     maxPrivateServers,
     idleTimeoutMs,
@@ -409,18 +366,14 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     log,
     nowMs,
   });
-  const { keys, ids } = createIds(options.sessions);
-  const eventLog = new EventLog(options.replay, nowMs, defects);
-  freeKept(options, sessions, eventLog);
+  const keys = new SessionKeys(config.sessionKeys, config.serverName);
+  const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
+  const eventLog = new EventLog(config, nowMs, defects);
+  freeKept(context, sessions, eventLog);
   const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
-  const stateless = createStateless(
-    { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals, keys, replica: eventLog.replica },
-    laneOptions,
-    shared,
-    defects,
-  );
+  const stateless = createStateless(parts, shared, keys, eventLog.replica);
   freeUnsent(memory, lanes, stateless);
-  options.kill.addEventListener("abort", () => {
+  context.kill.addEventListener("abort", () => {
     lanes.kill();
     stateless?.eras.kill();
   });
@@ -432,13 +385,13 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     sessions,
     stateless: stateless?.requests,
     isDraining: () => lanes.isDraining,
-    maxBodyBytes: http.maxBodyBytes,
-    keepAliveMs: http.keepAliveMs,
+    maxBodyBytes: config.maxBodyBytes,
+    keepAliveMs: config.keepAliveMs,
     memory,
     observer,
     counters,
     log,
-    legacySse: http.legacySse === "on" ? { maxSessions, requestTimeoutMs: limits.requestTimeoutMs } : undefined,
+    legacySse: config.legacySse === "on" ? { maxSessions, requestTimeoutMs: config.requestTimeoutMs } : undefined,
     defects,
     nowMs,
   });
@@ -453,23 +406,25 @@ function freeUnsent(memory: MemoryBudget, lanes: Lanes, stateless: Stateless | u
   });
 }
 
-function createIds({ sessionKeys, serverName, sessionMaxAgeMs: maxAgeMs }: SessionSettings): { keys: SessionKeys; ids: SessionIds } {
-  const keys = new SessionKeys(sessionKeys, serverName);
-  return { keys, ids: new SessionIds({ keys, maxAgeMs }) };
-}
-
 /** Drops kept events, and ends abandoned sessions, when clients would get no memory otherwise. */
-function freeKept({ memory, log, nowMs }: ServerOptions, sessions: SessionStore, eventLog: EventLog): void {
+function freeKept(context: Context, sessions: SessionStore, eventLog: EventLog): void {
+  const { memory, nowMs } = context;
   memory.addDroppable(eventLog);
-  const limiter = new LogLimiter(nowMs);
-  const onEnd = (): void => {
-    if (limiter.allows()) log.info({ reason: "room in the memory budget" }, "session ended");
-  };
-  const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd });
+  const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
   memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
 }
 
-interface ServerParts extends Pick<ServerOptions, "counters" | "policy"> {
+/** Returns a function that logs the end of a session, unless it has logged many. */
+function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
+  const limiter = new LogLimiter(nowMs);
+  return () => {
+    if (limiter.allows()) log.info({ reason }, "session ended");
+  };
+}
+
+interface ServerParts {
+  readonly counters: Counters;
+  readonly policy: ServerPolicy | undefined;
   readonly shared: SharedLane;
   readonly lanes: Lanes;
   readonly stateless: Stateless | undefined;

@@ -1,3 +1,4 @@
+import type { Context } from "./context.ts";
 import type { RequestListener } from "node:http";
 import { AuthTokenReload, AuthTokens } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
@@ -22,8 +23,7 @@ import type { Redact, Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { ReadyTimeout } from "./process/supervisor.ts";
-import { type McpServer, type ServerOptions, startServer } from "./server.ts";
+import { type McpServer, type ServerProcess, startServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 
 interface Addresses {
@@ -256,6 +256,8 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
+  const drain = new AbortController();
+  const context: Context = { config, log, counters, defects, memory, secrets, nowMs, draining: drain.signal, kill };
   const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects });
   const onSessionEnd = metrics?.sessionEnded;
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact });
@@ -267,7 +269,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const addresses = await listeners.listen();
   kill.throwIfAborted();
   const [server, { createApps }] = await Promise.all([
-    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd, observeLane: activity?.observeLane }),
+    startServer(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
     import("./http/app.ts"),
   ]);
   const status = (): ServerStatus => server.status();
@@ -299,6 +301,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     leave: () => leave(listeners.main, server, config.preStopMs),
     async stop() {
       tokenReload?.close();
+      drain.abort();
       await drainAndStop(listeners.main, server, page, config.drainTimeoutMs);
       // Operators can watch the drain.
       listeners.admin?.close();
@@ -324,38 +327,12 @@ function appSettings({ config, secrets: { replacer }, version }: SidecarOptions)
   return { path, allowedOrigins, allowedHosts, listenHost, adminHost, replacer, version };
 }
 
-/** Returns the options of the MCP server. Each group's type names the fields that it reads. */
-function serverOptions(
-  { config, environment, secrets, version, log, kill, startProcess: start = startProcess }: SidecarOptions,
-  memory: MemoryBudget,
-  counters: Counters,
-  policy: ToolPolicy | undefined,
-): Omit<ServerOptions, "observer" | "onSessionEnd" | "observeLane"> {
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
+function processOf({ config, environment, version, startProcess: start = startProcess }: SidecarOptions): ServerProcess {
+  const { command, args, cwd } = config;
   return {
-    command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
+    command: { command, args, env: serverEnvironment(environment), cwd },
     startProcess: start,
     clientInfo: { name: "claw-mcp-stdio", version },
-    readyTimeout: new ReadyTimeout(config.readyTimeoutMs),
-    restarts: {
-      firstPauseMs,
-      longestPauseMs,
-      restartLimit,
-      crashLoop: { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs },
-    },
-    limits: config,
-    retry: config.retry,
-    replay: config,
-    sessions: config,
-    hasSeveralPrincipals: config.authTokenFile !== undefined,
-    http: config,
-    memory,
-    policy,
-    counters,
-    log,
-    secrets,
-    nowMs,
-    kill,
   };
 }
 

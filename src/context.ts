@@ -1,0 +1,26 @@
+import type { Config } from "./config/load.ts";
+import type { MemoryBudget } from "./memory.ts";
+import type { Counters } from "./observe/counters.ts";
+import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
+import type { Secrets } from "./observe/redact.ts";
+
+/** What every part of the sidecar needs. It is made once for each MCP server, and is the first argument of each part. */
+export interface Context {
+  readonly config: Config;
+  readonly log: Log;
+  readonly counters: Counters;
+  readonly defects: Defects;
+  readonly memory: MemoryBudget;
+  readonly secrets: Secrets;
+  readonly nowMs: () => number;
+  /** Aborted when the drain begins: new requests are rejected from then on. */
+  readonly draining: AbortSignal;
+  /** Aborted when all processes must end at once. */
+  readonly kill: AbortSignal;
+}
+
+/** Returns a context whose log lines have these fields. */
+export function contextWith(context: Context, fields: LogFields): Context {
+  const log = withFields(context.log, fields);
+  return { ...context, log, defects: new Defects(log, context.counters) };
+}

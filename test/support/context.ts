@@ -1,0 +1,33 @@
+import { readCommandLine } from "../../src/config/command-line.ts";
+import { type Config, loadConfig } from "../../src/config/load.ts";
+import type { Context } from "../../src/context.ts";
+import { MemoryBudget } from "../../src/memory.ts";
+import { Counters } from "../../src/observe/counters.ts";
+import { Defects } from "../../src/observe/log.ts";
+import { Secrets } from "../../src/observe/redact.ts";
+import { RecordedLog } from "./recorded-log.ts";
+
+/** Returns the defaults of all options, except for these. */
+export function configWith(settings: Partial<Config> = {}): Config {
+  const { config } = loadConfig(readCommandLine(["--", "server"]), {});
+  if (config === undefined) throw new Error("the defaults are not valid");
+  return { ...config, ...settings };
+}
+
+/** Returns a context with more memory than any test needs, the clock of `Date`, which tests may replace, and a log that is kept. */
+export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context> = {}): Context & { readonly log: RecordedLog } {
+  const log = new RecordedLog();
+  const counters = parts.counters ?? new Counters();
+  return {
+    config: configWith(settings),
+    counters,
+    defects: new Defects(parts.log ?? log, counters),
+    memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
+    secrets: new Secrets({}),
+    nowMs: Date.now,
+    draining: new AbortController().signal,
+    kill: new AbortController().signal,
+    log,
+    ...parts,
+  } as Context & { readonly log: RecordedLog };
+}
