@@ -99,7 +99,8 @@ function laneStarter(
   const outputMemory = new OutputMemory(memory);
   const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
-    const { log } = name === undefined ? context : contextWith(context, { lane: name });
+    const laneContext = name === undefined ? context : contextWith(context, { lane: name });
+    const { log } = laneContext;
     const supervisor = new Supervisor({
       command,
       startProcess,
@@ -115,7 +116,7 @@ function laneStarter(
       secrets,
       nowMs,
     });
-    const rules = policy?.forLane(log, name);
+    const rules = policy?.forLane(laneContext, name);
     const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy: rules });
     const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
