@@ -1,14 +1,5 @@
 import type { Context } from "../context.ts";
-import {
-  applyEdits,
-  type Edit,
-  firstMembers,
-  removeItems,
-  removeMember,
-  removeMembers,
-  setFoundMembers,
-  setMembers,
-} from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -162,7 +153,7 @@ function responseToModernClient(body: string, found: FoundResult | undefined, sh
     present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
   }
   if (method === "tools/list") edits.push(...toolEdits(text, result.start));
-  return applyEdits(text, [...setFoundMembers(text, result.start, members, present), ...edits]);
+  return applyEdits(text, [...setMembers(text, result.start, members, present), ...edits]);
 }
 
 function errorToModernClient(body: string, shape: ResultShape): string {

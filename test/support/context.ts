@@ -8,7 +8,7 @@ import { Secrets } from "../../src/observe/redact.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
 /** Returns the defaults of all options, except for these. */
-function configWith(settings: Partial<Config> = {}): Config {
+export function configWith(settings: Partial<Config> = {}): Config {
   const { config } = loadConfig(readCommandLine(["--", "server"]), {});
   if (config === undefined) throw new Error("the defaults are not valid");
   return { ...config, ...settings };
