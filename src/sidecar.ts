@@ -129,7 +129,7 @@ interface Observers {
 function createObservers({ config, secrets, log, recentLog, defects }: ObserversOptions): Observers {
   const { requestLog: mode, metrics: hasMetrics } = config;
   const requestLog = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
-  const metrics = hasMetrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
+  const metrics = hasMetrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
   const activity = recentLog && new RecentActivity(recentLog, nowMs);
   const observer = observeAll([requestLog, metrics, activity].filter((each) => each !== undefined));
   return { observer, requestLog, metrics, activity };

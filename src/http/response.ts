@@ -6,10 +6,10 @@ import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { type RequestMessage, Slot } from "../mcp/message.ts";
+import type { RequestMessage } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { ObservedRequest, type RejectedRequest, type RejectedSender, type RequestObserver } from "../observe/record.ts";
+import { ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
 import type { RouteName } from "../routes.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal, Session } from "../session/session.ts";
@@ -159,7 +159,7 @@ export function rejectionOf(response: ServerResponse, identify: Identify | undef
   const { headers } = req;
   return { code, httpStatus, reason, sender };
 
-  function sender(): RejectedSender {
+  function sender(): ReturnType<RejectedRequest["sender"]> {
     const { authorization, "mcp-session-id": sessionId, "content-length": length } = headers;
     return {
       principal: identify?.(authorization)?.name ?? address ?? "unknown",
@@ -325,14 +325,8 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
 export type Observe = (post: Post, request: RequestMessage, session?: Session) => ObservedRequest;
 
 export function createObserve(observer: RequestObserver): Observe {
-  return ({ request: { socket }, principal, acceptedAtMs }, { method, text, outline }, session) => {
-    const observed = new ObservedRequest(observer, {
-      method,
-      tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
-      principal: principal?.name ?? socket.remoteAddress ?? "unknown",
-      acceptedAtMs,
-      requestBytes: Buffer.byteLength(text),
-    });
+  return ({ request: { socket }, principal, acceptedAtMs }, message, session) => {
+    const observed = new ObservedRequest(observer, message, principal?.name ?? socket.remoteAddress ?? "unknown", acceptedAtMs);
     if (session !== undefined) observed.setSession(session);
     return observed;
   };
