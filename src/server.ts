@@ -2,7 +2,9 @@ import type { Config } from "./config/load.ts";
 import type { ChildEraMode } from "./config/options.ts";
 import { type Context, contextWith } from "./context.ts";
 import type { ServerStatus } from "./http/health.ts";
-import type { ServerRoutes } from "./http/server-routes.ts";
+import type { LegacySse } from "./http/legacy-sse.ts";
+import type { McpEndpoint } from "./http/post.ts";
+import type { Route } from "./http/response.ts";
 import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
 import type { JsonObject, RequestMessage } from "./mcp/message.ts";
@@ -10,6 +12,7 @@ import type { MemoryBudget, MemoryHolder } from "./memory.ts";
 import type { Counters } from "./observe/counters.ts";
 import { type Defects, type Log, LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
+import type { RouteName } from "./routes.ts";
 import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
 import {
   AnyEraHandshake,
@@ -63,7 +66,7 @@ interface ServerPolicy {
 }
 
 /** The process of an MCP server. */
-export interface ServerProcess {
+interface ServerProcess {
   readonly command: ChildCommand;
   readonly startProcess: StartProcess;
   /** The sidecar, for its own handshake. */
@@ -379,23 +382,13 @@ export async function startServer(context: Context, options: ServerOptions): Pro
   });
 
   // These modules load while the process starts, so the first response comes earlier.
-  const routesModule = await import("./http/server-routes.ts");
-  const routes = new routesModule.ServerRoutes({
-    opener,
-    sessions,
-    stateless: stateless?.requests,
-    isDraining: () => lanes.isDraining,
-    maxBodyBytes: config.maxBodyBytes,
-    keepAliveMs: config.keepAliveMs,
-    memory,
-    observer,
-    counters,
-    log,
-    legacySse: config.legacySse === "on" ? { maxSessions, requestTimeoutMs: config.requestTimeoutMs } : undefined,
-    defects,
-    nowMs,
-  });
-  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
+  const [{ McpEndpoint }, legacyModule] = await Promise.all([
+    import("./http/post.ts"),
+    config.legacySse === "on" ? import("./http/legacy-sse.ts") : undefined,
+  ]);
+  const endpoint = new McpEndpoint(context, opener, sessions, stateless?.requests, observer);
+  const legacySse = legacyModule && new legacyModule.LegacySse(context, opener, sessions, observer, endpoint);
+  return new McpServer({ shared, lanes, stateless, sessions, eventLog, endpoint, legacySse, counters, policy, defects });
 }
 
 /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
@@ -430,7 +423,9 @@ interface ServerParts {
   readonly stateless: Stateless | undefined;
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
-  readonly routes: ServerRoutes;
+  readonly endpoint: McpEndpoint;
+  /** Undefined if HTTP+SSE is off. */
+  readonly legacySse: LegacySse | undefined;
   readonly defects: Defects;
 }
 
@@ -444,8 +439,9 @@ export class McpServer {
   }
 
   /** The routes of its clients, without guards. */
-  get routes(): Pick<ServerRoutes, "endpoint" | "legacySse"> {
-    return this.#parts.routes;
+  get routes(): Readonly<Partial<Record<RouteName, Route>>> {
+    const { endpoint, legacySse } = this.#parts;
+    return { endpoint: endpoint.route, ...legacySse?.routes };
   }
 
   /** Resolves when the shared server is ready for the first time. */
@@ -459,13 +455,13 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const { lanes, stateless, sessions, eventLog, routes, counters, policy } = this.#parts;
+    const { lanes, stateless, sessions, eventLog, endpoint, counters, policy } = this.#parts;
     return {
       replica: eventLog.replica,
       upstream: this.#upstreamStatus(),
       lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern), asking: stateless?.eras.asking?.load ?? {} },
       sessions: sessions.size,
-      openStreams: routes.openStreams,
+      openStreams: endpoint.connections.size,
       counters,
       stateless: stateless?.requests.status,
       policy: policy?.status,
@@ -487,12 +483,12 @@ export class McpServer {
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
   endAllOf(owner: Principal): number {
-    const { sessions, stateless, routes, defects } = this.#parts;
+    const { sessions, stateless, legacySse, defects } = this.#parts;
     const owned = sessions.ownedBy(owner);
     // A defect at one end must not leave another session to a client whose token is no longer valid.
     for (const session of owned) defects.guard("session end", () => sessions.end(session));
     defects.guard("session end", () => stateless?.requests.endAllOf(owner));
-    defects.guard("session end", () => routes.endAllOf(owner));
+    defects.guard("session end", () => legacySse?.endAllOf(owner));
     return owned.length;
   }
 
@@ -503,8 +499,7 @@ export class McpServer {
 
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    const { routes, lanes, stateless } = this.#parts;
-    routes.drain();
+    const { lanes, stateless } = this.#parts;
     stateless?.requests.drain();
     await Promise.all([lanes.drain(), stateless?.eras.drain()]);
   }
