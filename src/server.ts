@@ -10,7 +10,7 @@ import { describeError } from "./mcp/errors.ts";
 import type { JsonObject, RequestMessage } from "./mcp/message.ts";
 import type { MemoryBudget, MemoryHolder } from "./memory.ts";
 import type { Counters } from "./observe/counters.ts";
-import { type Defects, type Log, LogLimiter } from "./observe/log.ts";
+import { type Defects, LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
@@ -58,7 +58,7 @@ const SHARED_LANE = "shared";
 /** The tool policy of all lanes of a server. */
 interface ServerPolicy {
   /** @param lane the name of a private lane in the log. */
-  forLane(log: Log, lane?: string): LanePolicy;
+  forLane(context: Context, lane?: string): LanePolicy;
   /** Returns the names of the listed tools that clients can see. */
   visibleNames(tools: readonly JsonObject[]): ReadonlySet<string>;
   /** The fields for `/status`; undefined if there are none. */
@@ -214,7 +214,7 @@ function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
     secrets,
     nowMs,
   });
-  const policy = parts.policy?.forLane(log, name);
+  const policy = parts.policy?.forLane(context, name);
   const { retry } = config;
   const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy });
   const observers = [observer, parts.rivals?.watch(), parts.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];

@@ -54,16 +54,9 @@ function logSessionKeys({ config, log }: Context): void {
 
 /** Creates the tool policy if an option sets a rule. Its modules are loaded only then: most sidecars run without them. */
 async function loadPolicy(context: Context, descriptor: Descriptor | undefined): Promise<ToolPolicy | undefined> {
-  const { config, counters, log, secrets } = context;
-  if (!hasRules(config)) return undefined;
-  const [{ ToolPolicy }, { PinnedDescriptor }] = await Promise.all([
-    import("./policy/tool-policy.ts"),
-    import("./policy/pinned-descriptor.ts"),
-  ]);
-  const { descriptor: file = "", descriptorMode: mode } = config;
-  const { redact } = secrets;
-  const pinned = descriptor === undefined ? undefined : new PinnedDescriptor({ descriptor, file, mode, log, redact, nowMs });
-  const policy = new ToolPolicy({ settings: config, counters, log, pinned, nowMs });
+  if (!hasRules(context.config)) return undefined;
+  const { ToolPolicy } = await import("./policy/tool-policy.ts");
+  const policy = new ToolPolicy(context, descriptor);
   policy.start();
   return policy;
 }

@@ -1,6 +1,6 @@
 import { findMembers, textOf } from "../json/find.ts";
 import type { Outline } from "../json/read.ts";
-import { isNumberStart, shorten, utf8Length } from "../json/text.ts";
+import { shorten, utf8Length } from "../json/text.ts";
 import {
   type Batch,
   BATCH_REASON,
@@ -56,7 +56,7 @@ interface ValueType {
 }
 
 const STRING: ValueType = { name: "a string", isTypeOf: (text) => text.startsWith('"') };
-const NUMBER: ValueType = { name: "a number", isTypeOf: (text) => isNumberStart(text.charCodeAt(0)) };
+const NUMBER: ValueType = { name: "a number", isTypeOf: (text) => /^[-\d]/.test(text) };
 /** Of an id or a token. An integer may have any spelling and size, because the server gets another one. */
 const ID: ValueType = {
   name: "a string or an integer",

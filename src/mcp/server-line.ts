@@ -1,4 +1,4 @@
-import { applyEdits, type Edit, firstMembers, removeItems, setFoundMembers } from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, removeItems, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/find.ts";
 import { JsonScanner, type Outline } from "../json/read.ts";
 import { shorten, skipInvisible, skipValue, STOP, walkMembers } from "../json/text.ts";
@@ -211,7 +211,7 @@ function errorEdits(outline: Outline): Edit[] {
   }
   const { spans } = findMembers(text, start, ["code", "message"]);
   const [code, message] = spans.map((span) => textOf(text, span));
-  const edits = setFoundMembers(
+  const edits = setMembers(
     text,
     start,
     [

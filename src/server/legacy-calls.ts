@@ -1,13 +1,4 @@
-import {
-  applyEdits,
-  type Edit,
-  firstMembers,
-  removeItems,
-  removeMember,
-  removeMembers,
-  setFoundMembers,
-  setMembers,
-} from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -170,7 +161,7 @@ function responseToModernClient(body: string, found: FoundResult | undefined, sh
     present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
   }
   if (method === "tools/list") edits.push(...toolEdits(text, result.start));
-  return applyEdits(text, [...setFoundMembers(text, result.start, members, present), ...edits]);
+  return applyEdits(text, [...setMembers(text, result.start, members, present), ...edits]);
 }
 
 function errorToModernClient(body: string, shape: ResultShape): string {
