@@ -251,15 +251,15 @@ export class Guards {
     const setCorsHeaders = createCors([...methods, "OPTIONS"]);
 
     return (request, response) => {
-      const { headers, method = "" } = request;
+      const { method = "" } = request;
       const rejection = needsToken ? checkOrigin(request) : undefined;
       // Pages of allowed origins may read all responses, errors included.
-      if (headers.origin !== undefined && needsToken && !isSameOriginOnly && rejection?.code !== "ORIGIN_NOT_ALLOWED")
+      if (request.headers.origin !== undefined && needsToken && !isSameOriginOnly && rejection?.code !== "ORIGIN_NOT_ALLOWED")
         setCorsHeaders(request, response, () => undefined);
       if (rejection !== undefined) return reject(request, response, rejection);
       // A browser's preflight request has no token.
       if (method === "OPTIONS") return sendMethods(request, response, allow);
-      const principal = tokens?.identify(headers.authorization);
+      const principal = tokens?.identify(request.headers.authorization);
       if (tokens !== undefined && principal === undefined) return rejectUnauthorized(request, response);
       if (methods.includes(method)) return route(request, response, principal);
       // Clients may have the URL without its path.
