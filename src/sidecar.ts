@@ -18,7 +18,7 @@ import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { type McpServer, startServer } from "./server.ts";
+import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
 
@@ -123,7 +123,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
   const [server, { createApp, createOperatorRoutes }, pageModule] = await Promise.all([
-    startServer(context, {
+    McpServer.start(context, {
       command,
       startProcess: options.startProcess ?? startProcess,
       clientInfo: { name: "claw-mcp-stdio", version },
