@@ -219,10 +219,12 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addDroppable(eventLog);
+    memory.addRelief(eventLog);
     const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
-    memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
-    memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
+    memory.addRelief({
+      takeBack: (bytes, holder) => this.#freeUnsent(bytes, holder),
+      freeAbandoned: (bytes, holder) => abandoned.free(bytes, holder),
+    });
     context.kill.addEventListener("abort", () => {
       lanes.kill();
       this.#eras?.kill();

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Droppable, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
+import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Relief, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Defects } from "../observe/log.ts";
 import { DeadlineSweep } from "../timers.ts";
 
@@ -50,7 +50,7 @@ const STREAM_SHARE = 1 / 4;
 const BYTES_PER_EVENT = 512;
 
 /** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
-export class EventLog implements Droppable {
+export class EventLog implements Relief {
   readonly limits: ReplayLimits;
   /** Names this process in event ids: 8 hexadecimal digits. */
   readonly replica: string;

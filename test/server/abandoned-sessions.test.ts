@@ -19,7 +19,7 @@ class Bench {
   constructor() {
     const options = { sessions: this.store, nowMs: () => this.nowMs, onEnd: () => this.endCount++ };
     const abandoned = new AbandonedSessions(options);
-    this.memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
+    this.memory.addRelief({ freeAbandoned: (bytes, holder) => abandoned.free(bytes, holder) });
   }
 
   /** Opens a session, whose subscriptions have this size. */

@@ -21,7 +21,7 @@ describe("the log of events", () => {
   it("a client that needs memory loses its own events first, and no more than needed", () => {
     const budget = new MemoryBudget(40 * 1024);
     const log = new EventLog(LIMITS, () => 0, UNGUARDED);
-    budget.addDroppable(log);
+    budget.addRelief(log);
     const left = inTurn(log, budget, 10);
     const account = budget.account("a");
     expect(account.reserve("bodies", 10 * 1024)).toBeDefined();
@@ -36,7 +36,7 @@ describe("the log of events", () => {
   it("no event is dropped for a client that would not have room even then", () => {
     const budget = new MemoryBudget(40 * 1024);
     const log = new EventLog(LIMITS, () => 0, UNGUARDED);
-    budget.addDroppable(log);
+    budget.addRelief(log);
     const left = inTurn(log, budget, 5);
     const account = budget.account("a");
     expect([account.hasRoomFor(31 * 1024), account.reserve("bodies", 31 * 1024)]).toEqual([false, undefined]);
