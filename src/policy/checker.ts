@@ -1,10 +1,10 @@
-import { Ajv, type Options } from "ajv";
+import { Ajv, type ErrorObject, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
-import { describeViolation, findAmbiguity, PropertyNames, relevantViolations, type Violation } from "./wording.ts";
+import { describeViolation, findAmbiguity, relevantViolations, spellingsOf } from "./wording.ts";
 
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": { Compiler: Ajv2020, metaschemaId: "https://json-schema.org/draft/2020-12/schema" },
@@ -35,57 +35,44 @@ const OPTIONS: Options = {
 /** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
 interface Validate {
   (value: unknown): boolean;
-  errors?: readonly Violation[] | null;
+  errors?: readonly ErrorObject[] | null;
 }
 
-interface CompiledSchema {
-  /** Stops at the first violation. */
-  readonly validate: Validate;
-  /** Finds all violations. */
-  readonly compileAll: () => Validate;
-  /** The patterns that are not valid in JavaScript. They match every value. */
-  readonly unchecked: readonly string[];
-}
+/** The compilers with a compiled metaschema, by dialect. */
+const metaschemas = new Map<string, Ajv | Ajv2020>();
 
-/** Compiles schemas with ajv, which is configured to follow JSON Schema only and to change no value. */
-class SchemaCompiler {
-  /** The compilers with a compiled metaschema, by dialect. */
-  readonly #metaschemas = new Map<string, Ajv | Ajv2020>();
+/**
+ * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
+ *
+ * @returns a validator that stops at the first violation, a function that compiles one that finds all, and the patterns that are not valid
+ * in JavaScript, which match every value.
+ * @throws Error that describes the problem of the schema.
+ */
+function compileSchema(schema: JsonObject, textLength: number) {
+  const name = dialectOf(schema);
+  const { Compiler, metaschemaId } = DIALECTS[name];
+  const metaschema = metaschemas.get(name) ?? new Compiler(OPTIONS);
+  metaschemas.set(name, metaschema);
+  if (!metaschema.validate(metaschemaId, schema)) throw new Error(`it is not a JSON Schema: ${metaschema.errorsText()}`);
 
-  /** @throws Error that describes the problem of the schema. */
-  compile(schema: JsonObject, textLength: number): CompiledSchema {
-    const name = dialectOf(schema);
-    const { Compiler, metaschemaId } = DIALECTS[name];
-    const metaschemas = this.#metaschemas.get(name) ?? new Compiler(OPTIONS);
-    this.#metaschemas.set(name, metaschemas);
-    if (!metaschemas.validate(metaschemaId, schema)) throw new Error(`it is not a JSON Schema: ${metaschemas.errorsText()}`);
-
-    const unchecked = new Set<string>();
-    const options: Options = {
-      ...OPTIONS,
-      validateSchema: false,
-      // In draft-07, the keywords beside a `$ref` are ignored.
-      ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
-      code: {
-        optimize: textLength <= MAX_OPTIMIZED_LENGTH,
-        regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
-      },
-    };
-    // Each schema has its own compiler, so that its `$id`s do not affect others.
-    const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
-    return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
-  }
-}
-
-/** The part of a regular expression that ajv uses. */
-interface PatternTest {
-  test(text: string): boolean;
-  /** Ajv takes two patterns as equal if this is equal. */
-  toString(): string;
+  const unchecked = new Set<string>();
+  const options: Options = {
+    ...OPTIONS,
+    validateSchema: false,
+    // In draft-07, the keywords beside a `$ref` are ignored.
+    ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
+    code: {
+      optimize: textLength <= MAX_OPTIMIZED_LENGTH,
+      regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
+    },
+  };
+  // Each schema has its own compiler, so that its `$id`s do not affect others.
+  const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
+  return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
 }
 
 /** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
-function patternTest(source: string, unchecked: Set<string>): PatternTest {
+function patternTest(source: string, unchecked: Set<string>): RegExp | { test(text: string): boolean; toString(): string } {
   for (const flags of ["u", ""]) {
     try {
       return new RegExp(source, flags);
@@ -94,6 +81,7 @@ function patternTest(source: string, unchecked: Set<string>): PatternTest {
     }
   }
   unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);
+  // Ajv takes two patterns as equal if their texts are equal.
   return { test: () => true, toString: () => source };
 }
 
@@ -113,51 +101,36 @@ const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 /** The keywords that may accept a value because a subschema is violated. Within them, an unchecked part must not count as valid. */
 const REVERSING = new Set(["not", "if", "oneOf", "maxContains", "patternProperties"]);
 
-interface SchemaSurvey {
-  /** The reason why the schema must not be compiled; undefined if it may. */
-  readonly problem: string | undefined;
-  /** True if leaving out a check in a subschema can only make more values valid. */
-  readonly canLeaveOut: boolean;
-}
-
 /**
  * Examines a schema before other code uses it. Members count as keywords everywhere. A property with the name of a keyword only makes the
  * survey stricter.
  *
  * @param textLength length of the schema's JSON, in UTF-16 units.
+ * @returns true if leaving out a check in a subschema can only make more values valid.
+ * @throws Error with the reason why the schema must not be compiled.
  */
-function surveySchema(schema: JsonObject, textLength: number): SchemaSurvey {
-  const surveyor = new Surveyor();
-  const problem = textLength > MAX_TEXT_LENGTH ? `it is longer than ${MAX_TEXT_LENGTH} characters` : surveyor.visit(schema, 1);
-  const limit = surveyor.hasUnevaluated ? MAX_OBJECTS_WITH_UNEVALUATED : MAX_OBJECTS;
-  return {
-    problem: problem ?? (surveyor.objects > limit ? `it has more than ${limit} subschemas` : undefined),
-    canLeaveOut: !surveyor.hasReversing,
-  };
-}
-
-class Surveyor {
-  objects = 0;
-  hasReversing = false;
-  hasUnevaluated = false;
-
-  visit(value: unknown, depth: number): string | undefined {
-    if (typeof value !== "object" || value === null) return undefined;
-    if (depth > MAX_DEPTH) return `it has more than ${MAX_DEPTH} levels`;
+function canLeaveOut(schema: JsonObject, textLength: number): boolean {
+  let objects = 0;
+  let hasReversing = false;
+  let hasUnevaluated = false;
+  const visit = (value: unknown, depth: number): void => {
+    if (typeof value !== "object" || value === null) return;
+    if (depth > MAX_DEPTH) throw new Error(`it has more than ${MAX_DEPTH} levels`);
     if (isJsonObject(value)) {
-      if (++this.objects > MAX_OBJECTS) return undefined;
+      if (++objects > MAX_OBJECTS) return;
       for (const name of Object.keys(value)) {
-        if (name === "$async") return "it is asynchronous";
-        this.hasReversing ||= REVERSING.has(name);
-        this.hasUnevaluated ||= name.startsWith("unevaluated");
+        if (name === "$async") throw new Error("it is asynchronous");
+        hasReversing ||= REVERSING.has(name);
+        hasUnevaluated ||= name.startsWith("unevaluated");
       }
     }
-    for (const part of Object.values(value)) {
-      const problem = this.visit(part, depth + 1);
-      if (problem !== undefined) return problem;
-    }
-    return undefined;
-  }
+    for (const part of Object.values(value)) visit(part, depth + 1);
+  };
+  if (textLength > MAX_TEXT_LENGTH) throw new Error(`it is longer than ${MAX_TEXT_LENGTH} characters`);
+  visit(schema, 1);
+  const limit = hasUnevaluated ? MAX_OBJECTS_WITH_UNEVALUATED : MAX_OBJECTS;
+  if (objects > limit) throw new Error(`it has more than ${limit} subschemas`);
+  return !hasReversing;
 }
 
 /** True if a value consists of at most `limit` values. */
@@ -201,37 +174,33 @@ export interface SchemaReport {
 }
 
 interface Schema {
-  readonly names: PropertyNames;
+  readonly spellings: ReadonlyMap<string, string>;
   /** Undefined if the schema cannot be used. */
   readonly validate?: Validate;
   /** Finds all violations. */
   readonly validateAll?: Validate | undefined;
 }
 
-const EMPTY: PropertyNames = new PropertyNames(undefined);
-
 /** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
 export class Checker {
-  readonly #compiler = new SchemaCompiler();
   readonly #schemas = new Map<string, Schema>();
 
   /** Adds a schema under a key. Never throws, but takes unbounded time. */
   add(key: string, schemaText: string): SchemaReport {
-    let names = EMPTY;
+    let spellings: ReadonlyMap<string, string> = new Map();
     try {
       if (estimatedBytes(schemaText) > MAX_VALUE_BYTES) throw new Error("it has too many values");
       const value = readValue(schemaText);
       if (!isJsonObject(value)) throw new Error("it is not an object");
-      names = new PropertyNames(value);
-      const { problem, canLeaveOut } = surveySchema(value, schemaText.length);
-      if (problem !== undefined) throw new Error(problem);
-      const { validate, compileAll, unchecked } = this.#compiler.compile(value, schemaText.length);
-      if (!canLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
+      spellings = spellingsOf(value);
+      const mayLeaveOut = canLeaveOut(value, schemaText.length);
+      const { validate, compileAll, unchecked } = compileSchema(value, schemaText.length);
+      if (!mayLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
       probe(validate);
-      this.#schemas.set(key, { names, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
+      this.#schemas.set(key, { spellings, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
       return { problem: undefined, unchecked };
     } catch (error) {
-      this.#schemas.set(key, { names });
+      this.#schemas.set(key, { spellings });
       return { problem: describeError(error), unchecked: [] };
     }
   }
@@ -252,11 +221,8 @@ export class Checker {
     if (!isJsonObject(args)) return ["the arguments must be an object"];
     const schemas = keys.flatMap((key) => this.#schemas.get(key) ?? []);
     try {
-      const ambiguity = findAmbiguity(
-        schemas.map(({ names }) => names),
-        args,
-        argsText,
-      );
+      const spellings = schemas.map((schema) => schema.spellings);
+      const ambiguity = findAmbiguity(spellings, args, argsText);
       if (ambiguity !== undefined) return [ambiguity];
       for (const schema of schemas) {
         const problems = problemsOf(schema, args);
@@ -282,27 +248,27 @@ function probe(validate: Validate): void {
 
 function problemsOf({ validate, validateAll }: Schema, args: JsonObject): readonly string[] {
   if (validate === undefined || validate(args)) return [];
-  const first = linesOf(takeErrors(validate), args);
+  const first = linesOf(takeErrors(validate));
   if (validateAll === undefined || !hasAtMost(MAX_VALUES_FOR_ALL, args)) return first;
   try {
-    return validateAll(args) ? first : linesOf(takeErrors(validateAll), args);
+    return validateAll(args) ? first : linesOf(takeErrors(validateAll));
   } catch {
     return first;
   }
 }
 
 /** Removes and returns the violations. They refer to the arguments, which must not stay in memory. */
-function takeErrors(validate: Validate): readonly Violation[] {
+function takeErrors(validate: Validate): readonly ErrorObject[] {
   const errors = validate.errors ?? [];
   validate.errors = null;
   return errors;
 }
 
-function linesOf(violations: readonly Violation[], args: JsonObject): readonly string[] {
+function linesOf(violations: readonly ErrorObject[]): readonly string[] {
   const lines = new Set<string>();
   const relevant = relevantViolations(violations);
   for (const violation of relevant) {
-    lines.add(shorten(describeViolation(violation, args), MAX_PROBLEM_LENGTH));
+    lines.add(shorten(describeViolation(violation), MAX_PROBLEM_LENGTH));
     if (lines.size > MAX_PROBLEMS) break;
   }
   if (lines.size <= MAX_PROBLEMS) return [...lines];
