@@ -23,7 +23,7 @@ import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { type McpServer, type ServerProcess, startServer } from "./server.ts";
+import { McpServer, type ServerOptions } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 
 interface Addresses {
@@ -255,7 +255,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const addresses = await listeners.listen();
   kill.throwIfAborted();
   const [server, { createApps }] = await Promise.all([
-    startServer(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
+    McpServer.start(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
     import("./http/app.ts"),
   ]);
   const status = (): ServerStatus => server.status();
@@ -313,7 +313,12 @@ function appSettings({ config, secrets: { replacer }, version }: SidecarOptions)
   return { path, allowedOrigins, allowedHosts, listenHost, adminHost, replacer, version };
 }
 
-function processOf({ config, environment, version, startProcess: start = startProcess }: SidecarOptions): ServerProcess {
+function processOf({
+  config,
+  environment,
+  version,
+  startProcess: start = startProcess,
+}: SidecarOptions): Pick<ServerOptions, "command" | "startProcess" | "clientInfo"> {
   const { command, args, cwd } = config;
   return {
     command: { command, args, env: serverEnvironment(environment), cwd },

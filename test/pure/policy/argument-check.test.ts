@@ -74,7 +74,7 @@ describe("the problem of a field", () => {
     ],
     ["oneOf, more than one matches", { oneOf: [{ type: "number" }, { minimum: 1 }] }, 3, '"a" must match exactly one schema in oneOf'],
     ["contains", { contains: { type: "string" } }, [1, 2], '"a" must contain at least 1 valid item(s)'],
-    ["if", { if: {}, then: { minLength: 3 } }, "x", '"a" must NOT have fewer than 3 characters'],
+    ["if", JSON.parse('{"if":{},"then":{"minLength":3}}') as object, "x", '"a" must NOT have fewer than 3 characters'],
     ["a name", { propertyNames: { maxLength: 2 } }, { long: 1 }, '"a" property name must be valid: "long"'],
     ["a text with a line break in the schema", { required: ["b\nc"] }, {}, `"a" must have required property 'b\\nc'`],
     [
