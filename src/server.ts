@@ -27,15 +27,16 @@ import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";
 import type { LanePolicy } from "./server/dispatch.ts";
 import type { KnownParams } from "./server/known-params.ts";
-import { Lane, type LaneOptions } from "./server/lane.ts";
+import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { ParkedCalls } from "./server/parked-calls.ts";
 import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
 import { RequestState } from "./server/request-state.ts";
 import { RivalServers } from "./server/rival-servers.ts";
+import type { Routing } from "./server/routing.ts";
 import { type EraLane, knownParams, ServerEras } from "./server/server-eras.ts";
-import { SessionOpener, type SessionOpenerOptions } from "./server/session-opener.ts";
+import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { TaskOwners } from "./server/tasks.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
@@ -99,7 +100,7 @@ function startSharedLane(parts: LaneParts, era: ChildEraMode): SharedLane & EraL
   let routing: AnyEraRouting | undefined;
   const shared: SharedLane = startLane(parts, {
     handshake: era === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo),
-    createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
+    createRouting: (lane) => (routing = new AnyEraRouting(lane, () => params.forget())),
     context,
   });
   if (routing === undefined) throw new Error("the lane has no routing");
@@ -130,7 +131,7 @@ function startModernLane(parts: LaneParts, probe?: EraProbe): SharedLane & EraLa
   let routing: ModernRouting | undefined;
   const modern: SharedLane = startLane(parts, {
     handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
-    createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
+    createRouting: (lane) => (routing = new ModernRouting(lane, () => params.forget())),
     context: probe === undefined ? context : contextWith(context, { lane: probe.name }),
     ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
   });
@@ -144,7 +145,7 @@ function startAskingLane(parts: LaneParts, name: string, kinds: AskKinds, onChan
   let routing: AskingRouting | undefined;
   const asking: SharedLane = startLane(parts, {
     handshake: new SidecarHandshake(parts.clientInfo, "", capabilitiesFor(kinds)),
-    createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
+    createRouting: (lane) => (routing = new AskingRouting(lane, () => params.forget(), onChanged)),
     context: contextWith(parts.context, { lane: name }),
     name,
   });
@@ -169,7 +170,7 @@ function startPrivateLane(
   if (isTakenUp) onInitialized(INITIALIZED);
   return startLane(parts, {
     handshake,
-    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
+    createRouting: (lane) => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp }),
     context: contextWith(parts.context, { lane: name }),
     name,
     start,
@@ -177,7 +178,8 @@ function startPrivateLane(
   });
 }
 
-interface LaneKind extends Pick<LaneOptions, "createRouting"> {
+interface LaneKind {
+  readonly createRouting: (lane: Lane) => Routing;
   readonly context: Context;
   readonly handshake: HandshakeScript;
   readonly name?: string;
@@ -212,8 +214,7 @@ function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
     nowMs,
   });
   const policy = parts.policy?.forLane(log, name);
-  const { retry } = config;
-  const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy });
+  const lane = new Lane(context, supervisor, endSession, createRouting, policy);
   const observers = [observer, parts.rivals?.watch(), parts.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
   const run = (): Promise<SupervisorFailure | undefined> =>
     supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
@@ -335,14 +336,14 @@ export interface ServerOptions extends ServerProcess, Pick<LaneParts, "policy" |
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
   /** Called at the end of each session; undefined if nothing observes it. */
-  readonly onSessionEnd: SessionOpenerOptions["onSessionEnd"];
+  readonly onSessionEnd: OnSessionEnd | undefined;
 }
 
 /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
 export async function startServer(context: Context, options: ServerOptions): Promise<McpServer> {
   const { config, memory, counters, defects, log, nowMs } = context;
   const { observer, onSessionEnd, policy } = options;
-  const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = config;
+  const { isolation, maxSessions } = config;
   const sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session"));
   const parts: LaneParts = {
     ...options,
@@ -354,23 +355,18 @@ export async function startServer(context: Context, options: ServerOptions): Pro
   };
   const childEra = servesStateless(config) ? config.childEra : "legacy";
   const shared = startSharedLane(parts, childEra);
-  const lanes = new Lanes({
+  const lanes = new Lanes(
+    context,
     shared,
-    isStateless: () => isStateless(shared, childEra),
-    createPrivate: (...client) => startPrivateLane(parts, ...client),
-    isolation,
-    maxPrivateServers,
-    idleTimeoutMs,
+    () => isStateless(shared, childEra),
+    (...client) => startPrivateLane(parts, ...client),
     sessions,
-    defects,
-    log,
-    nowMs,
-  });
+  );
   const keys = new SessionKeys(config.sessionKeys, config.serverName);
   const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
   const eventLog = new EventLog(config, nowMs, defects);
   freeKept(context, sessions, eventLog);
-  const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
+  const opener = new SessionOpener(context, lanes, sessions, ids, eventLog, onSessionEnd);
   const stateless = createStateless(parts, shared, keys, eventLog.replica);
   freeUnsent(memory, lanes, stateless);
   context.kill.addEventListener("abort", () => {
@@ -384,7 +380,7 @@ export async function startServer(context: Context, options: ServerOptions): Pro
     opener,
     sessions,
     stateless: stateless?.requests,
-    isDraining: () => lanes.isDraining,
+    isDraining: () => context.draining.aborted,
     maxBodyBytes: config.maxBodyBytes,
     keepAliveMs: config.keepAliveMs,
     memory,
@@ -395,7 +391,7 @@ export async function startServer(context: Context, options: ServerOptions): Pro
     defects,
     nowMs,
   });
-  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
+  return new McpServer({ context, shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
 }
 
 /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
@@ -423,6 +419,7 @@ function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
 }
 
 interface ServerParts {
+  readonly context: Context;
   readonly counters: Counters;
   readonly policy: ServerPolicy | undefined;
   readonly shared: SharedLane;
@@ -518,9 +515,9 @@ export class McpServer {
   }
 
   #upstreamStatus(): UpstreamStatus {
-    const { lanes, shared } = this.#parts;
+    const { context, shared } = this.#parts;
     const current = shared.supervisor.status();
-    if (lanes.isDraining || this.#isLeaving) return { ...current, state: "stopping" };
+    if (context.draining.aborted || this.#isLeaving) return { ...current, state: "stopping" };
     // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
     return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }

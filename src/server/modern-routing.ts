@@ -10,8 +10,9 @@ import type { Caller } from "../session/session.ts";
 import { type ClientCall, isSent } from "./call.ts";
 import { upstreamChanged } from "./failures.ts";
 import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
+import type { Lane } from "./lane.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
-import { refuseRequest, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import { refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
 import { SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import {
@@ -34,7 +35,7 @@ const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$
 export class ModernRouting implements Routing {
   readonly initialize = DISCOVERED_INITIALIZE;
   readonly isWaitingForClient = false;
-  readonly #access: RoutingAccess;
+  readonly #lane: Lane;
   readonly #onToolsChanged: () => void;
   /** The subscriptions of clients without a session, with the principal of each. */
   readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
@@ -43,19 +44,19 @@ export class ModernRouting implements Routing {
   #laneSubscription: LaneSubscription | undefined;
 
   /** @param onToolsChanged called when the server has changed its tools. */
-  constructor(access: RoutingAccess, onToolsChanged: () => void) {
-    this.#access = access;
-    this.#questions = new SessionQuestions(access);
+  constructor(lane: Lane, onToolsChanged: () => void) {
+    this.#lane = lane;
+    this.#questions = new SessionQuestions(lane);
     this.#onToolsChanged = onToolsChanged;
   }
 
   /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
   subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
-    const { dispatch, nowMs } = this.#access;
+    const { dispatch, context } = this.#lane;
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
+    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: context.nowMs(), onEnd });
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
     return (reason) => opened.cancel(reason);
@@ -67,13 +68,13 @@ export class ModernRouting implements Routing {
   }
 
   #open(subscription: ModernSubscription, holder: MemoryHolder): void {
-    this.#access.dispatch.noteClient(holder);
+    this.#lane.dispatch.noteClient(holder);
     subscription.open();
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
     // The resources of sessions are in requests of the sidecar itself.
-    this.#access.dispatch.noteClient(caller.memory.holder);
+    this.#lane.dispatch.noteClient(caller.memory.holder);
     return this.#sessions.decide(caller, request);
   }
 
@@ -100,15 +101,17 @@ export class ModernRouting implements Routing {
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
     else if (LIST_CHANGED.test(method)) return this.#sessions.deliverToAll(text);
-    this.#access.dropped.notification(method);
+    this.#lane.dropped.notification(method);
   }
 
   onServerRequest(request: RequestMessage): void {
-    if (!this.#access.dispatch.sendInternal(refuseRequest(request))) this.#access.dropped.request(request.method);
+    if (!this.#lane.dispatch.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, onInitialized } = this.#access;
+    const { context, dispatch, tools } = this.#lane;
+    const { nowMs } = context;
+    const timeoutMs = context.config.requestTimeoutMs;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
@@ -120,7 +123,7 @@ export class ModernRouting implements Routing {
     this.#laneSubscription.update();
     for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
     for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
-    onInitialized();
+    tools.onInitialized();
   }
 
   /**
@@ -128,7 +131,7 @@ export class ModernRouting implements Routing {
    * work, so it is not delivered if the server has ever got something of another principal.
    */
   #deliverLog(text: string, level: string | undefined): boolean {
-    const { calls, hasOnePrincipal } = this.#access.dispatch;
+    const { calls, hasOnePrincipal } = this.#lane.dispatch;
     const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
     if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
@@ -164,7 +167,7 @@ export class ModernRouting implements Routing {
       if (method === "notifications/tools/list_changed") this.#onToolsChanged();
       this.#sessions.deliverToAll(ofSession(text));
     } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
-      this.#access.dropped.notification(method);
+      this.#lane.dropped.notification(method);
     }
   }
 
@@ -198,16 +201,16 @@ export class AnyEraRouting implements Routing {
   readonly isWaitingForClient = false;
   readonly modern: ModernRouting;
   readonly #legacy: SharedRouting;
-  readonly #access: RoutingAccess;
+  readonly #lane: Lane;
   readonly #onToolsChanged: () => void;
   #era: ServerEra = "legacy";
 
   /** @param onToolsChanged called when the server has changed its tools. */
-  constructor(access: RoutingAccess, onToolsChanged: () => void) {
-    this.#access = access;
+  constructor(lane: Lane, onToolsChanged: () => void) {
+    this.#lane = lane;
     this.#onToolsChanged = onToolsChanged;
-    this.modern = new ModernRouting(access, onToolsChanged);
-    this.#legacy = new SharedRouting(access);
+    this.modern = new ModernRouting(lane, onToolsChanged);
+    this.#legacy = new SharedRouting(lane);
     this.initialize = {
       ...SHARED_INITIALIZE,
       answer: (handshake, ...initialize) => this.#of(handshake).initialize.answer(handshake, ...initialize),
@@ -271,7 +274,7 @@ export class AnyEraRouting implements Routing {
 
   /** Requests that wait have the form of the former server. */
   #giveUpQueued(): void {
-    const { calls } = this.#access.dispatch;
+    const { calls } = this.#lane.dispatch;
     const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
     calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
   }

@@ -55,8 +55,8 @@ export function knownParams(
   visibleNames: ((tools: readonly JsonObject[]) => ReadonlySet<unknown>) | undefined,
 ): KnownParams {
   return new KnownParams(async () => {
-    const { tools: serverTools, limits } = lane();
-    const tools = await serverTools.list(Math.min(LIST_TIMEOUT_MS, limits.requestTimeoutMs * LIST_SHARE));
+    const { tools: serverTools, context } = lane();
+    const tools = await serverTools.list(Math.min(LIST_TIMEOUT_MS, context.config.requestTimeoutMs * LIST_SHARE));
     if (tools === undefined || visibleNames === undefined) return tools;
     const visible = visibleNames(tools);
     return tools.filter(({ name }) => visible.has(name));

@@ -172,7 +172,7 @@ export class StatelessRequests {
   async #forwardChecked(call: StatelessCall, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { stateless, client } = call;
     const { request, exchange } = stateless;
-    const { maxSessionRequests } = call.target.lane.limits;
+    const { maxSessionRequests } = call.target.lane.context.config;
     if (client.callsInFlight >= maxSessionRequests) return exchange.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
     client.beginCall();

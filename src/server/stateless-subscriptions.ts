@@ -80,7 +80,7 @@ class LegacySubscription implements Caller {
         if (outcome === "accepted") uris.add(uri);
       }
     };
-    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.limits.maxSessionRequests) }, subscribeInTurn));
+    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.context.config.maxSessionRequests) }, subscribeInTurn));
     if (this.#subscription.isEnded) return;
     this.#accepted = { ...this.#accepted, uris };
     this.#subscription.acknowledge(filterText(this.#accepted));
