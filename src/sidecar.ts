@@ -19,11 +19,11 @@ import { Counters } from "./observe/counters.ts";
 import { Defects, type Log } from "./observe/log.ts";
 import { RequestMetrics } from "./observe/metrics.ts";
 import { observeAll, type RequestObserver } from "./observe/record.ts";
-import type { Redact, Secrets } from "./observe/redact.ts";
+import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { type McpServer, type ServerProcess, startServer } from "./server.ts";
+import { McpServer, type ServerOptions } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 
 interface Addresses {
@@ -176,25 +176,11 @@ function createPage({ config, secrets: { replacer }, version, activity, status, 
   };
 }
 
-interface LoadPolicyOptions {
-  readonly config: Config;
-  /** The content of the file that DESCRIPTOR names; undefined if it is not set. */
-  readonly descriptor: Descriptor | undefined;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly redact: Redact;
-}
-
 /** Creates the tool policy if an option sets a rule. Its modules are loaded only then: most sidecars run without them. */
-async function loadPolicy({ config, descriptor, counters, log, redact }: LoadPolicyOptions): Promise<ToolPolicy | undefined> {
-  if (!hasRules(config)) return undefined;
-  const [{ ToolPolicy }, { PinnedDescriptor }] = await Promise.all([
-    import("./policy/tool-policy.ts"),
-    import("./policy/pinned-descriptor.ts"),
-  ]);
-  const { descriptor: file = "", descriptorMode: mode } = config;
-  const pinned = descriptor === undefined ? undefined : new PinnedDescriptor({ descriptor, file, mode, log, redact, nowMs });
-  const policy = new ToolPolicy({ settings: config, counters, log, pinned, nowMs });
+async function loadPolicy(context: Context, descriptor: Descriptor | undefined): Promise<ToolPolicy | undefined> {
+  if (!hasRules(context.config)) return undefined;
+  const { ToolPolicy } = await import("./policy/tool-policy.ts");
+  const policy = new ToolPolicy(context, descriptor);
   policy.start();
   return policy;
 }
@@ -260,7 +246,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const context: Context = { config, log, counters, defects, memory, secrets, nowMs, draining: drain.signal, kill };
   const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects });
   const onSessionEnd = metrics?.sessionEnded;
-  const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact });
+  const policy = await loadPolicy(context, descriptor);
   const tokens = new AuthTokens(config.authTokens, config.serverName);
   const identify: Identify | undefined = config.authTokens.length === 0 ? undefined : (authorization) => tokens.identify(authorization);
   const { HttpListener } = await import("./http/listener.ts");
@@ -269,7 +255,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const addresses = await listeners.listen();
   kill.throwIfAborted();
   const [server, { createApps }] = await Promise.all([
-    startServer(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
+    McpServer.start(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
     import("./http/app.ts"),
   ]);
   const status = (): ServerStatus => server.status();
@@ -327,7 +313,12 @@ function appSettings({ config, secrets: { replacer }, version }: SidecarOptions)
   return { path, allowedOrigins, allowedHosts, listenHost, adminHost, replacer, version };
 }
 
-function processOf({ config, environment, version, startProcess: start = startProcess }: SidecarOptions): ServerProcess {
+function processOf({
+  config,
+  environment,
+  version,
+  startProcess: start = startProcess,
+}: SidecarOptions): Pick<ServerOptions, "command" | "startProcess" | "clientInfo"> {
   const { command, args, cwd } = config;
   return {
     command: { command, args, env: serverEnvironment(environment), cwd },

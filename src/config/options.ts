@@ -40,11 +40,9 @@ export type ChildEraMode = (typeof CHILD_ERA_MODES)[number];
 
 /** The reaction to invalid arguments: none, a log line, or a rejection. */
 const ARGUMENT_CHECK_MODES = ["off", "warn", "enforce"] as const;
-export type ArgumentCheckMode = (typeof ARGUMENT_CHECK_MODES)[number];
 
 /** The reaction to tools that differ from the pinned descriptor: a log line, or the tools are hidden as well. */
 const DESCRIPTOR_MODES = ["warn", "enforce"] as const;
-export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
 
 /** The sidecar waits for twice as long, at most 10 s more, and Node's timers have a limit. */
 const MAX_IDLE_MS = MAX_MS - 10_000;

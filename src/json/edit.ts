@@ -26,18 +26,14 @@ export function removeMembers(text: string, start: number, isRemoved: (name: str
 
 type NewMember = readonly [name: string, valueText: string];
 
-/** Returns the edits that set members of the object that starts at `start`. New members come first. */
-export function setMembers(text: string, start: number, members: readonly NewMember[]): Edit[] {
-  const { spans } = findMembers(
-    text,
-    start,
-    members.map(([name]) => name),
-  );
-  return setFoundMembers(text, start, members, spans);
-}
-
-/** Returns the edits that set members whose values have been searched. @param spans the present values, in the order of the members. */
-export function setFoundMembers(text: string, start: number, members: readonly NewMember[], spans: readonly (Span | undefined)[]): Edit[] {
+/**
+ * Returns the edits that set members of the object that starts at `start`. New members come first.
+ *
+ * @param found the present values, in the order of the members, if they have been searched.
+ */
+export function setMembers(text: string, start: number, members: readonly NewMember[], found?: readonly (Span | undefined)[]): Edit[] {
+  const names = members.map(([name]) => name);
+  const spans = found ?? findMembers(text, start, names).spans;
   const edits: Edit[] = [];
   let added = "";
   for (const [index, [name, valueText]] of members.entries()) {
@@ -102,9 +98,17 @@ class Removal {
 
 /** Applies edits to a text. They must not overlap. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
-  // A sort costs more than a short text.
-  const inOrder = areInOrder(edits) ? edits : edits.toSorted((a, b) => a.start - b.start);
-  if (inOrder.length === 0) return text;
+  if (edits.length === 0) return text;
+  let inOrder = edits;
+  let former = 0;
+  for (const { start } of edits) {
+    if (start < former) {
+      // A sort costs more than a short text.
+      inOrder = edits.toSorted((a, b) => a.start - b.start);
+      break;
+    }
+    former = start;
+  }
   if (inOrder.length > MANY_EDITS) return joinParts(text, inOrder);
   let joined = "";
   let from = 0;
@@ -113,15 +117,6 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
     from = edit.end;
   }
   return joined + text.slice(from);
-}
-
-function areInOrder(edits: readonly Edit[]): boolean {
-  let former = 0;
-  for (const { start } of edits) {
-    if (start < former) return false;
-    former = start;
-  }
-  return true;
 }
 
 /** Joins many parts. With `+`, each part would stay in memory as a separate string. */

@@ -4,7 +4,6 @@ import {
   detached,
   escapeEnd,
   isMistakenFor,
-  isNumberStart,
   isSpelledOtherwise,
   literalEnd,
   numberEnd,
@@ -23,49 +22,34 @@ const MAX_SLOTS = 31;
 /** The members of an object to find in a JSON text, each with its own slot. */
 export class Shape {
   readonly names: readonly string[];
-  readonly slots: readonly number[];
   readonly children: readonly (Shape | undefined)[];
-  /** The number of slots of this object and all nested ones. */
-  readonly slotCount: number;
-  /** The bits of these slots. */
-  readonly slotMask: number;
+  /** The slot of the first name. Those of the other names follow, and then those of the nested objects. */
+  readonly firstSlot: number;
+  /** The slot after those of this object and all nested ones. */
+  readonly endSlot: number;
 
   constructor(names: ShapeNames, firstSlot = 0) {
     this.names = Object.keys(names);
-    let nextSlot = firstSlot;
-    this.slots = this.names.map(() => nextSlot++);
+    this.firstSlot = firstSlot;
+    let endSlot = firstSlot + this.names.length;
     this.children = Object.values(names).map((inner) => {
       if (Object.keys(inner).length === 0) return undefined;
-      const shape = new Shape(inner, nextSlot);
-      nextSlot += shape.slotCount;
+      const shape = new Shape(inner, endSlot);
+      endSlot = shape.endSlot;
       return shape;
     });
-    this.slotCount = nextSlot - firstSlot;
-    if (this.slotCount > MAX_SLOTS) throw new Error(`a shape has at most ${MAX_SLOTS} slots`);
-    this.slotMask = ((1 << this.slotCount) - 1) << firstSlot;
+    if (endSlot > MAX_SLOTS) throw new Error(`a shape has at most ${MAX_SLOTS} slots`);
+    this.endSlot = endSlot;
   }
 
   /** Returns the slot of a member. @param path the names, one for each level. */
   slotOf(...path: readonly string[]): number {
     const [name = "", ...rest] = path;
     const position = this.names.indexOf(name);
-    const slot = rest.length === 0 ? this.slots[position] : this.children[position]?.slotOf(...rest);
+    const slot = rest.length > 0 ? this.children[position]?.slotOf(...rest) : position === -1 ? undefined : this.firstSlot + position;
     if (slot === undefined) throw new Error(`the shape has no ${path.join(".")}`);
     return slot;
   }
-}
-
-/** The result of a scan. */
-interface Found {
-  /** One bit per slot. */
-  readonly present: number;
-  readonly repeated: number;
-  /** Start and end of each present value, in the order of slots. */
-  readonly places: readonly number[];
-  readonly escapedNames: readonly number[];
-  readonly otherCases: ReadonlyMap<number, string> | undefined;
-  /** The first name in the outermost object that the shape does not have, with its quotes. */
-  readonly unknownName: Span | undefined;
 }
 
 /**
@@ -76,34 +60,45 @@ export class Outline {
   readonly text: string;
   /** Start and end of each name that has a backslash, at any depth, including the quotes. */
   readonly escapedNames: readonly number[];
-  readonly #present: number;
+  /** The first name in the outermost object that the shape does not have; undefined if there is none. */
+  readonly unknownName: string | undefined;
+  /** True if no member is repeated, and no parser takes another name for one of the shape. */
+  readonly isUnambiguous: boolean;
+  /** Start and end of each value, by slot; -1 for an absent member. It ends with the last slot that was used. */
   readonly #places: readonly number[];
+  /** One bit per slot. */
   readonly #repeated: number;
   readonly #otherCases: ReadonlyMap<number, string> | undefined;
-  readonly #unknownName: Span | undefined;
 
-  constructor(text: string, { present, places, escapedNames, repeated, otherCases, unknownName }: Found) {
+  constructor(
+    text: string,
+    places: readonly number[],
+    repeated: number,
+    otherCases: ReadonlyMap<number, string> | undefined,
+    escapedNames: readonly number[],
+    unknownName: string | undefined,
+  ) {
     this.text = text;
     this.escapedNames = escapedNames;
-    this.#present = present;
+    this.unknownName = unknownName;
+    this.isUnambiguous = repeated === 0 && otherCases === undefined;
     this.#places = places;
     this.#repeated = repeated;
     this.#otherCases = otherCases;
-    this.#unknownName = unknownName;
   }
 
   has(slot: number): boolean {
-    return (this.#present & (1 << slot)) !== 0;
+    return this.start(slot) !== -1;
   }
 
   /** Returns the start of a value; -1 for an absent member. */
   start(slot: number): number {
-    return this.has(slot) ? (this.#places[this.#position(slot)] ?? -1) : -1;
+    return this.#places[2 * slot] ?? -1;
   }
 
   /** Returns the end of a value; -1 for an absent member. */
   end(slot: number): number {
-    return this.has(slot) ? (this.#places[this.#position(slot) + 1] ?? -1) : -1;
+    return this.#places[2 * slot + 1] ?? -1;
   }
 
   /** Returns the span of a value; undefined for an absent member. */
@@ -113,7 +108,8 @@ export class Outline {
 
   /** Returns the JSON text of a value; undefined for an absent member. */
   textAt(slot: number): string | undefined {
-    return this.has(slot) ? this.text.slice(this.start(slot), this.end(slot)) : undefined;
+    const start = this.start(slot);
+    return start === -1 ? undefined : this.text.slice(start, this.end(slot));
   }
 
   /** Returns the same as `textAt`, but does not keep the whole text in memory. */
@@ -146,17 +142,8 @@ export class Outline {
 
   /** Returns the value if it is a number. */
   numberAt(slot: number): number | undefined {
-    return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
-  }
-
-  /** The first name in the outermost object that the shape does not have; undefined if there is none. */
-  get unknownName(): string | undefined {
-    return this.#unknownName && detached(decodeString(this.text, this.#unknownName.start, this.#unknownName.end), this.text);
-  }
-
-  /** True if no member is repeated, and no parser takes another name for one of the shape. */
-  get isUnambiguous(): boolean {
-    return this.#repeated === 0 && this.#otherCases === undefined;
+    const first = this.firstAt(slot);
+    return first === "-" || (first >= "0" && first <= "9") ? Number(this.textAt(slot)) : undefined;
   }
 
   isRepeated(slot: number): boolean {
@@ -167,189 +154,9 @@ export class Outline {
   otherCaseAt(slot: number): string | undefined {
     return this.#otherCases?.get(slot);
   }
-
-  /** Twice the number of members in lower slots. */
-  #position(slot: number): number {
-    return 2 * countBits(this.#present & ((1 << slot) - 1));
-  }
-}
-
-/** Counts the 1 bits of 32, in groups of two, four and eight. */
-function countBits(bits: number): number {
-  const pairs = bits - ((bits >>> 1) & 0x55555555);
-  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
-  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
 const NO_NAMES: readonly number[] = [];
-
-/**
- * Records the positions of the members of a shape while a text is scanned. Its arrays are reused for the next text, to reduce garbage
- * collection.
- */
-class OutlineBuilder {
-  #text = "";
-  #notesEscapes = true;
-  /** Start of each value, by slot. */
-  readonly #starts: number[] = [];
-  readonly #ends: number[] = [];
-  /** One bit per slot. */
-  #present = 0;
-  #repeated = 0;
-  #otherCases: Map<number, string> | undefined;
-  #escapedNames: number[] | undefined;
-  #unknownName: Span | undefined;
-  /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each. */
-  readonly #shapes: Shape[] = [];
-  readonly #slots: number[] = [];
-  #shapeCount = 0;
-  /** The shape of the next value, if that is an object. */
-  #next: Shape | undefined;
-  readonly #places: number[] = [];
-
-  /** @param notesEscapes true to record the positions of names with a backslash, of which there may be millions. */
-  begin(text: string, shape: Shape, notesEscapes: boolean): void {
-    this.#text = text;
-    this.#notesEscapes = notesEscapes;
-    this.#next = shape;
-    this.#present = this.#repeated = this.#shapeCount = 0;
-    this.#otherCases = undefined;
-    this.#escapedNames = undefined;
-    this.#unknownName = undefined;
-  }
-
-  /** @param depth the number of containers around the value. */
-  beginValue(index: number, depth: number, isObject: boolean): void {
-    const count = this.#shapeCount;
-    if (depth !== count) {
-      this.#next = undefined;
-      return;
-    }
-    if (depth > 0) {
-      const slot = this.#slots[depth - 1] ?? -1;
-      if (slot !== -1) {
-        this.#starts[slot] = index;
-        // A value that is cut off is empty.
-        this.#ends[slot] = index;
-        this.#present |= 1 << slot;
-      }
-    }
-    if (this.#next === undefined) return;
-    if (isObject) {
-      this.#shapes[count] = this.#next;
-      this.#slots[count] = -1;
-      this.#shapeCount++;
-    }
-    this.#next = undefined;
-  }
-
-  /** @param depth the number of containers around the value that has ended. */
-  endValue(index: number, depth: number): void {
-    if (depth < this.#shapeCount) this.#shapeCount = depth;
-    if (depth === 0 || depth !== this.#shapeCount) return;
-    const slot = this.#slots[depth - 1] ?? -1;
-    if (slot !== -1) this.#ends[slot] = index;
-  }
-
-  /** Records a member's name, including its quotes. @param depth the number of containers around it. */
-  endName(start: number, end: number, isEscaped: boolean, depth: number): void {
-    if (isEscaped && this.#notesEscapes) (this.#escapedNames ??= []).push(start, end);
-    if (depth !== this.#shapeCount) return;
-    this.#slots[depth - 1] = -1;
-    const shape = this.#shapes[depth - 1];
-    if (shape === undefined) return;
-    if (isEscaped) this.#matchDecoded(shape, decodeString(this.#text, start, end));
-    else this.#match(shape, start + 1, end - 1);
-    if (depth === 1 && this.#slots[0] === -1) this.#unknownName ??= { start, end };
-  }
-
-  build(): Outline {
-    const places = this.#places;
-    let count = 0;
-    for (let rest = this.#present; rest !== 0; rest &= rest - 1) {
-      const slot = 31 - Math.clz32(rest & -rest);
-      places[count++] = this.#starts[slot] ?? 0;
-      places[count++] = this.#ends[slot] ?? 0;
-    }
-    return new Outline(this.#text, {
-      present: this.#present,
-      places: places.slice(0, count),
-      escapedNames: this.#escapedNames ?? NO_NAMES,
-      repeated: this.#repeated,
-      otherCases: this.#otherCases,
-      unknownName: this.#unknownName,
-    });
-  }
-
-  #match(shape: Shape, start: number, end: number): void {
-    const text = this.#text;
-    const { names } = shape;
-    const length = end - start;
-    for (let position = 0; position < names.length; position++) {
-      const name = names[position] ?? "";
-      if (name.length !== length) continue;
-      if (text.startsWith(name, start)) return this.#enter(shape, position);
-      if (isSpelledOtherwise(text, start, name)) this.#recordOtherCase(shape, position, text.slice(start, end));
-    }
-  }
-
-  #matchDecoded(shape: Shape, key: string): void {
-    for (let position = 0; position < shape.names.length; position++) {
-      const name = shape.names[position] ?? "";
-      if (key === name) return this.#enter(shape, position);
-      if (isMistakenFor(key, name)) this.#recordOtherCase(shape, position, key);
-    }
-  }
-
-  #enter({ slots, children }: Shape, position: number): void {
-    const slot = slots[position] ?? 0;
-    const inner = children[position];
-    if ((this.#present & (1 << slot)) !== 0) {
-      this.#repeated |= 1 << slot;
-      // The last of repeated members counts, so the inner members of the previous one are discarded.
-      if (inner !== undefined) this.#present &= ~inner.slotMask;
-    }
-    this.#slots[this.#shapeCount - 1] = slot;
-    this.#next = inner;
-  }
-
-  #recordOtherCase({ slots }: Shape, position: number, key: string): void {
-    const slot = slots[position] ?? 0;
-    this.#otherCases ??= new Map();
-    if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, key);
-  }
-}
-
-const BITS = 16;
-
-/** The open containers, from outermost to innermost. Each takes one bit, because a peer chooses how many there are. */
-class Nesting {
-  depth = 0;
-  readonly #objects: number[] = [0];
-
-  clear(): void {
-    this.depth = 0;
-  }
-
-  open(isObject: boolean): void {
-    const depth = this.depth++;
-    const word = Math.floor(depth / BITS);
-    const bit = 1 << (depth % BITS);
-    if (word === this.#objects.length) this.#objects.push(0);
-    const bits = this.#objects[word] ?? 0;
-    this.#objects[word] = isObject ? bits | bit : bits & ~bit;
-  }
-
-  close(): void {
-    this.depth--;
-  }
-
-  /** True if the innermost container is an object; false if it is an array. */
-  get isObject(): boolean {
-    const depth = this.depth - 1;
-    return ((this.#objects[Math.floor(depth / BITS)] ?? 0) & (1 << (depth % BITS))) !== 0;
-  }
-}
 
 /** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
@@ -368,7 +175,8 @@ const MAX_ELEMENTS = 1000;
 
 /**
  * Scans a JSON text (RFC 8259) and records the positions of the members of a shape. It accepts the same texts as `JSON.parse` but builds no
- * values. It keeps one bit per level of nesting, does not recurse, and can pause at any point. `begin` reuses it for another text.
+ * values. It keeps one bit per level of nesting, does not recurse, and can pause at any point. `begin` reuses it, and its arrays, for
+ * another text.
  */
 export class JsonScanner {
   /** The first elements, if the text is an array. */
@@ -378,20 +186,43 @@ export class JsonScanner {
   isArray = false;
   isObject = false;
   #text = "";
+  #notesEscapes = true;
   #state: State = State.value;
+  #failedIn: State = State.value;
   #index = 0;
-  readonly #open = new Nesting();
-  readonly #members = new OutlineBuilder();
+
+  /** The number of open containers. */
+  #depth = 0;
+  /** True if the innermost container is an object. */
+  #isInObject = false;
+  /** The types of all open containers, 16 in a number, because a peer chooses how many there are. */
+  readonly #objects: number[] = [0];
+
   /** The start of the last string. */
   #stringStart = 0;
-  #failedIn: State = State.value;
   #isEscaped = false;
   // The position of the next such character, or the end of the step if it has none; -1 before the first search of a step.
   #quoteAt = -1;
   #backslashAt = -1;
   #controlAt = -1;
 
-  /** @param notesEscapes true to record the positions of names with a backslash. */
+  /** Start and end of each value, by slot; -1 for an absent member. */
+  readonly #places: number[] = [];
+  /** The length of the part that has been used for this text. */
+  #placeCount = 0;
+  /** One bit per slot. */
+  #repeated = 0;
+  #otherCases: Map<number, string> | undefined;
+  #escapedNames: number[] | undefined;
+  #unknownName: string | undefined;
+  /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each; -1 for another one. */
+  readonly #shapes: Shape[] = [];
+  readonly #slots: number[] = [];
+  #shapeCount = 0;
+  /** The shape of the next value, if that is an object. */
+  #next: Shape | undefined;
+
+  /** @param notesEscapes true to record the positions of names with a backslash, of which there may be millions. */
   constructor(text: string, shape: Shape, notesEscapes = true) {
     this.begin(text, shape, notesEscapes);
   }
@@ -402,19 +233,26 @@ export class JsonScanner {
     this.elementCount = 0;
     this.isArray = this.isObject = false;
     this.#text = text;
+    this.#notesEscapes = notesEscapes;
     this.#state = State.value;
-    this.#index = 0;
-    this.#open.clear();
-    this.#members.begin(text, shape, notesEscapes);
+    this.#index = this.#depth = this.#repeated = this.#shapeCount = 0;
+    this.#otherCases = undefined;
+    this.#escapedNames = undefined;
+    this.#unknownName = undefined;
+    this.#next = shape;
+    this.#places.fill(-1, 0, this.#placeCount);
+    this.#placeCount = 0;
+    while (this.#places.length < 2 * shape.endSlot) this.#places.push(-1);
   }
 
   /** The positions of the members that were found so far. */
   get outline(): Outline {
-    return this.#members.build();
+    const places = this.#places.slice(0, this.#placeCount);
+    return new Outline(this.#text, places, this.#repeated, this.#otherCases, this.#escapedNames ?? NO_NAMES, this.#unknownName);
   }
 
   get isDone(): boolean {
-    return this.#state === State.done || this.#state === State.failed;
+    return this.#state >= State.done;
   }
 
   /** True if the text is JSON. To be read when `isDone`. */
@@ -424,9 +262,8 @@ export class JsonScanner {
 
   /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
   get failure(): { readonly index: number; readonly expected: string | undefined } {
-    const { depth, isObject } = this.#open;
     if (this.#failedIn === State.inString || this.#failedIn === State.inName) return { index: this.#stringStart, expected: undefined };
-    const comma = depth === 0 ? "the end" : isObject ? ", or }" : ", or ]";
+    const comma = this.#depth === 0 ? "the end" : this.#isInObject ? ", or }" : ", or ]";
     return { index: this.#index, expected: this.#failedIn === State.comma ? comma : EXPECTED[this.#failedIn] };
   }
 
@@ -437,75 +274,94 @@ export class JsonScanner {
     const stop = Math.min(end, this.#index + length);
     this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     while (this.#state < State.done) {
+      if (this.#index >= stop && stop < end) return;
       if (this.#state === State.inString || this.#state === State.inName) {
         this.#scanString(stop);
-        if (this.#state === State.inString || this.#state === State.inName) return;
         continue;
       }
-      this.#index = skipWhitespace(text, this.#index, stop);
-      if (this.#index >= stop && stop < end) return;
-      const code = text.charCodeAt(this.#index);
-      if (this.#index >= end) {
-        if (this.#state === State.comma && this.#open.depth === 0) this.#state = State.done;
-        else this.#fail();
-        return;
+      let code = text.charCodeAt(this.#index);
+      if (code <= Code.space) {
+        this.#index = skipWhitespace(text, this.#index, stop);
+        if (this.#index === stop && stop < end) return;
+        code = text.charCodeAt(this.#index);
       }
-      if (this.#state === State.comma) this.#scanComma(code);
-      else if (this.#state === State.colon) this.#scanColon(code);
-      else if (this.#state === State.value) this.#scanValue(code);
-      else if (this.#state === State.firstElement) {
-        if (code === Code.closeBracket) this.#close();
-        else this.#scanValue(code);
-      } else if (code === Code.quote) {
+      if (this.#index >= end) {
+        if (this.#state === State.comma && this.#depth === 0) this.#state = State.done;
+        else this.#fail();
+      } else if (code === Code.closeBrace || code === Code.closeBracket) this.#close(code === Code.closeBrace);
+      else if (this.#state === State.comma) {
+        if (code !== Code.comma || this.#depth === 0) return this.#fail();
+        this.#index++;
+        this.#state = this.#isInObject ? State.name : State.value;
+      } else if (this.#state === State.name || this.#state === State.firstName) {
+        if (code !== Code.quote) return this.#fail();
         this.#stringStart = this.#index++;
         this.#isEscaped = false;
         this.#state = State.inName;
-      } else if (code === Code.closeBrace && this.#state === State.firstName) this.#close();
-      else this.#fail();
-      if (this.#index >= stop && stop < end) return;
+      } else if (this.#state === State.colon) {
+        if (code !== Code.colon) return this.#fail();
+        this.#index++;
+        this.#state = State.value;
+      } else this.#beginValue(code);
     }
   }
 
-  #scanComma(code: number): void {
-    if (this.#open.depth === 0) this.#fail();
-    else if (code === Code.comma) {
-      this.#index++;
-      this.#state = this.#open.isObject ? State.name : State.value;
-    } else if (code === (this.#open.isObject ? Code.closeBrace : Code.closeBracket)) this.#close();
-    else this.#fail();
-  }
-
-  #scanValue(code: number): void {
-    const depth = this.#open.depth;
-    this.#members.beginValue(this.#index, depth, code === Code.openBrace);
-    if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: this.#index, end: this.#index });
+  #beginValue(code: number): void {
+    const index = this.#index;
+    const depth = this.#depth;
+    const shape = depth === this.#shapeCount ? this.#next : undefined;
+    this.#next = undefined;
+    const slot = depth > 0 && depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
+    // A value that is cut off is empty.
+    if (slot !== -1) {
+      this.#places[2 * slot] = this.#places[2 * slot + 1] = index;
+      this.#placeCount = Math.max(this.#placeCount, 2 * slot + 2);
+    }
+    if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: index, end: index });
     if (code === Code.quote) {
       this.#stringStart = this.#index++;
       this.#state = State.inString;
-    } else if (code === Code.openBrace) {
-      if (depth === 0) this.isObject = true;
-      this.#open.open(true);
+    } else if (code === Code.openBrace || code === Code.openBracket) {
+      const isObject = code === Code.openBrace;
+      if (depth === 0) [this.isObject, this.isArray] = [isObject, !isObject];
+      if (isObject && shape !== undefined) {
+        this.#shapes[depth] = shape;
+        this.#slots[depth] = -1;
+        this.#shapeCount++;
+      }
+      const word = depth >> 4;
+      const bit = 1 << (depth & 15);
+      const objects = this.#objects[word] ?? 0;
+      this.#objects[word] = isObject ? objects | bit : objects & ~bit;
+      this.#isInObject = isObject;
+      this.#depth++;
       this.#index++;
-      this.#state = State.firstName;
-    } else if (code === Code.openBracket) {
-      if (depth === 0) this.isArray = true;
-      this.#open.open(false);
-      this.#index++;
-      this.#state = State.firstElement;
-    } else if (isNumberStart(code)) this.#endScalar(numberEnd(this.#text, this.#index));
-    else this.#endScalar(literalEnd(this.#text, this.#index));
+      this.#state = isObject ? State.firstName : State.firstElement;
+    } else {
+      const end =
+        code === Code.minus || (code >= Code.zero && code <= Code.nine) ? numberEnd(this.#text, index) : literalEnd(this.#text, index);
+      if (end === -1) return this.#fail();
+      this.#index = end;
+      this.#endValue();
+    }
   }
 
-  #close(): void {
-    this.#open.close();
+  #close(isObject: boolean): void {
+    const isComplete = this.#state === State.comma || this.#state === (isObject ? State.firstName : State.firstElement);
+    if (!isComplete || this.#depth === 0 || this.#isInObject !== isObject) return this.#fail();
     this.#index++;
+    const depth = --this.#depth;
+    this.#isInObject = ((this.#objects[(depth - 1) >> 4] ?? 0) & (1 << ((depth - 1) & 15))) !== 0;
+    if (depth < this.#shapeCount) this.#shapeCount = depth;
     this.#endValue();
   }
 
   #endValue(): void {
     this.#state = State.comma;
-    const depth = this.#open.depth;
-    this.#members.endValue(this.#index, depth);
+    const depth = this.#depth;
+    if (depth === 0) return;
+    const slot = depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
+    if (slot !== -1) this.#places[2 * slot + 1] = this.#index;
     if (depth === 1 && this.isArray && this.elementCount <= MAX_ELEMENTS) {
       const start = this.elements.at(-1)?.start ?? 0;
       this.elements[this.elements.length - 1] = { start, end: this.#index };
@@ -569,23 +425,47 @@ export class JsonScanner {
 
   #endName(): void {
     const end = this.#index;
-    this.#members.endName(this.#stringStart, end, this.#isEscaped, this.#open.depth);
+    const start = this.#stringStart;
     this.#state = State.colon;
     // White space before the colon is rare and may be long, so `advance` skips it.
-    if (this.#text.charCodeAt(end) === Code.colon) this.#scanColon(Code.colon);
+    if (this.#text.charCodeAt(end) === Code.colon) {
+      this.#index++;
+      this.#state = State.value;
+    }
+    if (this.#isEscaped && this.#notesEscapes) (this.#escapedNames ??= []).push(start, end);
+    const depth = this.#depth;
+    const shape = depth === this.#shapeCount ? this.#shapes[depth - 1] : undefined;
+    if (shape === undefined) return;
+    const position = this.#matchName(shape, start, end);
+    const slot = position === -1 ? -1 : shape.firstSlot + position;
+    this.#slots[depth - 1] = slot;
+    if (slot === -1) {
+      if (depth === 1) this.#unknownName ??= detached(decodeString(this.#text, start, end), this.#text);
+      return;
+    }
+    const inner = shape.children[position];
+    if (this.#places[2 * slot] !== -1) {
+      this.#repeated |= 1 << slot;
+      // The last of repeated members counts, so the inner members of the previous one are discarded.
+      if (inner !== undefined) this.#places.fill(-1, 2 * inner.firstSlot, 2 * inner.endSlot);
+    }
+    this.#next = inner;
   }
 
-  #scanColon(code: number): void {
-    if (code !== Code.colon) return this.#fail();
-    this.#state = State.value;
-    this.#index++;
-  }
-
-  /** @param end -1 if the value is invalid. */
-  #endScalar(end: number): void {
-    if (end === -1) return this.#fail();
-    this.#index = end;
-    this.#endValue();
+  /** @returns the position of a name in the shape; -1 if it is another one. */
+  #matchName({ names, firstSlot }: Shape, start: number, end: number): number {
+    const text = this.#text;
+    const length = end - start - 2;
+    const key = this.#isEscaped ? decodeString(text, start, end) : undefined;
+    for (let position = 0; position < names.length; position++) {
+      const name = names[position] ?? "";
+      if (key === undefined ? name.length === length && text.startsWith(name, start + 1) : key === name) return position;
+      if (key === undefined ? name.length !== length || !isSpelledOtherwise(text, start + 1, name) : !isMistakenFor(key, name)) continue;
+      this.#otherCases ??= new Map();
+      const slot = firstSlot + position;
+      if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, key ?? text.slice(start + 1, end - 1));
+    }
+    return -1;
   }
 
   #fail(): void {

@@ -71,18 +71,9 @@ export function utf8Length(text: string): number {
     const unit = text.charCodeAt(index);
     if (unit > 0x7f) bytes++;
     // Both halves of a pair count here, and have four bytes together.
-    if (unit > 0x7ff && !(isSurrogate(unit) && isPaired(text, index))) bytes++;
+    if (unit > 0x7ff && !isInsidePair(text, index) && !isInsidePair(text, index + 1)) bytes++;
   }
   return bytes;
-}
-
-function isSurrogate(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdfff;
-}
-
-/** True if the surrogate at `index` and a unit beside it are the two halves of one character. */
-function isPaired(text: string, index: number): boolean {
-  return isInsidePair(text, index) || isInsidePair(text, index + 1);
 }
 
 /** The characters that JSON is made of (RFC 8259), as UTF-16 units. */
@@ -137,10 +128,6 @@ const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].
 export function literalEnd(text: string, start: number): number {
   const word = LITERALS.get(text.charCodeAt(start));
   return word !== undefined && text.startsWith(word, start) ? start + word.length : -1;
-}
-
-export function isNumberStart(code: number): boolean {
-  return code === Code.minus || isDigit(code);
 }
 
 /** @returns the end of the number that begins at `start`; -1 if there is none. */
@@ -380,10 +367,8 @@ export function nextToken(text: string, start: number): number {
   return index;
 }
 
-/**
- * Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
- * one member while the server acts on the other.
- */
+// Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
+// one member while the server acts on the other.
 
 /** Non-ASCII letters that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
 const FOLDED: ReadonlyMap<number, number> = new Map([

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { Worker } from "node:worker_threads";
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
-import { type Defects, limitedLog, type Log } from "../observe/log.ts";
+import { limitedLog, type Log } from "../observe/log.ts";
 import type { SchemaReport } from "./checker.ts";
 
 /** A queue in which callers take turns. Many entries of one caller delay another caller by only one entry. */
@@ -232,14 +233,6 @@ interface KeptSchema {
   isLogged: boolean;
 }
 
-interface ArgumentCheckOptions {
-  readonly log: Log;
-  readonly defects: Pick<Defects, "note" | "guard">;
-  /** Called when a check is given up. */
-  readonly onGivenUp: () => void;
-  readonly nowMs: () => number;
-}
-
 /** A call whose arguments are to be checked. */
 interface CheckedCall {
   /** All tools with the name, at least one. The arguments must match the schema of each. */
@@ -261,7 +254,7 @@ interface Check extends CheckedCall {
  * A schema is compiled at its first call, and again in a new thread or after an eviction.
  */
 export class ArgumentCheck {
-  readonly #options: ArgumentCheckOptions;
+  readonly #context: Context;
   readonly #log: Log;
   readonly #thread = new CheckThread();
   readonly #checks = new RoundRobin<Check>();
@@ -273,9 +266,9 @@ export class ArgumentCheck {
   #forgotten: string[] = [];
   readonly #known = new WeakMap<JsonObject, KeptSchema>();
 
-  constructor(options: ArgumentCheckOptions) {
-    this.#options = options;
-    this.#log = limitedLog(options.log, options.nowMs);
+  constructor(context: Context) {
+    this.#context = context;
+    this.#log = limitedLog(context.log, context.nowMs);
   }
 
   /** Starts the thread, so that the first call does not wait for it. */
@@ -297,7 +290,7 @@ export class ArgumentCheck {
   async #runAll(): Promise<void> {
     this.#isBusy = true;
     for (let check = this.#checks.next(); check !== undefined; check = this.#checks.next()) {
-      const { defects } = this.#options;
+      const { defects } = this.#context;
       const problems = await this.#run(check).catch((error: unknown) => {
         defects.note("argument check", error);
         return ["the arguments could not be checked because of a defect of the sidecar"];
@@ -347,7 +340,7 @@ export class ArgumentCheck {
   }
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
-    this.#options.onGivenUp();
+    this.#context.counters.policy.argumentChecksGivenUp++;
     this.#log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
     if (exceededLimit === undefined) return NOT_CHECKED;
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
@@ -384,7 +377,7 @@ export class ArgumentCheck {
   #logProblems(schema: KeptSchema, toolName: unknown, { problem, unchecked }: SchemaReport): undefined {
     if (schema.isLogged) return;
     schema.isLogged = true;
-    const { log } = this.#options;
+    const { log } = this.#context;
     const tool = shownName(toolName);
     if (problem !== undefined) log.warn({ tool, reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
     else if (unchecked.length > 0) {

@@ -1,27 +1,14 @@
+import type { Context } from "../context.ts";
 import type { JsonObject } from "../mcp/message.ts";
-import { type Log, type LogFields, LogLimiter } from "../observe/log.ts";
-import type { Redact } from "../observe/redact.ts";
+import { type LogFields, LogLimiter } from "../observe/log.ts";
 import type { Descriptor, DescriptorTool } from "./descriptor.ts";
-import { changedParts, compareTools, fingerprintOf, readableName, type ToolDrift } from "./drift.ts";
-import type { DescriptorMode } from "../config/options.ts";
+import { changedParts, compareTools, fingerprintOf, type DriftKind, readableName, type ToolDrift } from "./drift.ts";
 
 /** A server may change all of its tools at once. */
 const MAX_LINES = 20;
 const MAX_STATUS_TOOLS = 100;
 /** Each private server may have a different drift. */
 const MAX_PRIVATE_DRIFTS = 1000;
-
-export interface PinnedDescriptorOptions {
-  readonly descriptor: Descriptor;
-  /** The descriptor's file. */
-  readonly file: string;
-  readonly mode: DescriptorMode;
-  readonly log: Log;
-  readonly redact: Redact;
-  readonly nowMs: () => number;
-}
-
-type DriftedTool = Pick<ToolDrift, "name" | "kinds">;
 
 /**
  * Compares servers' tools with the reviewed ones: name, description, input schema and annotations, in the form of the descriptor. It has no
@@ -31,23 +18,23 @@ type DriftedTool = Pick<ToolDrift, "name" | "kinds">;
  * returns after the shared lane had none.
  */
 export class PinnedDescriptor {
-  readonly mode: DescriptorMode;
-  readonly #options: PinnedDescriptorOptions;
+  readonly #context: Context;
+  readonly #descriptor: Descriptor;
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
   /** A server may change its tools at any rate. */
   readonly #limiter: LogLimiter;
   /** The drift of the shared lane; undefined until its server has listed its tools. */
-  #drifted: readonly DriftedTool[] | undefined;
+  #drifted: readonly { readonly name: string; readonly kinds: readonly DriftKind[] }[] | undefined;
   /** The fingerprints of the shared lane's drift, by tool. */
   #fingerprints: ReadonlyMap<string, string> = new Map();
   /** The fingerprints that were logged for private lanes since the last change in the shared one. */
   readonly #privateFingerprints = new Set<string>();
 
-  constructor(options: PinnedDescriptorOptions) {
-    this.mode = options.mode;
-    this.#options = options;
-    this.#limiter = new LogLimiter(options.nowMs);
-    this.#reviewed = new Map(options.descriptor.tools.map((tool) => [tool.name, tool]));
+  constructor(context: Context, descriptor: Descriptor) {
+    this.#context = context;
+    this.#descriptor = descriptor;
+    this.#limiter = new LogLimiter(context.nowMs);
+    this.#reviewed = new Map(descriptor.tools.map((tool) => [tool.name, tool]));
   }
 
   /** True if a listed tool equals the reviewed one. */
@@ -63,7 +50,7 @@ export class PinnedDescriptor {
    * @param fields log fields of the server, with `lane` for a private one.
    */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
-    const drifts = compareTools(this.#options.descriptor.tools, tools);
+    const drifts = compareTools(this.#descriptor.tools, tools);
     const fingerprints = new Map(drifts.map((drift) => [drift.name, fingerprintOf(drift)]));
     this.#logFresh(drifts, fingerprints, fields);
     if (fields["lane"] !== undefined) return this.#keepPrivate(fingerprints);
@@ -73,11 +60,11 @@ export class PinnedDescriptor {
 
   /** The drift of the shared lane, for `/status`. */
   get status(): object {
-    const { file, redact } = this.#options;
+    const { config, secrets } = this.#context;
     const drift = (this.#drifted ?? []).slice(0, MAX_STATUS_TOOLS);
     return {
-      mode: this.mode,
-      file: redact(file),
+      mode: config.descriptorMode,
+      file: secrets.redact(config.descriptor ?? ""),
       reviewedTools: this.#reviewed.size,
       driftedTools: this.#drifted?.length ?? null,
       drift: drift.map(({ name, kinds }) => ({ name: this.#shown(name), kinds })),
@@ -85,8 +72,8 @@ export class PinnedDescriptor {
   }
 
   #logFresh(drifts: readonly ToolDrift[], fingerprints: ReadonlyMap<string, string>, fields: LogFields): void {
-    const { mode } = this;
-    const { log } = this.#options;
+    const { log, config } = this.#context;
+    const { descriptorMode: mode } = config;
     const fresh = drifts.filter(({ name }) => {
       const fingerprint = fingerprints.get(name) ?? "";
       return this.#fingerprints.get(name) !== fingerprint && !this.#privateFingerprints.has(fingerprint);
@@ -99,7 +86,7 @@ export class PinnedDescriptor {
   }
 
   #logGone(fingerprints: ReadonlyMap<string, string>, fields: LogFields): void {
-    const { log } = this.#options;
+    const { log } = this.#context;
     const gone = [...this.#fingerprints.keys()].filter((name) => !fingerprints.has(name));
     const isClean = fingerprints.size === 0;
     const isFirst = this.#drifted === undefined;
@@ -127,6 +114,6 @@ export class PinnedDescriptor {
 
   /** Makes a name readable and masks secrets in it, because the server chooses it. */
   #shown(name: string): string {
-    return readableName(this.#options.redact(name));
+    return readableName(this.#context.secrets.redact(name));
   }
 }

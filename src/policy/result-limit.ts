@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { findMembers } from "../json/find.ts";
 import { Code, decodeString, detached, skipString, skipValue, type Span, STOP, walkElements, walkMembers } from "../json/text.ts";
 import { type ErrorData, SidecarError } from "../mcp/errors.ts";
@@ -414,17 +415,6 @@ function jsonBytes(value: string | ErrorData): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-export interface ResultLimit {
-  /** The limit for the whole HTTP body. */
-  readonly maxBytes: number;
-  /** The interval at which a comment is written on every open stream. */
-  readonly keepAliveMs: number;
-  /** The clock of `Exchange.acceptedAtMs`. */
-  readonly nowMs: () => number;
-  /** Called when a response was shortened. */
-  readonly onTruncated: () => void;
-}
-
 /** The size of an event without its message: `id: …`, `event: message`, `data: ` and the line ends. The first event of a stream has no message. */
 const EVENT_BYTES = 64;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
@@ -436,20 +426,20 @@ const SERVER_REQUESTS_PART = 3 / 4;
 
 /** An exchange whose whole HTTP body stays within a limit. The response gets the room that earlier messages have left. */
 export class LimitedExchange extends RewrittenExchange {
-  readonly #limit: ResultLimit;
+  readonly #context: Context;
   #bytesAhead = 0;
   #isStream = false;
 
-  constructor(inner: Exchange, limit: ResultLimit) {
+  constructor(context: Context, inner: Exchange) {
     super(inner, (body) => this.#shorten(body));
-    this.#limit = limit;
+    this.#context = context;
   }
 
   /** @returns false also for a message that would leave too little room for the response. */
   override emit(body: string): boolean {
     if (this.sharedBy === 0) return this.inner.emit(body);
     const bytesAhead = this.#bytesAhead + Buffer.byteLength(body) + EVENT_BYTES;
-    const shareBytes = this.#limit.maxBytes / this.sharedBy;
+    const shareBytes = (this.#context.config.maxResultBytes ?? Number.POSITIVE_INFINITY) / this.sharedBy;
     if (bytesAhead > shareBytes * AHEAD_PART && !(isServerRequest(body) && bytesAhead <= shareBytes * SERVER_REQUESTS_PART)) return false;
     if (!this.inner.emit(body)) return false;
     this.#isStream = true;
@@ -470,13 +460,14 @@ export class LimitedExchange extends RewrittenExchange {
 
   #shorten(body: string): string {
     const shortened = limitBody(body, this.#roomBytes(), this.idText);
-    if (shortened !== undefined) this.#limit.onTruncated();
+    if (shortened !== undefined) this.#context.counters.policy.truncatedResults++;
     return shortened ?? body;
   }
 
   #roomBytes(): number {
-    const { keepAliveMs, nowMs } = this.#limit;
-    const maxBytes = this.#limit.maxBytes - (this.inner.addedBytes ?? 0);
+    const { config, nowMs } = this.#context;
+    const { keepAliveMs, maxResultBytes = Number.POSITIVE_INFINITY } = config;
+    const maxBytes = maxResultBytes - (this.inner.addedBytes ?? 0);
     const { sharedBy, acceptedAtMs } = this;
     // In an endless stream, each response has the whole limit for itself.
     if (sharedBy === 0) return maxBytes - EVENT_BYTES;

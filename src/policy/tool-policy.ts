@@ -1,41 +1,30 @@
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import type { Counters } from "../observe/counters.ts";
-import { Defects, limitedLog, type Log } from "../observe/log.ts";
+import { limitedLog, type Log } from "../observe/log.ts";
 import type { Call } from "../server/call.ts";
 import type { LanePolicy } from "../server/dispatch.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
 import { type CallCheck, type CallLimits, type CallVerdict, ToolSemaphore } from "../server/slots.ts";
+import { namesOf } from "../server/tools.ts";
 import { type Caller, type Exchange, RewrittenExchange } from "../session/session.ts";
 import { ArgumentCheck } from "./argument-check.ts";
-import { type CallRates, type CallRatesSettings, createCallRates } from "./call-rates.ts";
-import type { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { LimitedExchange, type ResultLimit } from "./result-limit.ts";
-import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, visibleNames, withoutOutputSchemas } from "./tools.ts";
-import type { ArgumentCheckMode } from "../config/options.ts";
-import type { ToolNumber } from "../config/option.ts";
+import { CallRates } from "./call-rates.ts";
+import type { Descriptor } from "./descriptor.ts";
+import { PinnedDescriptor } from "./pinned-descriptor.ts";
+import { LimitedExchange } from "./result-limit.ts";
+import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, withoutOutputSchemas } from "./tools.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
 const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;
 
-/** The parameters of a `tools/call`. */
-export interface ToolCall {
-  /** Undefined if absent or not a string. */
-  readonly name: string | undefined;
-  /** JSON of any type; undefined if absent. */
-  readonly argsText: string | undefined;
-}
-
-/** A call that the server may read differently than the sidecar. */
-export interface AmbiguousCall {
-  /** Describes the problem to the sender. */
-  readonly problem: string;
-}
-
-/** Reads `params` of a `tools/call`. */
-export function readCall({ outline }: RequestMessage): ToolCall | AmbiguousCall {
+/** Reads `params` of a `tools/call`. @returns a problem, for the sender, if the server may read them differently than the sidecar. */
+export function readCall({
+  outline,
+}: RequestMessage): { readonly name: string | undefined; readonly argsText: string | undefined } | { readonly problem: string } {
   const repeated = findRepeated(outline, MEMBERS);
   if (repeated !== undefined) return { problem: `"${repeated}" occurs twice in "params"` };
   const spelled = findOtherCase(outline, MEMBERS);
@@ -59,26 +48,13 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
   return JSON.stringify({ content: [{ type: "text", text }], isError: true });
 }
 
-/** The rules of a lane. A rule is undefined if it is off. */
-export interface LaneRulesOptions {
-  /** Selects the tools that clients can see and call. */
-  readonly filter?: ToolFilter | undefined;
-  readonly rates?: CallRates | undefined;
-  readonly argumentCheck?: Pick<ArgumentCheck, "check"> | undefined;
-  readonly argumentCheckMode: ArgumentCheckMode;
-  readonly limitsOf?: ((toolName: string) => CallLimits | undefined) | undefined;
-  readonly resultLimit?: ResultLimit | undefined;
-  /** Called with all tools of each generation. */
-  readonly onListed?: ((tools: readonly JsonObject[], generation: number) => void) | undefined;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
 /** The tool policy of one lane, and the tools of its server. Calls pass the rules, the cheapest first. */
 class LaneRules implements LanePolicy {
-  readonly #options: LaneRulesOptions;
+  readonly #context: Context;
+  readonly #policy: ToolPolicy;
+  readonly #lane: string | undefined;
   readonly #log: Log;
+  readonly #limitsOf: ReturnType<typeof createToolLimits>;
   /** The names that clients may call; undefined while the server is not ready or has not listed its tools. */
   #names: ReadonlySet<string> | undefined;
   /** The names of listed tools that are hidden from clients. */
@@ -86,23 +62,26 @@ class LaneRules implements LanePolicy {
   /** The tools by name, if arguments are checked. A name may have several tools, and it is unknown which one the server calls. */
   #definitions: ReadonlyMap<unknown, readonly JsonObject[]> = new Map();
 
-  constructor(options: LaneRulesOptions) {
-    this.#options = options;
-    this.#log = limitedLog(options.log, options.nowMs);
+  constructor(context: Context, policy: ToolPolicy, lane: string | undefined) {
+    this.#context = context;
+    this.#policy = policy;
+    this.#lane = lane;
+    this.#log = limitedLog(context.log, context.nowMs);
+    this.#limitsOf = createToolLimits(context.config);
   }
 
   get needsTools(): boolean {
-    const { filter, argumentCheck, onListed } = this.#options;
-    return filter !== undefined || argumentCheck !== undefined || onListed !== undefined;
+    const { filter, argumentCheck, pinned } = this.#policy;
+    return filter !== undefined || argumentCheck !== undefined || pinned !== undefined;
   }
 
   wrap(exchange: Exchange, method: string, listAgain: () => void): Exchange {
-    const { filter, resultLimit } = this.#options;
-    if (method === "tools/list" && (filter !== undefined || resultLimit !== undefined))
+    const isLimited = this.#context.config.maxResultBytes !== undefined;
+    if (method === "tools/list" && (isLimited || this.#policy.filter !== undefined))
       return new RewrittenExchange(exchange, (body) => this.#rewriteList(body, listAgain));
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
-    return hasToolResult && resultLimit !== undefined ? new LimitedExchange(exchange, resultLimit) : exchange;
+    return isLimited && hasToolResult ? new LimitedExchange(this.#context, exchange) : exchange;
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {
@@ -111,20 +90,20 @@ class LaneRules implements LanePolicy {
     if (message.kind === "notification") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". It was not sent.');
     const call = readCall(message);
     if ("problem" in call) return new SidecarError("INVALID_REQUEST", `${call.problem}. The call was not sent.`);
-    const { name, argsText } = call;
+    const { name } = call;
     // A server that looks up the name as an object key takes `["search"]` for `"search"`; the rules would not.
     if (name === undefined) return toolNotFound(name);
-    const { rates, limitsOf, argumentCheck } = this.#options;
+    const { rates, argumentCheck } = this.#policy;
     const error = this.#missing(name) ?? rates?.take(caller, name);
-    if (error !== undefined || argumentCheck === undefined) return error ?? limitsOf?.(name);
-    return { ...limitsOf?.(name), check: this.#checkOf(argumentCheck, { caller, toolName: name, argsText }) };
+    if (error !== undefined || argumentCheck === undefined) return error ?? this.#limitsOf?.(name);
+    return { ...this.#limitsOf?.(name), check: this.#checkOf(argumentCheck, caller, name, call.argsText) };
   }
 
   onTools(tools: readonly JsonObject[], generation: number): void {
-    const { filter, argumentCheck, onListed } = this.#options;
-    onListed?.(tools, generation);
-    this.#names = visibleNames(tools, filter);
-    this.#hiddenNames = visibleNames(tools, undefined).difference(this.#names);
+    const { argumentCheck, pinned } = this.#policy;
+    pinned?.onTools(tools, this.#lane === undefined ? { generation } : { lane: this.#lane, generation });
+    this.#names = this.#policy.visibleNames(tools);
+    this.#hiddenNames = namesOf(tools, () => true).difference(this.#names);
     if (argumentCheck !== undefined) this.#definitions = Map.groupBy(tools, ({ name }) => name);
   }
 
@@ -139,12 +118,12 @@ class LaneRules implements LanePolicy {
 
   /** @returns an error if clients may not call the tool; undefined if they may, or if the tools are not known yet. */
   #missing(toolName: string | undefined): SidecarError | undefined {
-    if (this.#options.filter === undefined || this.#names === undefined) return undefined;
+    if (this.#policy.filter === undefined || this.#names === undefined) return undefined;
     return toolName !== undefined && this.#names.has(toolName) ? undefined : toolNotFound(toolName);
   }
 
   #rewriteList(body: string, listAgain: () => void): string | SidecarError {
-    const { filter, resultLimit } = this.#options;
+    const { filter } = this.#policy;
     // The sidecar does not read a longer list either, so that none of its tools could be called.
     const bytes = Buffer.byteLength(body);
     if (bytes > MAX_INTERNAL_RESULT_BYTES) return responseTooLarge("tools/list", bytes, MAX_INTERNAL_RESULT_BYTES);
@@ -156,14 +135,11 @@ class LaneRules implements LanePolicy {
       return false;
     };
     const shown = filter === undefined ? body : filterToolsList(body, isShown);
-    return resultLimit === undefined ? shown : withoutOutputSchemas(shown);
+    return this.#context.config.maxResultBytes === undefined ? shown : withoutOutputSchemas(shown);
   }
 
   /** Returns the check of a call, which uses the tools that are known when it runs. */
-  #checkOf(
-    argumentCheck: Pick<ArgumentCheck, "check">,
-    { caller, toolName, argsText }: { readonly caller: Caller; readonly toolName: string; readonly argsText: string | undefined },
-  ): CallCheck {
+  #checkOf(argumentCheck: ArgumentCheck, caller: Caller, toolName: string, argsText: string | undefined): CallCheck {
     // A call with invalid arguments that is sent may return to the queue if the server exits without reading it. It is checked again then.
     let isCounted = false;
     return (onVerdict) => {
@@ -188,9 +164,9 @@ class LaneRules implements LanePolicy {
 
   /** @returns the result that answers the call; undefined if the call is sent nevertheless. */
   #onProblems(toolName: string, problems: readonly string[], isCounted: boolean): CallVerdict | undefined {
-    const { argumentCheckMode, counters } = this.#options;
+    const { config, counters } = this.#context;
     if (!isCounted) counters.policy.invalidArguments++;
-    if (argumentCheckMode === "enforce") return { resultText: invalidArgumentsResult(toolName, problems) };
+    if (config.argumentCheck === "enforce") return { resultText: invalidArgumentsResult(toolName, problems) };
     if (isCounted) return undefined;
     const fields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
     this.#log.warn(fields, "arguments violate the schema");
@@ -198,23 +174,14 @@ class LaneRules implements LanePolicy {
   }
 }
 
-export interface ToolLimitsSettings {
-  /** TOOL_TIMEOUTS_MS. */
-  readonly toolTimeoutsMs: readonly ToolNumber[] | undefined;
-  /** TOOL_CONCURRENCY. */
-  readonly toolConcurrency: readonly ToolNumber[] | undefined;
-}
-
-/** Returns the limits of a call of a tool. They must be used at once, because they may be replaced when no call of the tool is in flight. */
-type LimitsOf = (toolName: string) => CallLimits | undefined;
-
 /**
  * Limits the time of each tool's calls, and the number of its calls in flight at one server.
  *
- * @returns undefined if no tool is limited. Otherwise a function to be called for each lane, because slots belong to one server.
+ * @returns undefined if no tool is limited. Otherwise a function that returns the limits of a call. They must be used at once, because they
+ * may be replaced when no call of the tool is in flight.
  */
-export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: ToolLimitsSettings): (() => LimitsOf) | undefined {
-  if (toolTimeoutsMs.length === 0 && toolConcurrency.length === 0) return undefined;
+export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): ((toolName: string) => CallLimits | undefined) | undefined {
+  if (toolTimeoutsMs === undefined && toolConcurrency === undefined) return undefined;
   const timeoutOf = findByName(toolTimeoutsMs);
   const limitOf = findByName(toolConcurrency);
   const create = (toolName: string): CallLimits | undefined => {
@@ -226,85 +193,47 @@ export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: 
       ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
     };
   };
-  return () => {
-    // The number of limits in use is bounded by the number of calls of the lane.
-    const limits = new ToolStates<CallLimits>({ create, isAsNew: ({ semaphore }) => semaphore === undefined || semaphore.isUnused });
-    return (toolName) => limits.get(toolName);
-  };
-}
-
-interface ToolPolicySettings extends CallRatesSettings, ToolLimitsSettings {
-  readonly allowTools: readonly string[] | undefined;
-  readonly denyTools: readonly string[] | undefined;
-  readonly readOnly: boolean;
-  readonly argumentCheck: ArgumentCheckMode;
-  readonly maxResultBytes: number | undefined;
-  readonly keepAliveMs: number;
-}
-
-export interface ToolPolicyOptions {
-  readonly settings: ToolPolicySettings;
-  readonly counters: Counters;
-  readonly log: Log;
-  /** Undefined if no descriptor is pinned. */
-  readonly pinned: PinnedDescriptor | undefined;
-  /** Reads a monotonic clock. */
-  readonly nowMs: () => number;
+  // The number of limits in use is bounded by the number of calls of the lane.
+  const limits = new ToolStates<CallLimits>(create, ({ semaphore }) => semaphore === undefined || semaphore.isUnused);
+  return (toolName) => limits.get(toolName);
 }
 
 /** The operator's rules about tools, for all lanes: visible tools, their arguments, rates, limits, and the size of results. */
 export class ToolPolicy {
-  readonly #pinned: PinnedDescriptor | undefined;
-  readonly #argumentCheck: ArgumentCheck | undefined;
-  /** The rules that all lanes share. */
-  readonly #rules: Omit<LaneRulesOptions, "log">;
-  readonly #createLimitsOf: ReturnType<typeof createToolLimits>;
+  /** Selects the tools that clients can see and call. Each rule is undefined if it is off. */
+  readonly filter: ToolFilter | undefined;
+  readonly rates: CallRates | undefined;
+  readonly argumentCheck: ArgumentCheck | undefined;
+  readonly pinned: PinnedDescriptor | undefined;
 
-  constructor({ settings, counters, log, pinned, nowMs }: ToolPolicyOptions) {
-    const { argumentCheck: argumentCheckMode, maxResultBytes: maxBytes, keepAliveMs } = settings;
-    const isPinned = pinned?.mode === "enforce" ? pinned.isPinned.bind(pinned) : undefined;
-    const onGivenUp = (): void => void counters.policy.argumentChecksGivenUp++;
-    const onTruncated = (): void => void counters.policy.truncatedResults++;
-    this.#pinned = pinned;
-    this.#argumentCheck =
-      argumentCheckMode === "off" ? undefined : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp, nowMs });
-    this.#createLimitsOf = createToolLimits(settings);
-    this.#rules = {
-      filter: createToolFilter({ ...settings, isPinned }),
-      rates: createCallRates({ ...settings, nowMs }),
-      argumentCheck: this.#argumentCheck,
-      argumentCheckMode,
-      resultLimit: maxBytes === undefined ? undefined : { maxBytes, keepAliveMs, nowMs, onTruncated },
-      counters,
-      nowMs,
-    };
+  /** @param descriptor the reviewed one; undefined if none is pinned. */
+  constructor(context: Context, descriptor: Descriptor | undefined) {
+    const { config } = context;
+    const pinned = descriptor && new PinnedDescriptor(context, descriptor);
+    this.pinned = pinned;
+    this.filter = createToolFilter(config, pinned && config.descriptorMode === "enforce" ? (tool) => pinned.isPinned(tool) : undefined);
+    const hasRates = config.sessionCallsPerMinute !== undefined || config.toolCallsPerMinute !== undefined;
+    this.rates = hasRates ? new CallRates(context) : undefined;
+    this.argumentCheck = config.argumentCheck === "off" ? undefined : new ArgumentCheck(context);
   }
 
   /** Starts the argument check, which takes some time. */
   start(): void {
-    this.#argumentCheck?.start();
+    this.argumentCheck?.start();
   }
 
   /** Creates the policy of one lane. @param lane the name of a private lane in the log. */
-  forLane(log: Log, lane?: string): LanePolicy {
-    const pinned = this.#pinned;
-    const fields = lane === undefined ? {} : { lane };
-    const onListed = (tools: readonly JsonObject[], generation: number): void => pinned?.onTools(tools, { ...fields, generation });
-    return new LaneRules({
-      ...this.#rules,
-      limitsOf: this.#createLimitsOf?.(),
-      onListed: pinned === undefined ? undefined : onListed,
-      log,
-    });
+  forLane(context: Context, lane?: string): LanePolicy {
+    return new LaneRules(context, this, lane);
   }
 
   /** Returns the names of the listed tools that clients can see. */
   visibleNames(tools: readonly JsonObject[]): ReadonlySet<string> {
-    return visibleNames(tools, this.#rules.filter);
+    return namesOf(tools, this.filter ?? (() => true));
   }
 
   /** The fields for `/status`; undefined if there are none. */
   get status(): object | undefined {
-    return this.#pinned === undefined ? undefined : { descriptor: this.#pinned.status };
+    return this.pinned && { descriptor: this.pinned.status };
   }
 }

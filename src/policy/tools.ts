@@ -1,24 +1,23 @@
+import type { Config } from "../config/load.ts";
+import type { ToolNumber } from "../config/option.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
 import { findElements, findMembers, findPath, type Members } from "../json/find.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
-import { isReadOnly, MAX_TOOLS, namesOf } from "../server/tools.ts";
-
-/**
- * Returns true if a tool's name matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
- * match themselves. Case matters, and the whole name must match.
- *
- * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
- * of the lengths of name and pattern, and usually the length of the name.
- */
-type MatchName = (name: string) => boolean;
+import { isReadOnly, MAX_TOOLS } from "../server/tools.ts";
 
 const STAR = 42;
 const QUESTION_MARK = 63;
 
-/** Creates a function that returns true if a name matches any of the patterns. */
-export function createNameMatcher(patterns: readonly string[]): MatchName {
+/**
+ * Creates a function that returns true if the name of a tool matches any of the patterns. `*` matches any characters or none, `?` matches
+ * one code point, and other characters match themselves. Case matters, and the whole name must match.
+ *
+ * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
+ * of the lengths of name and pattern, and usually the length of the name.
+ */
+export function createNameMatcher(patterns: readonly string[]): (name: string) => boolean {
   // Patterns without wildcards need only one lookup.
   const names = new Set(patterns.filter((pattern) => !hasWildcard(pattern)));
   const globs = patterns.filter(hasWildcard).map(matcherOf);
@@ -27,7 +26,7 @@ export function createNameMatcher(patterns: readonly string[]): MatchName {
 }
 
 /** Creates a function that returns the value of the first pattern that a name matches. */
-export function findByName<V>(numbers: readonly { readonly pattern: string; readonly value: V }[]): (name: string) => V | undefined {
+export function findByName(numbers: readonly ToolNumber[] = []): (name: string) => number | undefined {
   const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
   return (name) => rules.find(({ matches }) => matches(name))?.value;
 }
@@ -36,7 +35,7 @@ function hasWildcard(pattern: string): boolean {
   return pattern.includes("*") || pattern.includes("?");
 }
 
-function matcherOf(pattern: string): MatchName {
+function matcherOf(pattern: string): (name: string) => boolean {
   if (!hasWildcard(pattern)) return (name) => name === pattern;
   const points = Array.from(pattern, (character) => character.codePointAt(0) ?? 0);
   return (name) => matchesGlob(points, name);
@@ -62,11 +61,11 @@ function matchesGlob(pattern: readonly number[], name: string): boolean {
     const point = name.codePointAt(index) ?? 0;
     if (wanted === point || wanted === QUESTION_MARK) {
       position++;
-      index += widthOf(point);
+      index += point > 0xffff ? 2 : 1;
       continue;
     }
     if (afterStar === -1) return false;
-    starEnd += widthOf(name.codePointAt(starEnd) ?? 0);
+    starEnd += (name.codePointAt(starEnd) ?? 0) > 0xffff ? 2 : 1;
     index = starEnd;
     position = afterStar;
   }
@@ -74,70 +73,24 @@ function matchesGlob(pattern: readonly number[], name: string): boolean {
   return position === pattern.length;
 }
 
-/** Returns the length of a code point in UTF-16 units. */
-function widthOf(codePoint: number): number {
-  return codePoint > 0xffff ? 2 : 1;
-}
-
-/** Twice the most tools of one server. */
-const MAX_KNOWN_NAMES = 20_000;
-const MAX_KNOWN_LENGTH = 256;
-
-/** The conditions for a visible tool. All of them must hold. */
-export interface ToolFilterSettings {
-  /** Patterns (see tool-names.ts). A name must match one of them; undefined allows all names. */
-  readonly allowTools: readonly string[] | undefined;
-  /** Patterns. A name must match none of them. */
-  readonly denyTools: readonly string[] | undefined;
-  /** Only tools that their server annotates as read-only. */
-  readonly readOnly: boolean;
-  /** Returns true if a tool equals the reviewed one; undefined if this is not required. */
-  readonly isPinned: ((tool: JsonObject) => boolean) | undefined;
-}
-
 /** Returns true if clients may see and call a tool. @param tool as in `tools/list`. */
 export type ToolFilter = (tool: JsonObject) => boolean;
 
-/** Creates a filter. @returns undefined if no tool is hidden. */
-export function createToolFilter({ allowTools, denyTools, readOnly, isPinned }: ToolFilterSettings): ToolFilter | undefined {
-  const rules: ToolFilter[] = [];
-  if (allowTools !== undefined) rules.push(byName(createNameMatcher(allowTools)));
-  if (denyTools !== undefined) {
-    const isDenied = createNameMatcher(denyTools);
-    rules.push(byName((name) => !isDenied(name)));
-  }
-  if (readOnly) rules.push((tool) => isReadOnly(tool["annotations"]));
-  if (isPinned !== undefined) rules.push(isPinned);
-  if (rules.length === 0) return undefined;
-  return (tool) => typeof tool["name"] === "string" && rules.every((holds) => holds(tool));
-}
-
-/** Returns the names that clients may call. */
-export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter = () => true): ReadonlySet<string> {
-  return namesOf(tools, filter);
-}
-
-/** Creates a filter by name. It caches its results, because servers list the same names often and there may be hundreds of patterns. */
-function byName(matches: (name: string) => boolean): ToolFilter {
-  const known = new Map<string, boolean>();
-  return ({ name }) => {
-    if (typeof name !== "string") return false;
-    const isKnown = known.get(name);
-    if (isKnown !== undefined) return isKnown;
-    const isMatch = matches(name);
-    if (known.size >= MAX_KNOWN_NAMES) known.clear();
-    if (name.length <= MAX_KNOWN_LENGTH) known.set(name, isMatch);
-    return isMatch;
+/**
+ * Creates a filter of the tools that meet all conditions of the configuration.
+ *
+ * @param isPinned returns true if a tool equals the reviewed one; undefined if this is not required.
+ * @returns undefined if no tool is hidden.
+ */
+export function createToolFilter({ allowTools, denyTools, readOnly }: Config, isPinned?: ToolFilter): ToolFilter | undefined {
+  const isAllowed = allowTools && createNameMatcher(allowTools);
+  const isDenied = denyTools && createNameMatcher(denyTools);
+  if (isAllowed === undefined && isDenied === undefined && !readOnly && isPinned === undefined) return undefined;
+  return (tool) => {
+    const { name, annotations } = tool;
+    if (typeof name !== "string" || isAllowed?.(name) === false || isDenied?.(name) === true) return false;
+    return (!readOnly || isReadOnly(annotations)) && isPinned?.(tool) !== false;
   };
-}
-
-interface ToolStatesOptions<State> {
-  /** Creates the state of a tool; undefined if it needs none. */
-  readonly create: (toolName: string) => State | undefined;
-  /** Returns true if the state equals a new one, so that it can be forgotten. */
-  readonly isAsNew: (state: State) => boolean;
-  /** Creates the state that further tools share when the table is full. Without this function, the table has no limit. */
-  readonly createShared?: (toolName: string) => State | undefined;
 }
 
 /** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
@@ -148,26 +101,34 @@ const MAX_NAME_LENGTH = 1000;
  * of names cannot reset the count of another tool.
  */
 export class ToolStates<State> {
-  readonly #options: ToolStatesOptions<State>;
+  readonly #create: (toolName: string) => State | undefined;
+  readonly #isAsNew: (state: State) => boolean;
+  readonly #createShared: ((toolName: string) => State | undefined) | undefined;
   /** The oldest states come first, except for those that could not be forgotten yet. */
   readonly #states = new Map<string, State | undefined>();
 
-  constructor(options: ToolStatesOptions<State>) {
-    this.#options = options;
-  }
-
-  /** The number of names in the table. */
-  get size(): number {
-    return this.#states.size;
+  /**
+   * @param create creates the state of a tool; undefined if it needs none.
+   * @param isAsNew returns true if the state equals a new one, so that it can be forgotten.
+   * @param createShared creates the state that further tools share when the table is full. Without it, the table has no limit.
+   */
+  constructor(
+    create: (toolName: string) => State | undefined,
+    isAsNew: (state: State) => boolean,
+    createShared?: (toolName: string) => State | undefined,
+  ) {
+    this.#create = create;
+    this.#isAsNew = isAsNew;
+    this.#createShared = createShared;
   }
 
   get(toolName: string): State | undefined {
-    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : beginningOf(toolName);
+    // A copy of the beginning, because a slice would keep the whole text in memory.
+    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
     const known = this.#states.get(name);
     if (known !== undefined || this.#states.has(name)) return known;
-    const { create, createShared } = this.#options;
-    if (!this.#makeRoom() && createShared !== undefined) return createShared(name);
-    const state = create(name);
+    if (!this.#makeRoom() && this.#createShared !== undefined) return this.#createShared(name);
+    const state = this.#create(name);
     this.#states.set(name, state);
     return state;
   }
@@ -179,15 +140,10 @@ export class ToolStates<State> {
       if (oldest === undefined) break;
       const [name, state] = oldest;
       this.#states.delete(name);
-      if (state !== undefined && !this.#options.isAsNew(state)) this.#states.set(name, state);
+      if (state !== undefined && !this.#isAsNew(state)) this.#states.set(name, state);
     }
     return this.#states.size < MAX_TOOLS;
   }
-}
-
-/** Returns a copy of the beginning, because a slice would keep the whole text in memory. */
-function beginningOf(toolName: string): string {
-  return Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
 }
 
 /**

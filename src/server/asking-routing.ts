@@ -53,7 +53,6 @@ interface Ask extends ServerAsk {
  */
 export class AskingRouting extends SharedRouting {
   readonly #onChanged: () => void;
-  readonly #onToolsChanged: () => void;
   readonly #asks = new Map<string, Ask>();
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
@@ -63,9 +62,8 @@ export class AskingRouting extends SharedRouting {
   #unattributed = 0;
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
-  constructor(lane: Lane, onToolsChanged: () => void, onChanged: () => void) {
+  constructor(lane: Lane, onChanged: () => void) {
     super(lane);
-    this.#onToolsChanged = onToolsChanged;
     this.#onChanged = onChanged;
     // The exchange of a call that has ended answers its questions.
     lane.dispatch.calls.onEnd = () => this.#onCallEnd();
@@ -121,7 +119,6 @@ export class AskingRouting extends SharedRouting {
 
   override onServerNotification(notification: NotificationMessage): void {
     const { method } = notification;
-    if (method === "notifications/tools/list_changed") this.#onToolsChanged();
     const ask = method === "notifications/cancelled" ? this.#asks.get(cancelledIdText(notification) ?? "") : undefined;
     if (ask === undefined) return super.onServerNotification(notification);
     this.#asks.delete(ask.idText);
@@ -130,7 +127,6 @@ export class AskingRouting extends SharedRouting {
   }
 
   override onReady(handshake: UpstreamHandshake): void {
-    this.#onToolsChanged();
     super.onReady(handshake);
     this.onRestarted(handshake.resultText);
     this.#assign();

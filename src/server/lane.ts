@@ -27,12 +27,12 @@ import { isCreateTaskResult } from "./tasks.ts";
 import { ServerTools } from "./tools.ts";
 
 /** One supervised server, its requests in flight, and its sessions. */
-export class Lane implements SessionLane, UpstreamListener {
+export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
   readonly context: Context;
   readonly dispatch: Dispatch;
   readonly dropped: DropLog;
   readonly tools: ServerTools;
-  readonly routing: Routing;
+  readonly routing: Routed;
   readonly #policy: LanePolicy | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
@@ -49,7 +49,7 @@ export class Lane implements SessionLane, UpstreamListener {
     context: Context,
     upstream: Upstream,
     endSession: (session: Session) => void,
-    createRouting: (lane: Lane) => Routing,
+    createRouting: (lane: Lane) => Routed,
     policy: LanePolicy | undefined,
   ) {
     this.context = context;

@@ -242,6 +242,8 @@ export class ServerTools {
   /** Undefined if the tools are not needed. */
   readonly #listing: ToolListing | undefined;
   #handshake: UpstreamHandshake | undefined;
+  /** Counts the generations, and the changes of their tools. */
+  version = 0;
   #isInitialized = false;
   #failures = 0;
 
@@ -284,6 +286,7 @@ export class ServerTools {
   /** Must be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
+    this.version++;
     this.#failures = 0;
     this.#dispatch.calls.readOnlyTools = new Set();
     if (this.#watcher === undefined) return;
@@ -292,7 +295,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Called when `notifications/initialized` was sent. */
+  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();
@@ -303,7 +306,9 @@ export class ServerTools {
     if (this.#listing?.isOpen === false && this.#handshake !== undefined) this.#open();
   }
 
+  /** Must be called when the server has changed its tools, or may have. */
   onChanged(): void {
+    this.version++;
     if (this.#listing?.isOpen !== true) return;
     this.#dispatch.calls.readOnlyTools = new Set();
     this.#listing.onChanged();

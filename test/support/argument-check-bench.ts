@@ -1,18 +1,15 @@
-import { Counters } from "../../src/observe/counters.ts";
-import { Defects } from "../../src/observe/log.ts";
 import { ArgumentCheck } from "../../src/policy/argument-check.ts";
-import { RecordedLog } from "./recorded-log.ts";
+import { contextOf } from "./context.ts";
 
 /** The argument check with its real thread. */
 export class ArgumentCheckBench {
-  readonly log = new RecordedLog();
-  givenUp = 0;
-  readonly #check = new ArgumentCheck({
-    log: this.log,
-    defects: new Defects(this.log, new Counters()),
-    onGivenUp: () => this.givenUp++,
-    nowMs: () => performance.now(),
-  });
+  readonly #context = contextOf({}, { nowMs: () => performance.now() });
+  readonly log = this.#context.log;
+  readonly #check = new ArgumentCheck(this.#context);
+
+  get givenUp(): number {
+    return this.#context.counters.policy.argumentChecksGivenUp;
+  }
 
   /** Returns the problems of the arguments of a call of a tool with this schema. */
   problems(inputSchema: unknown, args: unknown): Promise<readonly string[]> {

@@ -43,7 +43,7 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
     const named = all.map(({ members = [] }) => members.filter((member) => member.name === wanted));
     const other = all.flatMap((each) => each.members ?? []).find((member) => member.name !== wanted && isTakenFor(member.name, wanted));
     facts.splice(
-      (shape.slots[position] ?? 0) * 4,
+      (shape.firstSlot + position) * 4,
       4,
       node?.start,
       node?.end,
@@ -63,7 +63,7 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
 
 /** Returns the facts from a slow reader that is independent of the scanner. */
 function expected(node: JsonNode): Facts {
-  const facts: Facts = Array.from({ length: SHAPE.slotCount }, () => [undefined, undefined, false, undefined]).flat();
+  const facts: Facts = Array.from({ length: SHAPE.endSlot }, () => [undefined, undefined, false, undefined]).flat();
   addSlots(facts, SHAPE, node, [node]);
   const escaped = allMembers(node).filter(({ nameText }) => nameText.includes("\\"));
   facts.push(...escaped.flatMap(({ nameStart, nameText }) => [nameStart, nameStart + nameText.length]));
@@ -74,7 +74,7 @@ function expected(node: JsonNode): Facts {
 
 /** Returns the facts that the scanner has found. */
 function found({ outline, elements, elementCount, isArray, isObject }: JsonScanner): Facts {
-  const slots = Array.from({ length: SHAPE.slotCount }, (_, slot) => {
+  const slots = Array.from({ length: SHAPE.endSlot }, (_, slot) => {
     const span = outline.span(slot);
     return [span?.start, span?.end, outline.isRepeated(slot), outline.otherCaseAt(slot)];
   });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { CallRates, type CallRatesSettings } from "../../../src/policy/call-rates.ts";
+import type { Config } from "../../../src/config/load.ts";
+import { CallRates } from "../../../src/policy/call-rates.ts";
+import { contextOf } from "../../support/context.ts";
 
 /** Rates with a clock that the test sets, and two sessions. */
 class Bench {
@@ -7,16 +9,16 @@ class Bench {
   readonly rates: CallRates;
   readonly sessions = [{}, {}] as const;
 
-  constructor(settings: Partial<CallRatesSettings>) {
-    this.rates = new CallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: undefined, ...settings, nowMs: () => this.nowMs });
+  constructor(settings: Partial<Config>) {
+    this.rates = new CallRates(contextOf(settings, { nowMs: () => this.nowMs }));
   }
 
   /** @returns the seconds until a retry; undefined for a call that is allowed. */
-  take(session: 0 | 1, toolName: unknown = "search"): number | undefined {
+  take(session: 0 | 1, toolName = "search"): number | undefined {
     return this.rates.take(this.sessions[session], toolName)?.details.retryAfterSeconds;
   }
 
-  count(session: 0 | 1, toolName?: unknown): number {
+  count(session: 0 | 1, toolName?: string): number {
     let count = 0;
     while (count < 1000 && this.take(session, toolName) === undefined) count++;
     return count;

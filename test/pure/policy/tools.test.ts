@@ -2,9 +2,12 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createToolLimits } from "../../../src/policy/tool-policy.ts";
 import { PinnedDescriptor } from "../../../src/policy/pinned-descriptor.ts";
-import { createNameMatcher, createToolFilter, findByName, type ToolFilterSettings, visibleNames } from "../../../src/policy/tools.ts";
+import { createNameMatcher, createToolFilter, findByName, type ToolFilter } from "../../../src/policy/tools.ts";
+import { namesOf } from "../../../src/server/tools.ts";
+import type { Config } from "../../../src/config/load.ts";
 import type { JsonObject } from "../../../src/mcp/message.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { Secrets } from "../../../src/observe/redact.ts";
+import { configWith, contextOf } from "../../support/context.ts";
 import { descriptorOf, reviewedTool } from "../../support/reviewed-tools.ts";
 
 function matches(pattern: string, name: string): boolean {
@@ -48,16 +51,18 @@ describe("a pattern for names of tools", () => {
 
 describe("the limits of tools", () => {
   it("the first matching name of each list gives the limits", () => {
-    const limitsOf = createToolLimits({
-      toolTimeoutsMs: [
-        { pattern: "search", value: 5000 },
-        { pattern: "export_*", value: 300_000 },
-      ],
-      toolConcurrency: [
-        { pattern: "export_one", value: 1 },
-        { pattern: "export_*", value: 2 },
-      ],
-    })?.();
+    const limitsOf = createToolLimits(
+      configWith({
+        toolTimeoutsMs: [
+          { pattern: "search", value: 5000 },
+          { pattern: "export_*", value: 300_000 },
+        ],
+        toolConcurrency: [
+          { pattern: "export_one", value: 1 },
+          { pattern: "export_*", value: 2 },
+        ],
+      }),
+    );
     const seen = ["search", "export_one", "export_two", "other"].map((toolName) => {
       const terms = limitsOf?.(toolName);
       return [terms?.timeoutMs, terms?.timeoutSetting, terms?.semaphore?.limit, terms?.semaphore?.toolName];
@@ -74,16 +79,17 @@ describe("the limits of tools", () => {
 const READS = { annotations: { readOnlyHint: true } };
 const TOOLS = [{ name: "read_file", ...READS }, { name: "read_secret", ...READS }, { name: "search" }];
 
-function visible(settings: Partial<ToolFilterSettings>, tools: readonly unknown[] = TOOLS): string[] {
-  const filter = createToolFilter({ allowTools: undefined, denyTools: undefined, readOnly: false, isPinned: undefined, ...settings });
-  const names = visibleNames(tools as readonly JsonObject[], filter);
-  // Names that were seen before have the same answer.
-  expect(visibleNames(tools as readonly JsonObject[], filter)).toEqual(names);
-  return [...names];
+interface Visibility extends Partial<Config> {
+  readonly isPinned?: ToolFilter;
+}
+
+function visible({ isPinned, ...settings }: Visibility, tools: readonly unknown[] = TOOLS): string[] {
+  const filter = createToolFilter(configWith(settings), isPinned);
+  return [...namesOf(tools as readonly JsonObject[], filter ?? (() => true))];
 }
 
 describe("visible tools", () => {
-  it.each<[Partial<ToolFilterSettings>, string]>([
+  it.each<[Visibility, string]>([
     [{}, "read_file read_secret search"],
     [{ allowTools: ["read_*", "SEARCH"] }, "read_file read_secret"],
     [{ allowTools: [] }, ""],
@@ -130,10 +136,12 @@ describe("visible tools", () => {
 describe("the log of a pinned descriptor", () => {
   /** Returns a function that compares a server's tools, and returns the lines that it logs. */
   function pin(nowMs: () => number): { readonly pinned: PinnedDescriptor; readonly start: (tools: readonly JsonObject[]) => string[] } {
-    const log = new RecordedLog();
-    const redact = (text: string): string => text.replaceAll("s3cret", "***");
-    const descriptor = descriptorOf([reviewedTool()]);
-    const pinned = new PinnedDescriptor({ descriptor, file: "a.json", mode: "enforce", log, redact, nowMs });
+    const context = contextOf(
+      { descriptor: "a.json", descriptorMode: "enforce" },
+      { nowMs, secrets: new Secrets({ TOKEN: "s3cret-token" }) },
+    );
+    const { log } = context;
+    const pinned = new PinnedDescriptor(context, descriptorOf([reviewedTool()]));
     const start = (tools: readonly JsonObject[]): string[] => {
       const before = log.lines.length;
       pinned.onTools(tools, { generation: 1 });
@@ -144,7 +152,9 @@ describe("the log of a pinned descriptor", () => {
 
   it("log and status are limited, and mask secrets before they shorten names", () => {
     const { pinned, start } = pin(() => 0);
-    const lines = start(Array.from({ length: 10_000 }, (_, index) => ({ name: `${"x".repeat(97)}s3cret${"y".repeat(5000)}${index}` })));
+    const lines = start(
+      Array.from({ length: 10_000 }, (_, index) => ({ name: `${"x".repeat(97)}s3cret-token${"y".repeat(5000)}${index}` })),
+    );
     const { driftedTools, drift } = pinned.status as { driftedTools: number; drift: object[] };
     expect([lines.length, driftedTools, drift.length]).toEqual([21, 10_001, 100]);
     expect(`${lines.join("\n")}${JSON.stringify(drift)}`).not.toContain("s3c");
