@@ -47,16 +47,16 @@ export class ModernRouting implements Routing {
     this.#questions = new SessionQuestions(access);
   }
 
-  /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
-  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
+  /** Opens a client's subscription. @returns undefined if there is no memory for it. */
+  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ModernSubscription | undefined {
     const { dispatch, nowMs } = this.#access;
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
+    const opened = new ModernSubscription(dispatch, subscription, request, reservation, nowMs(), onEnd);
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
-    return (reason) => opened.cancel(reason);
+    return opened;
   }
 
   /** Ends all subscriptions gracefully, because the server cannot serve them any longer. */
