@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findAmbiguous, findMembers, findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
@@ -16,6 +15,7 @@ import type { Reservation } from "../memory.ts";
 import type { Exchange } from "../session/session.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { InternalExchange, internalRequest, type OpenCall } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
 
 /** The longest filter of a client. In UTF-16 units. */
@@ -136,8 +136,7 @@ interface Listening {
  * about its own resource.
  */
 export class LaneSubscription {
-  readonly #context: Context;
-  readonly #dispatch: Dispatch;
+  readonly #lane: Lane;
   readonly #requestMeta: object | undefined;
   readonly #wanted: () => SubscriptionFilter;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
@@ -164,14 +163,12 @@ export class LaneSubscription {
    * @param onReopened called when a subscription is open again that the server had ended. Changes may have been missed.
    */
   constructor(
-    context: Context,
-    dispatch: Dispatch,
+    lane: Lane,
     requestMeta: object | undefined,
     wanted: () => SubscriptionFilter,
     onReopened: (filter: SubscriptionFilter) => void,
   ) {
-    this.#context = context;
-    this.#dispatch = dispatch;
+    this.#lane = lane;
     this.#requestMeta = requestMeta;
     this.#wanted = wanted;
     this.#onReopened = onReopened;
@@ -212,7 +209,7 @@ export class LaneSubscription {
     if (next === undefined || wireId !== next.call?.wireId) return;
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
-    next.openedAtMs = this.#context.nowMs();
+    next.openedAtMs = this.#lane.context.nowMs();
     this.#current = next;
     this.#next = undefined;
     this.#rejected = undefined;
@@ -267,9 +264,9 @@ export class LaneSubscription {
   }
 
   #open(filter: SubscriptionFilter): void {
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.#lane.context.nowMs();
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, this.#requestMeta);
-    const deadlineMs = nowMs + this.#context.config.requestTimeoutMs;
+    const deadlineMs = nowMs + this.#lane.context.config.requestTimeoutMs;
     const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
@@ -279,8 +276,8 @@ export class LaneSubscription {
       () => this.#onEnd(listening, !hasFailed),
     );
     // It may fail at once.
-    listening.call = this.#dispatch.internal.open(exchange, request);
-    this.#dispatch.watch(deadlineMs);
+    listening.call = this.#lane.dispatch.open(exchange, request);
+    this.#lane.dispatch.watch(deadlineMs);
   }
 
   /** @param isByServer false if the sidecar could not send the request. */
@@ -288,7 +285,7 @@ export class LaneSubscription {
     if (ended === this.#current) {
       this.#current = undefined;
       this.#isInterrupted = true;
-      if (this.#context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      if (this.#lane.context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
@@ -314,8 +311,8 @@ export class LaneSubscription {
   }
 
   #updateIn(delayMs: number): void {
-    this.#updateAtMs = Math.min(this.#updateAtMs, this.#context.nowMs() + delayMs);
-    this.#dispatch.watch(this.#updateAtMs);
+    this.#updateAtMs = Math.min(this.#updateAtMs, this.#lane.context.nowMs() + delayMs);
+    this.#lane.dispatch.watch(this.#updateAtMs);
   }
 
   /** Calls those that wait for what is known by now. */
@@ -465,7 +462,7 @@ export class ModernSubscription implements Exchange {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#dispatch.internal.open(this, this.#request);
+    this.#open = this.#dispatch.open(this, this.#request);
   }
 
   /** Forgets the lost generation. */
