@@ -10,18 +10,11 @@ import type { MemoryBudget, MemoryHolder } from "./memory.ts";
 import type { Counters } from "./observe/counters.ts";
 import { type Defects, LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
-import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
-import {
-  AnyEraHandshake,
-  ClientHandshake,
-  type ClientInfo,
-  DiscoverHandshake,
-  type HandshakeScript,
-  SidecarHandshake,
-} from "./process/handshake.ts";
+import type { ServerProgram } from "./process/generation.ts";
+import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { OutputMemory } from "./process/stdio.ts";
-import { ReadyTimeout, RestartPolicy, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { ReadyTimeout, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { type AskingLane, AskingLanes, serversPerClient } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";
@@ -31,7 +24,7 @@ import { Lane, type LaneOptions } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { ParkedCalls } from "./server/parked-calls.ts";
-import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
+import { PrivateRouting } from "./server/private-routing.ts";
 import { RequestState } from "./server/request-state.ts";
 import { RivalServers } from "./server/rival-servers.ts";
 import { type EraLane, knownParams, ServerEras } from "./server/server-eras.ts";
@@ -62,16 +55,11 @@ interface ServerPolicy {
   readonly status: object | undefined;
 }
 
-/** The process of an MCP server. */
-export interface ServerProcess {
-  readonly command: ChildCommand;
-  readonly startProcess: StartProcess;
+/** What the lanes of one server share. */
+interface LaneParts {
+  readonly program: ServerProgram;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
-}
-
-/** What the lanes of one server share. */
-interface LaneParts extends ServerProcess {
   readonly context: Context;
   readonly readyTimeout: ReadyTimeout;
   /** The operator's rules about tools; undefined if there are none. */
@@ -98,7 +86,10 @@ function startSharedLane(parts: LaneParts, era: ChildEraMode): SharedLane & EraL
   const params: KnownParams = knownParams(() => shared.lane, parts.context.nowMs, visibleNames(parts));
   let routing: AnyEraRouting | undefined;
   const shared: SharedLane = startLane(parts, {
-    handshake: era === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo),
+    handshake:
+      era === "legacy"
+        ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
+        : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo)),
     createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
     context,
   });
@@ -129,7 +120,7 @@ function startModernLane(parts: LaneParts, probe?: EraProbe): SharedLane & EraLa
   const params: KnownParams = knownParams(() => modern.lane, parts.context.nowMs, visibleNames(parts));
   let routing: ModernRouting | undefined;
   const modern: SharedLane = startLane(parts, {
-    handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
+    handshake: new Handshake(discoverAttempt(clientInfo, probe === undefined ? SESSIONS_HINT : "")),
     createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
     context: probe === undefined ? context : contextWith(context, { lane: probe.name }),
     ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
@@ -143,7 +134,7 @@ function startAskingLane(parts: LaneParts, name: string, kinds: AskKinds, onChan
   const params: KnownParams = knownParams(() => asking.lane, parts.context.nowMs, visibleNames(parts));
   let routing: AskingRouting | undefined;
   const asking: SharedLane = startLane(parts, {
-    handshake: new SidecarHandshake(parts.clientInfo, "", capabilitiesFor(kinds)),
+    handshake: new Handshake(initializeAttempt(parts.clientInfo, "", capabilitiesFor(kinds))),
     createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
     context: contextWith(parts.context, { lane: name }),
     name,
@@ -164,9 +155,9 @@ function startPrivateLane(
   { streams, memory, isTakenUp }: PrivateClient,
   start: Promise<void> | undefined,
 ): SupervisedLane {
-  const handshake = new ClientHandshake(initialize);
-  const onInitialized = (text: string): void => handshake.keepInitialized(text);
-  if (isTakenUp) onInitialized(INITIALIZED);
+  const handshake = new Handshake(clientAttempt(initialize));
+  handshake.initialized = isTakenUp ? INITIALIZED : undefined;
+  const onInitialized = (text: string): void => void (handshake.initialized = text);
   return startLane(parts, {
     handshake,
     createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
@@ -179,7 +170,7 @@ function startPrivateLane(
 
 interface LaneKind extends Pick<LaneOptions, "createRouting"> {
   readonly context: Context;
-  readonly handshake: HandshakeScript;
+  readonly handshake: Handshake;
   readonly name?: string;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
@@ -192,31 +183,19 @@ interface LaneKind extends Pick<LaneOptions, "createRouting"> {
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
   const { handshake, createRouting, context, name, start, observer, probeTimeoutMs, client } = kind;
-  const { command, startProcess, readyTimeout, endSession, outputMemory } = parts;
-  const { config, counters, log, secrets, nowMs } = context;
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
-  const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
-  const supervisor = new Supervisor({
-    command,
-    startProcess,
-    limits: { maxLineBytes: config.maxLineBytes, ...STOP_GRACES },
-    handshake,
-    readyTimeout,
-    isShared: name === undefined,
-    probeTimeoutMs,
-    restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, restartLimit, crashLoop, random: Math.random }),
-    memory: outputMemory.forServer(client),
-    counters,
-    log,
-    secrets,
-    nowMs,
-  });
+  const { program, readyTimeout, endSession, outputMemory } = parts;
+  const { config, counters, log, nowMs } = context;
+  const memory = outputMemory.forServer(client);
+  const supervisor = new Supervisor(context, program, handshake, memory, readyTimeout, name === undefined, probeTimeoutMs);
   const policy = parts.policy?.forLane(context, name);
   const { retry } = config;
   const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy });
   const observers = [observer, parts.rivals?.watch(), parts.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
   const run = (): Promise<SupervisorFailure | undefined> =>
-    supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
+    supervisor.run(
+      lane,
+      observers.filter((each) => each !== undefined),
+    );
   const failed = start === undefined ? run() : start.then(run);
   return {
     lane,
@@ -232,21 +211,6 @@ function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
     ),
     // `ended` reports the error of a defect.
     stop: () => supervisor.stop().catch(() => undefined),
-    kill: () => supervisor.kill(),
-  };
-}
-
-function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
-  return {
-    onStarted(input) {
-      for (const each of observers) each.onStarted(input);
-    },
-    onReady(handshake) {
-      for (const each of observers) each.onReady(handshake);
-    },
-    onLost(exit, unwritten) {
-      for (const each of observers) each.onLost(exit, unwritten);
-    },
   };
 }
 
@@ -331,7 +295,7 @@ function loadOf(modern: SupervisedLane | undefined): ServerStatus["lanes"]["mode
 }
 
 /** The parts of the sidecar that a server uses, besides its context. */
-export interface ServerOptions extends ServerProcess, Pick<LaneParts, "policy" | "observeLane"> {
+export interface ServerOptions extends Pick<LaneParts, "program" | "clientInfo" | "policy" | "observeLane"> {
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
   /** Called at the end of each session; undefined if nothing observes it. */
@@ -373,10 +337,6 @@ export async function startServer(context: Context, options: ServerOptions): Pro
   const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
   const stateless = createStateless(parts, shared, keys, eventLog.replica);
   freeUnsent(memory, lanes, stateless);
-  context.kill.addEventListener("abort", () => {
-    lanes.kill();
-    stateless?.eras.kill();
-  });
 
   // These modules load while the process starts, so the first response comes earlier.
   const routesModule = await import("./http/server-routes.ts");

@@ -23,7 +23,7 @@ import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { type McpServer, type ServerProcess, startServer } from "./server.ts";
+import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 
 interface Addresses {
@@ -243,7 +243,8 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const drain = new AbortController();
-  const context: Context = { config, log, counters, defects, memory, secrets, nowMs, draining: drain.signal, kill };
+  const draining = AbortSignal.any([drain.signal, kill]);
+  const context: Context = { config, log, counters, defects, memory, secrets, nowMs, draining, kill };
   const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects });
   const onSessionEnd = metrics?.sessionEnded;
   const policy = await loadPolicy(context, descriptor);
@@ -313,11 +314,15 @@ function appSettings({ config, secrets: { replacer }, version }: SidecarOptions)
   return { path, allowedOrigins, allowedHosts, listenHost, adminHost, replacer, version };
 }
 
-function processOf({ config, environment, version, startProcess: start = startProcess }: SidecarOptions): ServerProcess {
+function processOf({
+  config,
+  environment,
+  version,
+  startProcess: start = startProcess,
+}: SidecarOptions): Pick<ServerOptions, "program" | "clientInfo"> {
   const { command, args, cwd } = config;
   return {
-    command: { command, args, env: serverEnvironment(environment), cwd },
-    startProcess: start,
+    program: { command: { command, args, env: serverEnvironment(environment), cwd }, start },
     clientInfo: { name: "claw-mcp-stdio", version },
   };
 }

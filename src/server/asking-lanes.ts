@@ -139,11 +139,6 @@ export class AskingLanes {
     await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
   }
 
-  kill(): void {
-    this.#isDraining = true;
-    for (const { asking } of [...this.#servers, ...this.#stopping]) asking.kill();
-  }
-
   #lanes(): Lane[] {
     return this.#servers.map(({ asking }) => asking.lane);
   }

@@ -19,7 +19,6 @@ export interface SupervisedLane {
   readonly ended: Promise<unknown>;
   /** Terminates the server. Takes bounded time; never rejects. */
   stop(): Promise<void>;
-  kill(): void;
 }
 
 /** A lane in the pool. Its users are clients, from their `initialize` to the end of their session. */
@@ -164,7 +163,7 @@ export class Lanes {
     return { shared: this.#options.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
-  /** True from the first call of `drain`, `stop` or `kill` on. New clients are rejected then. */
+  /** True from the first call of `drain` or `stop` on. New clients are rejected then. */
   get isDraining(): boolean {
     return this.#isDraining;
   }
@@ -242,12 +241,6 @@ export class Lanes {
     this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
     await Promise.all(this.#all().map((supervised) => supervised.stop()));
-  }
-
-  /** Rejects new clients, and kills all servers at once. */
-  kill(): void {
-    this.#isDraining = true;
-    for (const supervised of this.#all()) supervised.kill();
   }
 
   /** Never rejects: a defect of one session or lane must not keep the server running. */

@@ -167,12 +167,6 @@ export class ServerEras {
     await Promise.all([this.#modern?.stop(), this.#options.asking?.stop()]);
   }
 
-  kill(): void {
-    this.#isStopping = true;
-    this.#modern?.kill();
-    this.#options.asking?.kill();
-  }
-
   /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
   #findLegacy(
     client: Pick<HeldRequest, "owner" | "exchange" | "request">,

@@ -42,10 +42,6 @@ export class PrivateServer implements SupervisedLane {
     return this.#ended.promise;
   }
 
-  kill(): void {
-    // The test ends it.
-  }
-
   /** Simulates the exit of the process. */
   async end(): Promise<void> {
     this.#ended.resolve();
@@ -105,7 +101,7 @@ export class LanesBench {
     const nowMs = Date.now;
     const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
-      shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
+      shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve() },
       isStateless,
       createPrivate: (_name, _initialize, ...client) => this.#createPrivate(...client),
       isolation,
