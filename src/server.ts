@@ -1,36 +1,34 @@
-import type { Config } from "./config/load.ts";
 import type { ChildEraMode } from "./config/options.ts";
 import { type Context, contextWith } from "./context.ts";
 import type { ServerStatus } from "./http/health.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
-import type { JsonObject, RequestMessage } from "./mcp/message.ts";
-import type { MemoryBudget, MemoryHolder } from "./memory.ts";
-import type { Counters } from "./observe/counters.ts";
-import { type Defects, LogLimiter } from "./observe/log.ts";
+import type { RequestMessage } from "./mcp/message.ts";
+import type { MemoryHolder } from "./memory.ts";
+import { LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
+import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { OutputMemory } from "./process/stdio.ts";
 import { ReadyTimeout, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
-import { type AskingLane, AskingLanes, serversPerClient } from "./server/asking-lanes.ts";
+import { ParkedCalls } from "./server/asking-exchange.ts";
+import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";
-import type { LanePolicy } from "./server/dispatch.ts";
-import type { KnownParams } from "./server/known-params.ts";
+import { KnownParams } from "./server/known-params.ts";
 import { Lane, type LaneOptions } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
-import { ParkedCalls } from "./server/parked-calls.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
-import { RequestState } from "./server/request-state.ts";
 import { RivalServers } from "./server/rival-servers.ts";
-import { type EraLane, knownParams, ServerEras } from "./server/server-eras.ts";
+import type { Routing, RoutingAccess } from "./server/routing.ts";
+import { ServerEras } from "./server/server-eras.ts";
 import { SessionOpener, type SessionOpenerOptions } from "./server/session-opener.ts";
+import type { EraLane } from "./server/stateless-client.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
-import { TaskOwners } from "./server/tasks.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
@@ -45,390 +43,200 @@ const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 /** The name of the shared lane for observers. Its log lines have none. */
 const SHARED_LANE = "shared";
 
-/** The tool policy of all lanes of a server. */
-interface ServerPolicy {
-  /** @param lane the name of a private lane in the log. */
-  forLane(context: Context, lane?: string): LanePolicy;
-  /** Returns the names of the listed tools that clients can see. */
-  visibleNames(tools: readonly JsonObject[]): ReadonlySet<string>;
-  /** The fields for `/status`; undefined if there are none. */
-  readonly status: object | undefined;
-}
-
-/** What the lanes of one server share. */
-interface LaneParts {
+/** The parts of the sidecar that a server uses, besides its context. */
+export interface ServerOptions {
   readonly program: ServerProgram;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
-  readonly context: Context;
-  readonly readyTimeout: ReadyTimeout;
-  /** The operator's rules about tools; undefined if there are none. */
-  readonly policy: ServerPolicy | undefined;
-  /** Undefined if all clients share one server. */
-  readonly rivals: RivalServers | undefined;
+  /** The operator's rules about tools, for all lanes; undefined if there are none. */
+  readonly policy: ToolPolicy | undefined;
   /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-  readonly outputMemory: OutputMemory;
-  readonly endSession: (session: Session) => void;
-}
-
-/** The shared lane, with the parts of its supervision that only the sidecar needs. */
-interface SharedLane extends SupervisedLane {
-  readonly supervisor: Pick<Supervisor, "status" | "firstReady">;
-  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
-  readonly failed: Promise<SupervisorFailure | undefined>;
-}
-
-/** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own handshake. */
-function startSharedLane(parts: LaneParts, era: ChildEraMode): SharedLane & EraLane {
-  const { clientInfo, context } = parts;
-  if (era === "modern") return startModernLane(parts, undefined);
-  const params: KnownParams = knownParams(() => shared.lane, parts.context.nowMs, visibleNames(parts));
-  let routing: AnyEraRouting | undefined;
-  const shared: SharedLane = startLane(parts, {
-    handshake:
-      era === "legacy"
-        ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
-        : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo)),
-    createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
-    context,
-  });
-  if (routing === undefined) throw new Error("the lane has no routing");
-  return { ...shared, routing: routing.modern, params };
-}
-
-/** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
-function isStateless({ lane, supervisor }: SharedLane, childEra: ChildEraMode): boolean | undefined {
-  if (childEra !== "auto") return childEra === "modern";
-  const era = lane.lastHandshake?.era;
-  const mayBecomeReady = supervisor.status().state !== "failed";
-  return era === undefined && mayBecomeReady ? undefined : era === "modern";
-}
-
-/** A probe of the server's era: a second process. */
-interface EraProbe {
-  /** The name of its lane in the log. */
-  readonly name: string;
-  readonly observer: UpstreamObserver;
-  /** The time limit for its response. Some servers never answer a discovery. */
-  readonly timeoutMs: number;
-}
-
-/** Starts a lane whose server gets a discovery. @param probe undefined for the shared server. */
-function startModernLane(parts: LaneParts, probe?: EraProbe): SharedLane & EraLane {
-  const { clientInfo, context } = parts;
-  const params: KnownParams = knownParams(() => modern.lane, parts.context.nowMs, visibleNames(parts));
-  let routing: ModernRouting | undefined;
-  const modern: SharedLane = startLane(parts, {
-    handshake: new Handshake(discoverAttempt(clientInfo, probe === undefined ? SESSIONS_HINT : "")),
-    createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
-    context: probe === undefined ? context : contextWith(context, { lane: probe.name }),
-    ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
-  });
-  if (routing === undefined) throw new Error("the lane has no routing");
-  return { ...modern, routing, params };
-}
-
-/** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
-function startAskingLane(parts: LaneParts, name: string, kinds: AskKinds, onChanged: () => void): AskingLane {
-  const params: KnownParams = knownParams(() => asking.lane, parts.context.nowMs, visibleNames(parts));
-  let routing: AskingRouting | undefined;
-  const asking: SharedLane = startLane(parts, {
-    handshake: new Handshake(initializeAttempt(parts.clientInfo, "", capabilitiesFor(kinds))),
-    createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
-    context: contextWith(parts.context, { lane: name }),
-    name,
-  });
-  if (routing === undefined) throw new Error("the lane has no routing");
-  return { ...asking, routing, params };
-}
-
-function visibleNames({ policy }: LaneParts): ServerPolicy["visibleNames"] | undefined {
-  return policy === undefined ? undefined : (tools) => policy.visibleNames(tools);
-}
-
-/** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
-function startPrivateLane(
-  parts: LaneParts,
-  name: string,
-  initialize: RequestMessage,
-  { streams, memory, isTakenUp }: PrivateClient,
-  start: Promise<void> | undefined,
-): SupervisedLane {
-  const handshake = new Handshake(clientAttempt(initialize));
-  handshake.initialized = isTakenUp ? INITIALIZED : undefined;
-  const onInitialized = (text: string): void => void (handshake.initialized = text);
-  return startLane(parts, {
-    handshake,
-    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
-    context: contextWith(parts.context, { lane: name }),
-    name,
-    start,
-    client: memory.holder,
-  });
-}
-
-interface LaneKind extends Pick<LaneOptions, "createRouting"> {
-  readonly context: Context;
-  readonly handshake: Handshake;
-  readonly name?: string;
-  /** The server starts when this resolves; undefined for at once. */
-  readonly start?: Promise<void> | undefined;
-  /** The client of a private server. */
-  readonly client?: MemoryHolder;
-  readonly observer?: UpstreamObserver;
-  readonly probeTimeoutMs?: number;
-}
-
-/** Starts a supervised server, and the lane that it serves. */
-function startLane(parts: LaneParts, kind: LaneKind): SharedLane {
-  const { handshake, createRouting, context, name, start, observer, probeTimeoutMs, client } = kind;
-  const { program, readyTimeout, endSession, outputMemory } = parts;
-  const { config, counters, log, nowMs } = context;
-  const memory = outputMemory.forServer(client);
-  const supervisor = new Supervisor(context, program, handshake, memory, readyTimeout, name === undefined, probeTimeoutMs);
-  const policy = parts.policy?.forLane(context, name);
-  const { retry } = config;
-  const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const observers = [observer, parts.rivals?.watch(), parts.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
-  const run = (): Promise<SupervisorFailure | undefined> =>
-    supervisor.run(
-      lane,
-      observers.filter((each) => each !== undefined),
-    );
-  const failed = start === undefined ? run() : start.then(run);
-  return {
-    lane,
-    supervisor,
-    failed,
-    ended: failed.then(
-      (failure) => {
-        // The sidecar itself logs it for the shared server.
-        if (name !== undefined && failure?.kind === "command-unusable")
-          log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
-      },
-      (error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"),
-    ),
-    // `ended` reports the error of a defect.
-    stop: () => supervisor.stop().catch(() => undefined),
-  };
-}
-
-/** With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart. */
-function servesStateless({ modern, isolation }: Config): boolean {
-  return modern === "on" && isolation !== "session";
-}
-
-/** The parts for requests without a session. */
-interface Stateless {
-  readonly eras: ServerEras;
-  readonly requests: StatelessRequests;
-}
-
-/** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
-const MIN_PROBE_MS = 5000;
-const PROBE_BOOTS = 3;
-
-/** Creates the handling of requests without a session. @param replica the name of this process. @returns undefined if it is off. */
-function createStateless(parts: LaneParts, shared: SharedLane & EraLane, keys: SessionKeys, replica: string): Stateless | undefined {
-  const { config, defects, log, nowMs } = parts.context;
-  const { isolation, childEra, maxSessions } = config;
-  if (!servesStateless(config)) return undefined;
-  const startedAtMs = nowMs();
-  let bootMs = 0;
-  void shared.supervisor.firstReady.then(({ era }) => {
-    bootMs = nowMs() - startedAtMs;
-    if (era === "modern") log.info({ mode: era }, "server era found");
-  });
-  const probeTimeoutMs = (): number => Math.min(parts.readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
-  const asks = isolation === "shared" ? undefined : createAsks(parts, replica);
-  const eras = new ServerEras({
-    shared,
-    asking: asks?.lanes,
-    startModern: (observer) => startModernLane(parts, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
-    askAgainAfterMs: config.restartMaxMs,
-    mayProbe: childEra === "auto" && isolation !== "shared",
-    defects,
-    log,
-    nowMs,
-  });
-  const requests = new StatelessRequests(
-    {
-      eras,
-      maxClients: maxSessions,
-      // Only the tokens of a file can be of several principals.
-      bindings: config.authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() },
-      parked: asks?.parked,
-      maxClientRequests: config.maxSessionRequests,
-      defects,
-      nowMs,
-      streamAfterMs: config.streamAfterMs,
-    },
-    (client) => eras.endCaller(client),
-  );
-  return { eras, requests };
-}
-
-interface Asks {
-  readonly lanes: AskingLanes;
-  readonly parked: ParkedCalls;
-}
-
-function createAsks(parts: LaneParts, replica: string): Asks {
-  const { config, defects, log, nowMs } = parts.context;
-  const {
-    maxPrivateServers: maxServers,
-    sessionIdleTimeoutMs: idleTimeoutMs,
-    parkTimeoutMs: timeoutMs,
-    maxParkedCalls: maxParked,
-  } = config;
-  return {
-    lanes: new AskingLanes({ start: (...lane) => startAskingLane(parts, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
-    parked: new ParkedCalls({ maxParked, maxServersPerClient: serversPerClient(maxServers), timeoutMs, replica, defects, nowMs }),
-  };
-}
-
-/** Returns the load of the second process. */
-function loadOf(modern: SupervisedLane | undefined): ServerStatus["lanes"]["modern"] {
-  const all = modern === undefined ? [] : [modern.lane.load];
-  return { servers: all.length, ...addLoads(all) };
-}
-
-/** The parts of the sidecar that a server uses, besides its context. */
-export interface ServerOptions extends Pick<LaneParts, "program" | "clientInfo" | "policy" | "observeLane"> {
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
   /** Called at the end of each session; undefined if nothing observes it. */
   readonly onSessionEnd: SessionOpenerOptions["onSessionEnd"];
 }
 
-/** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
-export async function startServer(context: Context, options: ServerOptions): Promise<McpServer> {
-  const { config, memory, counters, defects, log, nowMs } = context;
-  const { observer, onSessionEnd, policy } = options;
-  const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = config;
-  const sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session"));
-  const parts: LaneParts = {
-    ...options,
-    context,
-    readyTimeout: new ReadyTimeout(config.readyTimeoutMs),
-    rivals: isolation === "shared" ? undefined : new RivalServers(log, nowMs),
-    outputMemory: new OutputMemory(memory),
-    endSession: (session) => sessions.end(session),
-  };
-  const childEra = servesStateless(config) ? config.childEra : "legacy";
-  const shared = startSharedLane(parts, childEra);
-  const lanes = new Lanes({
-    shared,
-    isStateless: () => isStateless(shared, childEra),
-    createPrivate: (...client) => startPrivateLane(parts, ...client),
-    isolation,
-    maxPrivateServers,
-    idleTimeoutMs,
-    sessions,
-    defects,
-    log,
-    nowMs,
-  });
-  const keys = new SessionKeys(config.sessionKeys, config.serverName);
-  const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
-  const eventLog = new EventLog(config, nowMs, defects);
-  freeKept(context, sessions, eventLog);
-  const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
-  const stateless = createStateless(parts, shared, keys, eventLog.replica);
-  freeUnsent(memory, lanes, stateless);
-
-  // These modules load while the process starts, so the first response comes earlier.
-  const routesModule = await import("./http/server-routes.ts");
-  const routes = new routesModule.ServerRoutes({
-    opener,
-    sessions,
-    stateless: stateless?.requests,
-    isDraining: () => lanes.isDraining,
-    maxBodyBytes: config.maxBodyBytes,
-    keepAliveMs: config.keepAliveMs,
-    memory,
-    observer,
-    counters,
-    log,
-    legacySse: config.legacySse === "on" ? { maxSessions, requestTimeoutMs: config.requestTimeoutMs } : undefined,
-    defects,
-    nowMs,
-  });
-  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
+/** A server, and the lane that it serves. */
+interface StartedLane<Routed extends Routing> extends EraLane<Routed> {
+  readonly supervisor: Supervisor;
+  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
+  readonly failed: Promise<SupervisorFailure | undefined>;
 }
 
-/** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
-function freeUnsent(memory: MemoryBudget, lanes: Lanes, stateless: Stateless | undefined): void {
-  memory.addShareRelief((bytes, holder) => {
-    const freeBytes = lanes.freeUnsent(bytes, holder);
-    if (freeBytes < bytes) stateless?.eras.freeUnsent(bytes - freeBytes, holder);
-  });
+interface LaneKind<Routed extends Routing> extends Pick<LaneOptions<Routed>, "createRouting"> {
+  /** That of the lane in the log; undefined for the shared lane. */
+  readonly name?: string;
+  readonly handshake: Handshake;
+  /** The server starts when this resolves; undefined for at once. */
+  readonly start?: Promise<void> | undefined;
+  /** The client of a private server. */
+  readonly client?: MemoryHolder;
+  readonly observer?: UpstreamObserver;
+  /** The time limit for the response to a probe of the server's era. Some servers never answer a discovery. */
+  readonly probeTimeoutMs?: number;
 }
 
-/** Drops kept events, and ends abandoned sessions, when clients would get no memory otherwise. */
-function freeKept(context: Context, sessions: SessionStore, eventLog: EventLog): void {
-  const { memory, nowMs } = context;
-  memory.addDroppable(eventLog);
-  const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
-  memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
-}
-
-/** Returns a function that logs the end of a session, unless it has logged many. */
-function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
-  const limiter = new LogLimiter(nowMs);
-  return () => {
-    if (limiter.allows()) log.info({ reason }, "session ended");
+/** Returns a function that starts supervised servers, each with the lane that it serves. */
+function laneStarter(
+  context: Context,
+  { program, policy, observeLane }: ServerOptions,
+  readyTimeout: ReadyTimeout,
+  endSession: (session: Session) => void,
+): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
+  const { config, memory, counters, nowMs } = context;
+  const { retry } = config;
+  const outputMemory = new OutputMemory(memory);
+  const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
+  return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
+    const laneContext = name === undefined ? context : contextWith(context, { lane: name });
+    const { log } = laneContext;
+    const output = outputMemory.forServer(client);
+    const supervisor = new Supervisor(laneContext, program, handshake, output, readyTimeout, name === undefined, probeTimeoutMs);
+    const rules = policy?.forLane(laneContext, name);
+    const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy: rules });
+    const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+    const run = (): Promise<SupervisorFailure | undefined> =>
+      supervisor.run(
+        lane,
+        observers.filter((each) => each !== undefined),
+      );
+    const failed = start === undefined ? run() : start.then(run);
+    return {
+      lane,
+      params: new KnownParams(context, lane.tools, policy && ((tools) => policy.visibleNames(tools))),
+      supervisor,
+      failed,
+      ended: failed.then(
+        (failure) => {
+          // The sidecar itself logs it for the shared server.
+          if (name !== undefined && failure?.kind === "command-unusable")
+            log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
+        },
+        (error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"),
+      ),
+      // `ended` reports the error of a defect.
+      stop: () => supervisor.stop().catch(() => undefined),
+    };
   };
 }
 
-interface ServerParts {
-  readonly counters: Counters;
-  readonly policy: ServerPolicy | undefined;
-  readonly shared: SharedLane;
-  readonly lanes: Lanes;
-  readonly stateless: Stateless | undefined;
-  readonly sessions: SessionStore;
-  readonly eventLog: EventLog;
-  readonly routes: ServerRoutes;
-  readonly defects: Defects;
-}
+/** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
+const MIN_PROBE_MS = 5000;
+const PROBE_BOOTS = 3;
 
 /** One MCP server and its clients: processes, lanes, sessions and streams. It shares no state with other servers of the sidecar. */
 export class McpServer {
-  readonly #parts: ServerParts;
+  readonly #context: Context;
+  readonly #options: ServerOptions;
+  readonly #readyTimeout: ReadyTimeout;
+  readonly #startLane: ReturnType<typeof laneStarter>;
+  /** The lane of all clients that need no server of their own. */
+  readonly #shared: StartedLane<ModernRouting>;
+  readonly #lanes: Lanes;
+  readonly #sessions: SessionStore;
+  readonly #eventLog: EventLog;
+  readonly #opener: SessionOpener;
+  /** The lanes for requests without a session; undefined if these are not served. */
+  readonly #eras: ServerEras | undefined;
+  readonly #stateless: StatelessRequests | undefined;
+  #routes: ServerRoutes | undefined;
   #isLeaving = false;
 
-  constructor(parts: ServerParts) {
-    this.#parts = parts;
+  private constructor(context: Context, options: ServerOptions) {
+    const { config, memory, counters, defects, log, nowMs } = context;
+    const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = config;
+    [this.#context, this.#options] = [context, options];
+    const sessions = (this.#sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session")));
+    this.#readyTimeout = new ReadyTimeout(config.readyTimeoutMs);
+    this.#startLane = laneStarter(context, options, this.#readyTimeout, (session) => sessions.end(session));
+    // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
+    const servesStateless = config.modern === "on" && isolation !== "session";
+    const childEra = servesStateless ? config.childEra : "legacy";
+    const shared = this.#startShared(childEra);
+    this.#shared = shared;
+    const lanes = new Lanes({
+      shared,
+      isStateless: () => this.#isStateless(childEra),
+      createPrivate: (...client) => this.#startPrivate(...client),
+      isolation,
+      maxPrivateServers,
+      idleTimeoutMs,
+      sessions,
+      defects,
+      log,
+      nowMs,
+    });
+    this.#lanes = lanes;
+    const keys = new SessionKeys(config.sessionKeys, config.serverName);
+    const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
+    const eventLog = (this.#eventLog = new EventLog(config, nowMs, defects));
+    const { onSessionEnd } = options;
+    this.#opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
+    if (servesStateless) {
+      const asking = isolation === "shared" ? undefined : new AskingLanes(context, (...lane) => this.#startAsking(...lane));
+      const parked = asking && new ParkedCalls(context, eventLog.replica);
+      this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
+      this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
+    }
+    memory.addDroppable(eventLog);
+    const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
+    memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
+    memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
+  }
+
+  /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
+  static async start(context: Context, options: ServerOptions): Promise<McpServer> {
+    const server = new McpServer(context, options);
+    // These modules load while the process starts, so the first response comes earlier.
+    const { ServerRoutes } = await import("./http/server-routes.ts");
+    const { config, memory, counters, defects, log, nowMs } = context;
+    server.#routes = new ServerRoutes({
+      opener: server.#opener,
+      sessions: server.#sessions,
+      stateless: server.#stateless,
+      isDraining: () => server.#lanes.isDraining,
+      maxBodyBytes: config.maxBodyBytes,
+      keepAliveMs: config.keepAliveMs,
+      memory,
+      observer: options.observer,
+      counters,
+      log,
+      legacySse: config.legacySse === "on" ? { maxSessions: config.maxSessions, requestTimeoutMs: config.requestTimeoutMs } : undefined,
+      defects,
+      nowMs,
+    });
+    return server;
   }
 
   /** The routes of its clients, without guards. */
-  get routes(): Pick<ServerRoutes, "endpoint" | "legacySse"> {
-    return this.#parts.routes;
+  get routes(): ServerRoutes {
+    if (this.#routes === undefined) throw new Error("not started");
+    return this.#routes;
   }
 
   /** Resolves when the shared server is ready for the first time. */
   get firstReady(): Promise<UpstreamHandshake> {
-    return this.#parts.shared.supervisor.firstReady;
+    return this.#shared.supervisor.firstReady;
   }
 
   /** Resolves with the reason if the shared server cannot start or reaches RESTART_LIMIT, and with undefined after `stop`. */
   get failed(): Promise<SupervisorFailure | undefined> {
-    return this.#parts.shared.failed;
+    return this.#shared.failed;
   }
 
   status(): ServerStatus {
-    const { lanes, stateless, sessions, eventLog, routes, counters, policy } = this.#parts;
+    const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.load];
     return {
-      replica: eventLog.replica,
+      replica: this.#eventLog.replica,
       upstream: this.#upstreamStatus(),
-      lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern), asking: stateless?.eras.asking?.load ?? {} },
-      sessions: sessions.size,
-      openStreams: routes.openStreams,
-      counters,
-      stateless: stateless?.requests.status,
-      policy: policy?.status,
+      lanes: { ...this.#lanes.load, modern: { servers: modern.length, ...addLoads(modern) }, asking: this.#eras?.asking?.load ?? {} },
+      sessions: this.#sessions.size,
+      openStreams: this.routes.openStreams,
+      counters: this.#context.counters,
+      stateless: this.#stateless?.status,
+      policy: this.#options.policy?.status,
     };
   }
 
@@ -438,21 +246,20 @@ export class McpServer {
    * @returns the names of the visible tools; undefined after a timeout, or if no server is ready.
    */
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
-    const { shared, policy } = this.#parts;
-    const tools = await shared.lane.tools.list(timeoutMs);
+    const tools = await this.#shared.lane.tools.list(timeoutMs);
     if (tools === undefined) return undefined;
-    const names = policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
+    const names = this.#options.policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
     return [...names].filter((name) => typeof name === "string");
   }
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
   endAllOf(owner: Principal): number {
-    const { sessions, stateless, routes, defects } = this.#parts;
-    const owned = sessions.ownedBy(owner);
+    const { defects } = this.#context;
+    const owned = this.#sessions.ownedBy(owner);
     // A defect at one end must not leave another session to a client whose token is no longer valid.
-    for (const session of owned) defects.guard("session end", () => sessions.end(session));
-    defects.guard("session end", () => stateless?.requests.endAllOf(owner));
-    defects.guard("session end", () => routes.endAllOf(owner));
+    for (const session of owned) defects.guard("session end", () => this.#sessions.end(session));
+    defects.guard("session end", () => this.#stateless?.endAllOf(owner));
+    defects.guard("session end", () => this.routes.endAllOf(owner));
     return owned.length;
   }
 
@@ -463,25 +270,98 @@ export class McpServer {
 
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    const { routes, lanes, stateless } = this.#parts;
-    routes.drain();
-    stateless?.requests.drain();
-    await Promise.all([lanes.drain(), stateless?.eras.drain()]);
+    this.routes.drain();
+    this.#stateless?.drain();
+    await Promise.all([this.#lanes.drain(), this.#eras?.drain()]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
-    const { lanes, stateless, eventLog, shared } = this.#parts;
-    const stopped = [lanes.stop(), stateless?.eras.stop()];
-    eventLog.close();
-    await Promise.all([...stopped, shared.ended]);
+    const stopped = [this.#lanes.stop(), this.#eras?.stop()];
+    this.#eventLog.close();
+    await Promise.all([...stopped, this.#shared.ended]);
   }
 
   #upstreamStatus(): UpstreamStatus {
-    const { lanes, shared } = this.#parts;
-    const current = shared.supervisor.status();
-    if (lanes.isDraining || this.#isLeaving) return { ...current, state: "stopping" };
+    const current = this.#shared.supervisor.status();
+    if (this.#lanes.isDraining || this.#isLeaving) return { ...current, state: "stopping" };
     // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
-    return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
+    return current.state === "ready" && this.#shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }
+
+  /** Starts the shared lane. Its server gets the sidecar's own handshake. */
+  #startShared(childEra: ChildEraMode): StartedLane<ModernRouting> {
+    const { clientInfo } = this.#options;
+    if (childEra === "modern") {
+      const handshake = new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
+      return this.#startLane({ handshake, createRouting: (access) => new ModernRouting(access) });
+    }
+    const handshake =
+      childEra === "legacy"
+        ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
+        : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
+    return this.#startLane({ handshake, createRouting: (access) => new AnyEraRouting(access) });
+  }
+
+  /** Returns a function that starts a second process, which gets a discovery. */
+  #modernStarter(): (observer: UpstreamObserver) => EraLane {
+    const { log, nowMs } = this.#context;
+    const startedAtMs = nowMs();
+    let bootMs = 0;
+    void this.firstReady.then(({ era }) => {
+      bootMs = nowMs() - startedAtMs;
+      if (era === "modern") log.info({ mode: era }, "server era found");
+    });
+    return (observer) =>
+      this.#startLane({
+        name: "modern",
+        handshake: new Handshake(discoverAttempt(this.#options.clientInfo)),
+        createRouting: (access) => new ModernRouting(access),
+        observer,
+        probeTimeoutMs: Math.min(this.#readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
+      });
+  }
+
+  /** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
+  #startAsking(name: string, kinds: AskKinds, onChanged: () => void): EraLane<AskingRouting> {
+    const handshake = new Handshake(initializeAttempt(this.#options.clientInfo, "", capabilitiesFor(kinds)));
+    return this.#startLane({ name, handshake, createRouting: (access) => new AskingRouting(access, onChanged) });
+  }
+
+  /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
+  #startPrivate(
+    name: string,
+    initialize: RequestMessage,
+    { streams, memory, isTakenUp }: PrivateClient,
+    start: Promise<void> | undefined,
+  ): SupervisedLane {
+    const handshake = new Handshake(clientAttempt(initialize));
+    handshake.initialized = isTakenUp ? INITIALIZED : undefined;
+    const onInitialized = (text: string): void => void (handshake.initialized = text);
+    const createRouting = (access: RoutingAccess): Routing =>
+      new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp });
+    return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
+  }
+
+  /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
+  #isStateless(childEra: ChildEraMode): boolean | undefined {
+    if (childEra !== "auto") return childEra === "modern";
+    const era = this.#shared.lane.lastHandshake?.era;
+    const mayBecomeReady = this.#shared.supervisor.status().state !== "failed";
+    return era === undefined && mayBecomeReady ? undefined : era === "modern";
+  }
+
+  /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
+  #freeUnsent(bytes: number, holder: MemoryHolder): void {
+    const freeBytes = this.#lanes.freeUnsent(bytes, holder);
+    if (freeBytes < bytes) this.#eras?.freeUnsent(bytes - freeBytes, holder);
+  }
+}
+
+/** Returns a function that logs the end of a session, unless it has logged many. */
+function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
+  const limiter = new LogLimiter(nowMs);
+  return () => {
+    if (limiter.allows()) log.info({ reason }, "session ended");
+  };
 }

@@ -23,7 +23,7 @@ import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { startProcess, type StartProcess } from "./process/child.ts";
-import { type McpServer, type ServerOptions, startServer } from "./server.ts";
+import { McpServer, type ServerOptions } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 
 interface Addresses {
@@ -256,7 +256,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const addresses = await listeners.listen();
   kill.throwIfAborted();
   const [server, { createApps }] = await Promise.all([
-    startServer(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
+    McpServer.start(context, { ...processOf(options), policy, observer, onSessionEnd, observeLane: activity?.observeLane }),
     import("./http/app.ts"),
   ]);
   const status = (): ServerStatus => server.status();

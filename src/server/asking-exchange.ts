@@ -1,22 +1,20 @@
+import { randomBytes } from "node:crypto";
+import type { Context } from "../context.ts";
+import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { inputRequired, type ServerInfo } from "../mcp/result.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
+import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { AskedCall, Asking, Exchange, ServerAsk } from "../session/session.ts";
+import { DeadlineSweep } from "../timers.ts";
+import { serversPerClient } from "./asking-lanes.ts";
 import { type Answers, bindingOf, earlyAnswersOf, missingCapability, OpenAsks, type Round } from "./asks.ts";
 import { internalError } from "./failures.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
-
-/** The response to a call that has ended without a request of its client. */
-interface Outcome {
-  readonly outcome: string | SidecarError;
-  readonly memory: Reservation;
-}
 
 /** The errors of a call whose server has answered it. After any other error, the call is gone. */
 const KEPT_ERRORS: ReadonlySet<string> = new Set([
@@ -25,22 +23,6 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set([
   "MISSING_CAPABILITY",
   "INTERNAL_ERROR",
 ]);
-
-/** Keeps calls whose client was asked, until its next request. */
-export interface Parking {
-  /** @returns the state that the next request must have; or the reason why the call cannot wait. */
-  add(exchange: AskingExchange): { readonly state: string } | { readonly refusal: string };
-  remove(exchange: AskingExchange): void;
-}
-
-export interface AskingExchangeOptions {
-  readonly parking: Parking;
-  readonly memory: MemoryAccount;
-  readonly serverInfo: ServerInfo;
-  /** Raises the level of the log messages that the client gets. */
-  readonly raiseLevel: (level: string) => void;
-  readonly defects: Pick<Defects, "guard">;
-}
 
 /**
  * The exchange of a call that may need several requests of its client: each result `input_required` ends one, and the answers come with the
@@ -51,7 +33,10 @@ export interface AskingExchangeOptions {
 export class AskingExchange implements Exchange, Asking {
   readonly sharedBy = 1;
   readonly asking = this;
-  readonly #options: AskingExchangeOptions;
+  readonly memory: MemoryAccount;
+  readonly #context: Context;
+  readonly #parked: ParkedCalls;
+  readonly #raiseLevel: (level: string) => void;
   readonly #binding: string;
   readonly #asks: OpenAsks;
   /** The kinds of questions that were refused because the client has not declared them. */
@@ -60,24 +45,34 @@ export class AskingExchange implements Exchange, Asking {
   /** The request that waits for the response; undefined while the call is parked, and after its end. */
   #round: Round | undefined;
   #lastRound: Round;
-  #outcome: Outcome | undefined;
+  /** The response to the call, if it has ended while it was parked. */
+  #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #onDisconnect: (() => void) | undefined;
 
-  /** @param request the first one. It is not kept, because its text may be long. */
-  constructor(options: AskingExchangeOptions, round: Round, request: RequestMessage) {
-    this.#options = options;
-    this.#asks = new OpenAsks(options.memory, earlyAnswersOf(request));
+  /**
+   * @param raiseLevel raises the level of the log messages that the client gets.
+   * @param request the first one. It is not kept, because its text may be long.
+   */
+  constructor(
+    context: Context,
+    parked: ParkedCalls,
+    memory: MemoryAccount,
+    raiseLevel: (level: string) => void,
+    round: Round,
+    request: RequestMessage,
+  ) {
+    this.#context = context;
+    this.#parked = parked;
+    this.memory = memory;
+    this.#raiseLevel = raiseLevel;
+    this.#asks = new OpenAsks(memory, earlyAnswersOf(request));
     this.#binding = round.declared === 0 ? "" : bindingOf(request);
     this.#round = this.#lastRound = round;
   }
 
-  get memory(): MemoryAccount {
-    return this.#options.memory;
-  }
-
   get serverInfo(): ServerInfo {
-    return this.#options.serverInfo;
+    return this.#lastRound.serverInfo;
   }
 
   get idText(): string {
@@ -118,15 +113,15 @@ export class AskingExchange implements Exchange, Asking {
     if (missing !== undefined) return this.fail(missing);
     if (this.#round !== undefined) return this.#finish((exchange) => exchange.respond(body, response));
     const memory = this.memory.reserve("requests", textMemoryBytes(body));
-    if (memory === undefined) this.#options.parking.remove(this);
-    else this.#outcome = { outcome: body, memory };
+    if (memory === undefined) this.#parked.remove(this);
+    else this.#outcome = { response: body, memory };
   }
 
   fail(error: SidecarError): void {
     this.#dropAsks();
     if (this.#round !== undefined) return this.#finish((exchange) => exchange.fail(error));
-    if (KEPT_ERRORS.has(error.code)) this.#outcome = { outcome: error, memory: this.memory.hold("requests", 0) };
-    else this.#options.parking.remove(this);
+    if (KEPT_ERRORS.has(error.code)) this.#outcome = { response: error, memory: this.memory.hold("requests", 0) };
+    else this.#parked.remove(this);
   }
 
   dismiss(): void {
@@ -170,12 +165,12 @@ export class AskingExchange implements Exchange, Asking {
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
   resume(round: Round, answers: Answers): void {
     this.#round = this.#lastRound = round;
-    if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome);
+    if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response);
     this.#watch(round);
     // The server has the call already.
     this.observed?.onSent(this.acceptedAtMs);
     this.#call?.resume(round.progressTokenText);
-    if (round.exchange.logLevel !== undefined) this.#options.raiseLevel(round.exchange.logLevel);
+    if (round.exchange.logLevel !== undefined) this.#raiseLevel(round.exchange.logLevel);
     this.#missing |= this.#asks.answer(answers, round.declared);
     this.#settleSoon();
   }
@@ -201,8 +196,8 @@ export class AskingExchange implements Exchange, Asking {
     });
   }
 
-  #respondOutcome({ outcome, memory }: Outcome): void {
-    memory.release();
+  #respondOutcome(outcome: string | SidecarError): void {
+    this.#outcome?.memory.release();
     this.#finish((exchange) => {
       const response = typeof outcome === "string" ? readMessage(outcome, "server") : outcome;
       if (response instanceof SidecarError) exchange.fail(response);
@@ -231,18 +226,135 @@ export class AskingExchange implements Exchange, Asking {
 
   #settleSoon(): void {
     if (this.#round === undefined || this.#asks.isEmpty) return;
-    this.#timer ??= setTimeout(() => this.#options.defects.guard("question", () => this.#settle()), SETTLE_MS);
+    this.#timer ??= setTimeout(() => this.#context.defects.guard("question", () => this.#settle()), SETTLE_MS);
   }
 
   /** Asks the client. */
   #settle(): void {
     this.#timer = undefined;
     if (this.#round === undefined || this.#asks.isEmpty) return;
-    const added = this.#options.parking.add(this);
+    const added = this.#parked.add(this);
     if ("refusal" in added) return this.#asks.refuse(added.refusal);
     const result = inputRequired(this.#asks.show(), this.serverInfo, added.state);
     const round = this.#endRound();
     this.#call?.park();
     round?.raw.respond(`{"jsonrpc":"2.0","id":${round.raw.idText},"result":${result}}`);
+  }
+}
+
+const STATE_BYTES = 24;
+/** The share of all parked calls that one client may have. */
+const CLIENT_SHARE = 1 / 4;
+/** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
+const PROGRESS_MS = 20_000;
+
+interface Parked {
+  readonly state: string;
+  readonly exchange: AskingExchange;
+  readonly expiresAtMs: number;
+}
+
+/** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
+export class ParkedCalls {
+  readonly #context: Context;
+  readonly #replica: string;
+  readonly #maxPerClient: number;
+  readonly #byState = new Map<string, Parked>();
+  readonly #sweep: DeadlineSweep;
+  #expired = 0;
+  #refused = 0;
+
+  /** @param replica names this process in states. */
+  constructor(context: Context, replica: string) {
+    this.#context = context;
+    this.#replica = replica;
+    const { maxParkedCalls, maxPrivateServers } = context.config;
+    // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
+    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
+    this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#onDue(nowMs));
+  }
+
+  /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
+  get status(): { readonly now: number; readonly expired: number; readonly refused: number } {
+    return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
+  }
+
+  /** True if a client has a parked call. */
+  hasAnyOf(holder: MemoryHolder): boolean {
+    return this.#byState.values().some(({ exchange }) => exchange.memory.holder === holder);
+  }
+
+  /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
+  add(exchange: AskingExchange): { readonly state: string } | { readonly refusal: string } {
+    const { config, nowMs, draining } = this.#context;
+    const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
+    const own = this.#byState.values().filter((each) => each.exchange.memory.holder === exchange.memory.holder);
+    if (draining.aborted) return { refusal: "The sidecar is shutting down" };
+    if (this.#byState.size >= maxParked || own.toArray().length >= this.#maxPerClient) {
+      this.#refused++;
+      return { refusal: `Too many calls wait for answers: ${maxParked} in all, ${this.#maxPerClient} of one client` };
+    }
+    const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
+    const atMs = nowMs();
+    this.#byState.set(state, { state, exchange, expiresAtMs: atMs + timeoutMs });
+    this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
+    return { state };
+  }
+
+  remove(exchange: AskingExchange): void {
+    for (const [state, parked] of this.#byState) if (parked.exchange === exchange) this.#byState.delete(state);
+  }
+
+  /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
+  find(request: RequestMessage, holder: MemoryHolder): AskingExchange | SidecarError | undefined {
+    const { text, outline } = request;
+    const span = outline.span(Slot.repeatedState);
+    if (span === undefined) return undefined;
+    const state = text[span.start] === '"' ? decodeString(text, span.start, span.end) : "";
+    const exchange = this.#byState.get(state)?.exchange;
+    return exchange?.memory.holder === holder && exchange.isFor(request) ? exchange : this.#unknownState(state);
+  }
+
+  /** Ends the calls of a holder at the server; all by default. */
+  end(reason: string, holder?: MemoryHolder): void {
+    for (const parked of this.#byState.values()) {
+      if (holder === undefined || parked.exchange.memory.holder === holder) this.#end(parked, reason);
+    }
+  }
+
+  /** Ends all calls. */
+  close(): void {
+    this.end("shutdown");
+    this.#sweep.close();
+  }
+
+  #unknownState(state: string): SidecarError {
+    const replica = this.#replica;
+    const [, other = replica] = /^([0-9a-f]{8})\./.exec(state) ?? [];
+    const cause =
+      other === replica
+        ? "It was used before, or is of another request; or the call has ended, because of PARK_TIMEOUT_MS or of a restart of the server."
+        : `Another replica has it (${other}; this one is ${replica}), or the sidecar has restarted: let a balancer send the requests of a client to one replica.`;
+    const message = `This requestState belongs to no call of this client that waits for its answer here. ${cause} The call may have taken effect; check before you start it again.`;
+    return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
+  }
+
+  #end({ state, exchange }: Parked, reason: string): void {
+    this.#byState.delete(state);
+    this.#context.defects.guard("question", () => exchange.expire(reason));
+  }
+
+  #onDue(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const parked of this.#byState.values()) {
+      if (parked.expiresAtMs <= nowMs) {
+        this.#expired++;
+        this.#end(parked, "its client has not answered in time");
+        continue;
+      }
+      parked.exchange.showProgress();
+      nextMs = Math.min(nextMs, parked.expiresAtMs, nowMs + PROGRESS_MS);
+    }
+    return nextMs;
   }
 }

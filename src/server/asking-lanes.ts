@@ -1,47 +1,28 @@
+import type { Context } from "../context.ts";
 import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { Defects, Log } from "../observe/log.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./dispatch.ts";
 import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
-import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
-import { type SupervisedLane, UNUSED_MS } from "./lanes.ts";
+import { UNUSED_MS } from "./lanes.ts";
+import type { EraLane, Target } from "./stateless-client.ts";
 
 /** The share of all servers that one client may have. */
 const CLIENT_SHARE = 1 / 2;
 /** The time without use after which a server may make room, if its client has the most of them, and more than one. */
 const SPARE_MS = 5000;
 
-/** A lane whose server may ask its clients. */
-export interface AskingLane extends SupervisedLane {
-  readonly routing: AskingRouting;
-  readonly params: KnownParams;
-}
-
-export interface AskingLanesOptions {
-  /** Starts a server that is offered these questions. @param onChanged called when it is free for other calls, or no longer is. */
-  readonly start: (name: string, kinds: AskKinds, onChanged: () => void) => AskingLane;
-  /** For all clients. */
-  readonly maxServers: number;
-  /** The time without use after which a server ends. */
-  readonly idleTimeoutMs: number;
-  readonly defects: Pick<Defects, "guard">;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
 interface Server {
   readonly name: string;
   /** The only client of the process, from its start to its end. */
   readonly holder: MemoryHolder;
   readonly kinds: AskKinds;
-  readonly asking: AskingLane;
+  readonly asking: EraLane<AskingRouting>;
   lastUsedAtMs: number;
 }
 
@@ -57,18 +38,21 @@ export function serversPerClient(maxServers: number): number {
  * client may have more than half of all processes.
  */
 export class AskingLanes {
-  readonly #options: AskingLanesOptions;
+  readonly #context: Context;
+  readonly #startLane: (name: string, kinds: AskKinds, onChanged: () => void) => EraLane<AskingRouting>;
   /** The most recently used one first. */
   #servers: Server[] = [];
   readonly #stopping = new Set<Server>();
   readonly #idle: DeadlineSweep;
   #lastNumber = 0;
-  #isDraining = false;
+  #isStopping = false;
   #unattributed = 0;
 
-  constructor(options: AskingLanesOptions) {
-    this.#options = options;
-    this.#idle = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#endIdle(nowMs));
+  /** @param startLane starts a server that is offered these questions. `onChanged` is called when it is free for other calls, or no longer is. */
+  constructor(context: Context, startLane: (name: string, kinds: AskKinds, onChanged: () => void) => EraLane<AskingRouting>) {
+    this.#context = context;
+    this.#startLane = startLane;
+    this.#idle = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endIdle(nowMs));
   }
 
   get size(): number {
@@ -77,7 +61,7 @@ export class AskingLanes {
 
   /** The number of questions that could not be assigned to a call. */
   get unattributed(): number {
-    return this.#servers.reduce((sum, { asking }) => sum + asking.routing.unattributed, this.#unattributed);
+    return this.#servers.reduce((sum, { asking }) => sum + asking.lane.routing.unattributed, this.#unattributed);
   }
 
   /** The load by the name of the capabilities. */
@@ -93,7 +77,7 @@ export class AskingLanes {
   find(
     kinds: AskKinds,
     request: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    onFound: (lane: AskingLane, handshake: UpstreamHandshake) => void,
+    onFound: (target: Target) => void,
     onFailed: (error: SidecarError) => void,
   ): void {
     const { holder } = request.owner.memory;
@@ -101,11 +85,11 @@ export class AskingLanes {
     // A discovery is answered from the handshake.
     const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
     const server = known ?? this.#choose(holder, kinds);
-    if (server === undefined) return onFailed(this.#isDraining ? shuttingDown(method, false) : this.#noServerLeft(holder));
-    server.lastUsedAtMs = this.#options.nowMs();
-    const { lane, routing } = server.asking;
+    if (server === undefined) return onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
+    server.lastUsedAtMs = this.#context.nowMs();
+    const { lane, params } = server.asking;
     const handshake = lane.lastHandshake;
-    if (handshake !== undefined && (known !== undefined || routing.isFree)) return onFound(server.asking, handshake);
+    if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
     lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound, onFailed), onFailed });
   }
 
@@ -127,16 +111,20 @@ export class AskingLanes {
   }
 
   async drain(): Promise<void> {
-    this.#isDraining = true;
     await Promise.all(this.#lanes().map((lane) => lane.drain()));
   }
 
   /** Takes bounded time. Never rejects. */
   async stop(): Promise<void> {
-    this.#isDraining = true;
+    this.#isStopping = true;
     this.#idle.close();
     for (const lane of this.#lanes()) lane.close();
     await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
+  }
+
+  /** True if no more servers start. */
+  get #isEnding(): boolean {
+    return this.#isStopping || this.#context.draining.aborted;
   }
 
   #lanes(): Lane[] {
@@ -150,7 +138,7 @@ export class AskingLanes {
   /** Returns a free server of a client, and starts one if there is none; else the one that was used last. Undefined if there is no place. */
   #choose(holder: MemoryHolder, kinds: AskKinds): Server | undefined {
     const servers = this.#of(holder, kinds);
-    const free = servers.find(({ asking }) => asking.routing.isFree);
+    const free = servers.find(({ asking }) => asking.lane.routing.isFree);
     const chosen = free ?? (this.#makePlace(holder) ? this.#start(holder, kinds) : servers[0]);
     if (chosen !== undefined) this.#servers = [chosen, ...this.#servers.filter((each) => each !== chosen)];
     return chosen;
@@ -162,8 +150,8 @@ export class AskingLanes {
    * @returns false if all servers are in use.
    */
   #makePlace(holder: MemoryHolder): boolean {
-    if (this.#isDraining) return false;
-    if (!this.#hasShare(holder) && this.#servers.length < this.#options.maxServers) return true;
+    if (this.#isEnding) return false;
+    if (!this.#hasShare(holder) && this.#servers.length < this.#context.config.maxPrivateServers) return true;
     const unused = this.#candidates(holder).findLast(({ inMs }) => inMs <= 0)?.server;
     if (unused !== undefined) this.#end(unused, "room for another one");
     return unused !== undefined;
@@ -174,7 +162,7 @@ export class AskingLanes {
     const counts = new Map<MemoryHolder, number>();
     for (const server of this.#servers) counts.set(server.holder, (counts.get(server.holder) ?? 0) + 1);
     const most = Math.max(2, ...counts.values());
-    const atMs = this.#options.nowMs();
+    const atMs = this.#context.nowMs();
     const unusedInMs = (server: Server): number =>
       isInUse(server) ? UNUSED_MS : server.lastUsedAtMs + (counts.get(server.holder) === most ? SPARE_MS : UNUSED_MS) - atMs;
     const servers = this.#hasShare(holder) ? this.#servers.filter((server) => server.holder === holder) : this.#servers;
@@ -182,25 +170,25 @@ export class AskingLanes {
   }
 
   #hasShare(holder: MemoryHolder): boolean {
-    return this.#servers.filter((server) => server.holder === holder).length >= serversPerClient(this.#options.maxServers);
+    return this.#servers.filter((server) => server.holder === holder).length >= serversPerClient(this.#context.config.maxPrivateServers);
   }
 
   #noServerLeft(holder: MemoryHolder): SidecarError {
-    const { maxServers } = this.#options;
+    const maxServers = this.#context.config.maxPrivateServers;
     const freeInMs = Math.min(...this.#candidates(holder).map(({ inMs }) => inMs));
     return noPrivateServerLeft(maxServers, freeInMs, this.#hasShare(holder) ? serversPerClient(maxServers) : undefined);
   }
 
   #start(holder: MemoryHolder, kinds: AskKinds): Server {
-    const { start, idleTimeoutMs, nowMs } = this.#options;
+    const { config, nowMs } = this.#context;
     const name = `asking-${++this.#lastNumber}`;
-    const asking = start(name, kinds, () => this.#onChanged(holder, kinds));
+    const asking = this.#startLane(name, kinds, () => this.#onChanged(holder, kinds));
     const server = { name, holder, kinds, asking, lastUsedAtMs: nowMs() };
     this.#servers.push(server);
-    this.#idle.watch(nowMs() + idleTimeoutMs);
+    this.#idle.watch(nowMs() + config.sessionIdleTimeoutMs);
     // RESTART_LIMIT is reached. The next request starts another process.
     void asking.ended.then(() => {
-      if (!this.#isDraining) this.#end(server, "server ended");
+      if (!this.#isEnding) this.#end(server, "server ended");
     });
     return server;
   }
@@ -208,7 +196,7 @@ export class AskingLanes {
   /** A server has become free, or waits for an answer. The requests of its client that wait for one look again. */
   #onChanged(holder: MemoryHolder, kinds: AskKinds): void {
     setImmediate(() => {
-      for (const { asking } of this.#of(holder, kinds)) this.#options.defects.guard("question", () => asking.routing.releaseHeld());
+      for (const { asking } of this.#of(holder, kinds)) this.#context.defects.guard("question", () => asking.lane.routing.releaseHeld());
     });
   }
 
@@ -216,21 +204,20 @@ export class AskingLanes {
     if (!this.#servers.includes(server)) return;
     this.#servers = this.#servers.filter((each) => each !== server);
     this.#stopping.add(server);
-    this.#unattributed += server.asking.routing.unattributed;
-    this.#options.log.info({ lane: server.name, reason }, "lane ended");
-    const { lane, routing } = server.asking;
+    this.#unattributed += server.asking.lane.routing.unattributed;
+    this.#context.log.info({ lane: server.name, reason }, "lane ended");
+    const { lane } = server.asking;
     // Subscriptions end gracefully: their clients can open them at another server.
-    this.#options.defects.guard("lane end", () => routing.onRestarted(undefined));
-    this.#options.defects.guard("lane end", () => lane.close("server lost"));
+    this.#context.defects.guard("lane end", () => lane.routing.onRestarted(undefined));
+    this.#context.defects.guard("lane end", () => lane.close("server lost"));
     void server.asking.stop().then(() => this.#stopping.delete(server));
   }
 
   #endIdle(nowMs: number): number {
-    const { idleTimeoutMs } = this.#options;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const server of this.#servers) {
       if (isInUse(server)) server.lastUsedAtMs = nowMs;
-      const dueAtMs = server.lastUsedAtMs + idleTimeoutMs;
+      const dueAtMs = server.lastUsedAtMs + this.#context.config.sessionIdleTimeoutMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
       else this.#end(server, "idle");
     }
@@ -242,7 +229,7 @@ function hasHandshake({ asking }: Server): boolean {
   return asking.lane.lastHandshake !== undefined;
 }
 
-function isInUse({ asking: { lane, routing } }: Server): boolean {
+function isInUse({ asking: { lane } }: Server): boolean {
   const { requestsInFlight, waiting } = lane.load;
-  return requestsInFlight > 0 || waiting > 0 || !routing.isFree || routing.hasListeners;
+  return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.hasListeners;
 }

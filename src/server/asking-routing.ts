@@ -52,7 +52,6 @@ interface Ask extends ServerAsk {
  */
 export class AskingRouting extends SharedRouting {
   readonly #onChanged: () => void;
-  readonly #onToolsChanged: () => void;
   readonly #asks = new Map<string, Ask>();
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
@@ -62,9 +61,8 @@ export class AskingRouting extends SharedRouting {
   #unattributed = 0;
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
-  constructor(access: RoutingAccess, onToolsChanged: () => void, onChanged: () => void) {
+  constructor(access: RoutingAccess, onChanged: () => void) {
     super(access);
-    this.#onToolsChanged = onToolsChanged;
     this.#onChanged = onChanged;
     // The exchange of a call that has ended answers its questions.
     access.dispatch.calls.onEnd = () => this.#onCallEnd();
@@ -120,7 +118,6 @@ export class AskingRouting extends SharedRouting {
 
   override onServerNotification(notification: NotificationMessage): void {
     const { method } = notification;
-    if (method === "notifications/tools/list_changed") this.#onToolsChanged();
     const ask = method === "notifications/cancelled" ? this.#asks.get(cancelledIdText(notification) ?? "") : undefined;
     if (ask === undefined) return super.onServerNotification(notification);
     this.#asks.delete(ask.idText);
@@ -129,7 +126,6 @@ export class AskingRouting extends SharedRouting {
   }
 
   override onReady(handshake: UpstreamHandshake): void {
-    this.#onToolsChanged();
     super.onReady(handshake);
     this.onRestarted(handshake.resultText);
     this.#assign();

@@ -6,6 +6,7 @@ import { readValue } from "../json/value.ts";
 import { type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import type { ServerInfo } from "../mcp/result.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type Exchange, type Rewrite, RewrittenExchange, type ServerAsk } from "../session/session.ts";
 
@@ -42,6 +43,9 @@ export class StatelessExchange extends RewrittenExchange {
     return this.#logLevel !== undefined && isAtLeast(message.outline.stringAt(Slot.level), this.#logLevel);
   }
 }
+
+/** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
+export const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
 /** A question that the client has not answered yet. */
 interface OpenAsk {
@@ -276,6 +280,7 @@ export interface Round {
   readonly raw: Exchange;
   /** The same, for responses of the server. */
   readonly exchange: StatelessExchange;
+  readonly serverInfo: ServerInfo;
   /** The questions that the client has declared. */
   readonly declared: AskKinds;
   readonly progressTokenText: string | undefined;

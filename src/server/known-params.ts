@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Context } from "../context.ts";
 import { findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
 import { decodeHeaderValue, headerMismatch } from "./request-check.ts";
+import type { ServerTools } from "./tools.ts";
 
 const HEADER_KEY = "x-mcp-header";
 /** RFC 9110 §5.6.2. */
@@ -61,6 +63,10 @@ function* paramsOf(schema: unknown, path: readonly string[]): Generator<HeaderPa
   for (const [key, child] of Object.entries(properties)) yield* paramsOf(child, [...path, key]);
 }
 
+/** The time in which a server lists its tools. */
+const LIST_TIMEOUT_MS = 10_000;
+/** The part of REQUEST_TIMEOUT_MS that a listing may take. A call may wait for two, and still needs time for the server. */
+const LIST_SHARE = 1 / 4;
 /** The listings that a call waits for at most. Another one is needed if the tools change during the first. */
 const MAX_LISTINGS = 2;
 /** A listing that fails after this time has delayed its calls. */
@@ -73,26 +79,25 @@ const PAUSE_LISTINGS = 10;
 
 /** The parameters in headers of a lane's current tools. The tools are listed for the first call of a tool, and after each change. */
 export class KnownParams {
-  readonly #list: () => Promise<readonly JsonObject[] | undefined>;
-  readonly #nowMs: () => number;
+  readonly #context: Context;
+  readonly #tools: Pick<ServerTools, "list" | "version">;
+  readonly #visibleNames: ((tools: readonly JsonObject[]) => ReadonlySet<unknown>) | undefined;
   #params: ReturnType<typeof headerParams> | undefined;
   #listing: Promise<boolean> | undefined;
-  /** Counts the changes of the tools. */
-  #version = 0;
   #listedVersion = -1;
   #retryAtMs = 0;
   /** The earliest time of a listing that a wrong header asks for. */
   #nextAtMs = 0;
 
-  /** @param list lists all tools of the server. Never rejects. */
-  constructor(list: () => Promise<readonly JsonObject[] | undefined>, nowMs: () => number) {
-    this.#list = list;
-    this.#nowMs = nowMs;
-  }
-
-  /** Must be called when the tools may have changed. */
-  forget(): void {
-    this.#version++;
+  /** @param visibleNames returns the names of the tools that clients can see; undefined for all. A hidden tool is like an unknown one. */
+  constructor(
+    context: Context,
+    tools: Pick<ServerTools, "list" | "version">,
+    visibleNames?: (tools: readonly JsonObject[]) => ReadonlySet<unknown>,
+  ) {
+    this.#context = context;
+    this.#tools = tools;
+    this.#visibleNames = visibleNames;
   }
 
   /**
@@ -106,14 +111,14 @@ export class KnownParams {
     if (this.#isCurrent) {
       const found = problem();
       // Calls without a problem do not wait for a listing that only another call needs.
-      return found === undefined || this.#nowMs() < this.#nextAtMs ? found : this.#listOnce().then(problem);
+      return found === undefined || this.#context.nowMs() < this.#nextAtMs ? found : this.#listOnce().then(problem);
     }
-    if (this.#nowMs() < this.#retryAtMs) return undefined;
+    if (this.#context.nowMs() < this.#retryAtMs) return undefined;
     return this.#listCurrent().then(problem);
   }
 
   get #isCurrent(): boolean {
-    return this.#listedVersion === this.#version;
+    return this.#listedVersion === this.#tools.version;
   }
 
   #problem(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
@@ -132,13 +137,16 @@ export class KnownParams {
   }
 
   async #listNow(): Promise<boolean> {
-    const version = this.#version;
-    const startMs = this.#nowMs();
-    const tools = await this.#list().finally(() => (this.#listing = undefined));
-    const endMs = this.#nowMs();
+    const { config, nowMs } = this.#context;
+    const { version } = this.#tools;
+    const startMs = nowMs();
+    const timeoutMs = Math.min(LIST_TIMEOUT_MS, config.requestTimeoutMs * LIST_SHARE);
+    const tools = await this.#tools.list(timeoutMs).finally(() => (this.#listing = undefined));
+    const endMs = nowMs();
     this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
     if (tools !== undefined) {
-      this.#params = headerParams(tools);
+      const visible = this.#visibleNames?.(tools);
+      this.#params = headerParams(visible === undefined ? tools : tools.filter(({ name }) => visible.has(name)));
       this.#listedVersion = version;
       return true;
     }

@@ -172,7 +172,7 @@ class ServerResponses {
   }
 }
 
-export interface LaneOptions {
+export interface LaneOptions<Routed extends Routing> {
   readonly upstream: Upstream;
   readonly limits: LaneLimits;
   /** The requests that are sent again if the server exits before it answers them. */
@@ -182,13 +182,13 @@ export interface LaneOptions {
   readonly nowMs: () => number;
   /** Ends a session that cannot continue. Calls `endCaller` of this lane in turn. */
   readonly endSession: (session: Session) => void;
-  readonly createRouting: (access: RoutingAccess) => Routing;
+  readonly createRouting: (access: RoutingAccess) => Routed;
   /** Undefined if there are no rules. */
   readonly policy?: LanePolicy | undefined;
 }
 
 /** One supervised server, its requests in flight, and its sessions. */
-export class Lane implements SessionLane, UpstreamListener {
+export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
   readonly limits: LaneLimits;
   readonly #counters: Counters;
   readonly #log: Log;
@@ -197,7 +197,7 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #policy: LanePolicy | undefined;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
-  readonly #routing: Routing;
+  readonly routing: Routed;
   readonly #retries: Retries;
   readonly #responses: ServerResponses;
   readonly tools: ServerTools;
@@ -207,7 +207,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
 
-  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions<Routed>) {
     [this.limits, this.#policy, this.#counters, this.#log, this.#nowMs] = [limits, policy, counters, log, nowMs];
     const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
     const defects = new Defects(log, counters);
@@ -217,8 +217,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
-    const access = { dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized: () => this.tools.onInitialized() };
-    const routing = (this.#routing = createRouting(access));
+    const access = { dispatch, dropped, tools: this.tools, nowMs, requestTimeoutMs: limits.requestTimeoutMs };
+    const routing = (this.routing = createRouting(access));
     this.#responses = new ServerResponses({ dispatch, dropped, retries, routing, defects, maxLineBytes: limits.maxLineBytes });
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient, nowMs });
@@ -255,7 +255,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const limits = this.#policy?.admit(caller, request);
     if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
     if (this.#dispatch.queue.isBlockedBy("tools")) this.tools.onWaiting();
-    const decision = this.#routing.onClientRequest(caller, request);
+    const decision = this.routing.onClientRequest(caller, request);
     if (decision?.kind === "answer") return answerHere(this.#counters, exchange, decision);
     const { onSettled, wrap, request: sent = request, limits: own } = decision ?? {};
     this.#dispatch.carry(caller, wrap?.(exchange) ?? exchange, sent, onSettled, limits ?? own);
@@ -271,18 +271,18 @@ export class Lane implements SessionLane, UpstreamListener {
     if (refusal instanceof SidecarError) return refusal;
     const isCancellation = notification.method === "notifications/cancelled";
     if (isCancellation) cancelByClient(this.#dispatch, session, notification, this.#log);
-    const text = isCancellation ? undefined : this.#routing.onClientNotification(notification);
+    const text = isCancellation ? undefined : this.routing.onClientNotification(notification);
     if (text === undefined || text instanceof SidecarError) return text;
     return this.#dispatch.carryNotification(session, text, notification.method);
   }
 
   answer(session: Session, response: ResponseMessage): SidecarError | undefined {
-    return this.#routing.onClientResponse(session, response);
+    return this.routing.onClientResponse(session, response);
   }
 
   addSession(session: Session, initialize: RequestMessage): void {
     this.#capabilities.add(session);
-    this.#routing.onListener(session, initialize);
+    this.routing.onListener(session, initialize);
   }
 
   announceLists(session: Session): void {
@@ -291,11 +291,11 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
   addListener(caller: Caller): void {
-    this.#routing.onListener(caller);
+    this.routing.onListener(caller);
   }
 
   endCaller(caller: Caller): void {
-    this.#routing.onCallerEnd(caller);
+    this.routing.onCallerEnd(caller);
     const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === caller);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(caller);
@@ -335,15 +335,15 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#dispatch.internal.onReady(handshake);
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(this.#routing.initialize.capabilities(handshake), handshake.generation);
-    for (const change of changes) this.#routing.onServerNotification(change);
+    const changes = this.#capabilities.change(this.routing.initialize.capabilities(handshake), handshake.generation);
+    for (const change of changes) this.routing.onServerNotification(change);
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.#nowMs());
-    this.#dispatch.queue.open(() => this.#routing.onReady(handshake));
+    this.#dispatch.queue.open(() => this.routing.onReady(handshake));
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.#routing.initialize.isRefusalFinal) return;
+    if (!this.routing.initialize.isRefusalFinal) return;
     this.#initializing.onRefused(response);
     // After a restart, this is the client's own request again. Later generations would refuse it too.
     if (refusesRevision(response)) this.#capabilities.endAll();
@@ -353,7 +353,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch.heard();
     if (message.kind === "response") this.#responses.onResponse(message);
     else if (message.kind === "notification") this.#onNotification(message);
-    else this.#routing.onServerRequest(message);
+    else this.routing.onServerRequest(message);
   }
 
   onResponseAfterText(response: ResponseMessage): boolean {
@@ -377,7 +377,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch.onLost();
     this.tools.onLost();
     this.#responses.onLost();
-    this.#routing.onLost();
+    this.routing.onLost();
     this.#dispatch.onLost(unwritten);
     const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
     if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
@@ -394,14 +394,14 @@ export class Lane implements SessionLane, UpstreamListener {
   #onNotification(message: NotificationMessage): void {
     if (message.method !== "notifications/progress") {
       if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
-      return this.#routing.onServerNotification(message);
+      return this.routing.onServerNotification(message);
     }
     if (!deliverProgress(this.#calls, message, this.#nowMs())) this.#dropped.notification(message.method);
   }
 
   #onDue(nowMs: number): number {
     // The time in which a person answers the server does not count.
-    if (this.#routing.isWaitingForClient) this.#calls.extend(nowMs);
-    return Math.min(this.#routing.expire(nowMs), this.#hangWatch.tick(nowMs));
+    if (this.routing.isWaitingForClient) this.#calls.extend(nowMs);
+    return Math.min(this.routing.expire(nowMs), this.#hangWatch.tick(nowMs));
   }
 }

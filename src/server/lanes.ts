@@ -11,10 +11,11 @@ import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./dispatch.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
+import type { Routing } from "./routing.ts";
 
 /** A lane and its supervised server. */
-export interface SupervisedLane {
-  readonly lane: Lane;
+export interface SupervisedLane<Routed extends Routing = Routing> {
+  readonly lane: Lane<Routed>;
   /** Resolves when the server has exited and will not be restarted. Never rejects. */
   readonly ended: Promise<unknown>;
   /** Terminates the server. Takes bounded time; never rejects. */

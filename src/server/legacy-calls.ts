@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { applyEdits, type Edit, firstMembers, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
@@ -9,17 +10,14 @@ import { LastText } from "./request-check.ts";
 import { findResult, type FoundResult, inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../mcp/result.ts";
 import { progressTokenText } from "../mcp/rewrite.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
-import type { Defects } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Rewrite } from "../session/session.ts";
-import { AskingExchange } from "./asking-exchange.ts";
-import { answersOf, type Round, StatelessExchange } from "./asks.ts";
+import { AskingExchange, type ParkedCalls } from "./asking-exchange.ts";
+import { answersOf, ASKING_METHODS, type Round, StatelessExchange } from "./asks.ts";
 import { sessionOverloaded } from "./failures.ts";
 import { InternalExchange, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import type { ParkedCalls } from "./parked-calls.ts";
-import type { Target } from "./server-eras.ts";
-import type { StatelessCall, StatelessClient, StatelessRequest } from "./stateless-client.ts";
+import type { StatelessCall, StatelessClient, StatelessRequest, Target } from "./stateless-client.ts";
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
 /** The edits that remove the reserved keys, relative to `_meta`. */
@@ -91,13 +89,7 @@ const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
   "resources/read",
 ]);
 
-/** The requests whose result may ask the client for input (MCP 2026-07-28, basic/utilities/mrtr). */
-const QUESTION_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 const MAX_URLS = 16;
-
-function mayAsk(method: string): boolean {
-  return QUESTION_METHODS.has(method);
-}
 
 /** The result of a server with sessions may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
@@ -214,7 +206,7 @@ function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ErrorSh
  * client repeats the request afterwards. Returns undefined for any other error.
  */
 function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfo }: ResultShape): string | undefined {
-  if (!declaresUrl || !QUESTION_METHODS.has(method)) return undefined;
+  if (!declaresUrl || !ASKING_METHODS.has(method)) return undefined;
   const [code, data] = findMembers(body, error.start, ["code", "data"]).spans;
   if (code === undefined || readValue(body, code) !== URL_REQUIRED || data === undefined) return undefined;
   const list = findPath(body, data.start, ["elicitations"]);
@@ -229,28 +221,24 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${inputRequired(questions, serverInfo)}}`;
 }
 
-interface LegacyCallsOptions {
-  /** The calls whose clients were asked. Undefined if clients cannot be asked. */
-  readonly parked: ParkedCalls | undefined;
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-}
-
 /** Forwards requests of clients without sessions to a server with sessions. */
 export class LegacyCalls {
-  readonly #options: LegacyCallsOptions;
+  readonly #context: Context;
+  /** The calls whose clients were asked. Undefined if clients cannot be asked. */
+  readonly #parked: ParkedCalls | undefined;
   /** The most verbose level that each client has asked for, by lane. */
   readonly #levels = new WeakMap<Lane, WeakMap<StatelessClient, string>>();
   /** Each result has this text, so it is found once for each handshake. */
   readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
 
-  constructor(options: LegacyCallsOptions) {
-    this.#options = options;
+  constructor(context: Context, parked: ParkedCalls | undefined) {
+    this.#context = context;
+    this.#parked = parked;
   }
 
   forward({ stateless, target, client }: StatelessCall): void {
     const { request, envelope } = stateless;
-    const { parked, defects } = this.#options;
+    const parked = this.#parked;
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return stateless.exchange.fail(unknown);
@@ -258,20 +246,20 @@ export class LegacyCalls {
     const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
     if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
     const round = roundOf(stateless, serverInfo);
-    const { memory } = client;
     const exchange =
-      parked === undefined || !mayAsk(request.method)
+      parked === undefined || !ASKING_METHODS.has(request.method)
         ? round.exchange
-        : new AskingExchange({ parking: parked, memory, serverInfo, raiseLevel, defects }, round, request);
+        : new AskingExchange(this.#context, parked, client.memory, raiseLevel, round, request);
     target.lane.request(client, exchange, requestToLegacyServer(request));
   }
 
-  /** Continues a parked call with the request that answers its questions. @param maxRequests the limit for the client's requests. */
-  continue(exchange: AskingExchange, stateless: StatelessRequest, client: StatelessClient, maxRequests: number): void {
+  /** Continues a parked call with the request that answers its questions. */
+  continue(exchange: AskingExchange, stateless: StatelessRequest, client: StatelessClient): void {
+    const maxRequests = this.#context.config.maxSessionRequests;
     const answers = answersOf(stateless.request);
     const refusal = client.callsInFlight >= maxRequests ? sessionOverloaded(maxRequests) : exchange.roomError(answers);
     if (refusal !== undefined) return stateless.exchange.fail(refusal);
-    this.#options.parked?.remove(exchange);
+    this.#parked?.remove(exchange);
     exchange.resume(roundOf(stateless, exchange.serverInfo), answers);
   }
 
@@ -295,7 +283,7 @@ export class LegacyCalls {
     const onResult = (resultText: string | undefined): void => {
       if (resultText === undefined) levels.delete(client);
     };
-    const exchange = new InternalExchange(this.#options.nowMs(), () => undefined, onResult);
+    const exchange = new InternalExchange(this.#context.nowMs(), () => undefined, onResult);
     lane.request(client, exchange, internalRequest("logging/setLevel", { level }));
   }
 }
@@ -310,5 +298,5 @@ function roundOf({ request, envelope, exchange: raw }: StatelessRequest, serverI
   };
   const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, raw.idText, response), shape);
   const exchange = new StatelessExchange(raw, { rewrite, addedBytes: serverInfo.addedBytes, logLevel });
-  return { raw, exchange, declared, progressTokenText: progressTokenText(request) };
+  return { raw, exchange, serverInfo, declared, progressTokenText: progressTokenText(request) };
 }

@@ -8,6 +8,7 @@ import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { type ClientCall, isSent } from "./call.ts";
+import type { Dispatch } from "./dispatch.ts";
 import { upstreamChanged } from "./failures.ts";
 import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
@@ -32,21 +33,18 @@ const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$
 
 /** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
 export class ModernRouting implements Routing {
-  readonly initialize = DISCOVERED_INITIALIZE;
+  readonly initialize: InitializeRules = DISCOVERED_INITIALIZE;
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
-  readonly #onToolsChanged: () => void;
   /** The subscriptions of clients without a session, with the principal of each. */
   readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
   readonly #sessions = new ModernSessions(() => this.#laneSubscription);
   readonly #questions: SessionQuestions;
   #laneSubscription: LaneSubscription | undefined;
 
-  /** @param onToolsChanged called when the server has changed its tools. */
-  constructor(access: RoutingAccess, onToolsChanged: () => void) {
+  constructor(access: RoutingAccess) {
     this.#access = access;
     this.#questions = new SessionQuestions(access);
-    this.#onToolsChanged = onToolsChanged;
   }
 
   /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
@@ -77,7 +75,7 @@ export class ModernRouting implements Routing {
     return this.#sessions.decide(caller, request);
   }
 
-  onClientNotification(): undefined {
+  onClientNotification(_notification: NotificationMessage): string | undefined {
     // A server without sessions knows only cancellations, which the lane sends.
     return undefined;
   }
@@ -108,7 +106,7 @@ export class ModernRouting implements Routing {
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, onInitialized } = this.#access;
+    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, tools } = this.#access;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
@@ -120,7 +118,7 @@ export class ModernRouting implements Routing {
     this.#laneSubscription.update();
     for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
     for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
-    onInitialized();
+    tools.onInitialized();
   }
 
   /**
@@ -161,7 +159,6 @@ export class ModernRouting implements Routing {
       this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
     } else if (method === "notifications/cancelled") this.#laneSubscription?.onCancelled(subscriptionId);
     else if (LIST_CHANGED.test(method)) {
-      if (method === "notifications/tools/list_changed") this.#onToolsChanged();
       this.#sessions.deliverToAll(ofSession(text));
     } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
       this.#access.dropped.notification(method);
@@ -170,7 +167,7 @@ export class ModernRouting implements Routing {
 
   /** Announces one change of each list, because the server may have announced some without a subscription. */
   #announce(lists: SubscriptionFilter["lists"]): void {
-    if (lists.has("toolsListChanged")) this.#onToolsChanged();
+    if (lists.has("toolsListChanged")) this.#access.tools.onChanged();
     for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
   }
 
@@ -193,94 +190,76 @@ function cancelledId({ method, outline }: NotificationMessage): number | undefin
 }
 
 /** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
-export class AnyEraRouting implements Routing {
-  readonly initialize: InitializeRules;
-  readonly isWaitingForClient = false;
-  readonly modern: ModernRouting;
+export class AnyEraRouting extends ModernRouting {
+  override readonly initialize: InitializeRules = {
+    ...SHARED_INITIALIZE,
+    answer: (handshake, ...initialize) => initializeOf(handshake).answer(handshake, ...initialize),
+    capabilities: (handshake) => initializeOf(handshake).capabilities(handshake),
+  };
   readonly #legacy: SharedRouting;
-  readonly #access: RoutingAccess;
-  readonly #onToolsChanged: () => void;
+  readonly #dispatch: Dispatch;
   #era: ServerEra = "legacy";
 
-  /** @param onToolsChanged called when the server has changed its tools. */
-  constructor(access: RoutingAccess, onToolsChanged: () => void) {
-    this.#access = access;
-    this.#onToolsChanged = onToolsChanged;
-    this.modern = new ModernRouting(access, onToolsChanged);
+  constructor(access: RoutingAccess) {
+    super(access);
     this.#legacy = new SharedRouting(access);
-    this.initialize = {
-      ...SHARED_INITIALIZE,
-      answer: (handshake, ...initialize) => this.#of(handshake).initialize.answer(handshake, ...initialize),
-      capabilities: (handshake) => this.#of(handshake).initialize.capabilities(handshake),
-    };
+    this.#dispatch = access.dispatch;
   }
 
-  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
-    return this.#current.onClientRequest(caller, request);
+  override onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    return this.#era === "legacy" ? this.#legacy.onClientRequest(caller, request) : super.onClientRequest(caller, request);
   }
 
-  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
-    return this.#current.onClientNotification(notification);
+  override onClientNotification(notification: NotificationMessage): string | undefined {
+    return this.#era === "legacy" ? this.#legacy.onClientNotification(notification) : super.onClientNotification(notification);
   }
 
-  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
-    return this.modern.onClientResponse(caller, response);
+  override onServerNotification(notification: NotificationMessage): void {
+    if (this.#era === "legacy") this.#legacy.onServerNotification(notification);
+    else super.onServerNotification(notification);
   }
 
-  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
-    return this.modern.onUnfinished(call, response);
+  override onServerRequest(request: RequestMessage): void {
+    if (this.#era === "legacy") this.#legacy.onServerRequest(request);
+    else super.onServerRequest(request);
   }
 
-  onServerNotification(notification: NotificationMessage): void {
-    if (this.#era === "legacy" && notification.method === "notifications/tools/list_changed") this.#onToolsChanged();
-    this.#current.onServerNotification(notification);
-  }
-
-  onServerRequest(request: RequestMessage): void {
-    this.#current.onServerRequest(request);
-  }
-
-  onReady(handshake: UpstreamHandshake): void {
+  override onReady(handshake: UpstreamHandshake): void {
     if (handshake.era !== this.#era) this.#giveUpQueued();
     this.#era = handshake.era;
-    this.#onToolsChanged();
-    this.#current.onReady(handshake);
-    const isLegacy = handshake.era === "legacy";
-    if (isLegacy) this.modern.endSubscriptions();
-    this.#legacy.onRestarted(isLegacy ? handshake.resultText : undefined);
+    if (handshake.era === "modern") {
+      super.onReady(handshake);
+      this.#legacy.onRestarted(undefined);
+    } else {
+      this.#legacy.onReady(handshake);
+      this.endSubscriptions();
+      this.#legacy.onRestarted(handshake.resultText);
+    }
   }
 
-  onLost(): void {
-    this.modern.onLost();
+  override onLost(): void {
+    super.onLost();
     this.#legacy.onLost();
   }
 
-  onListener(caller: Caller, initialize?: RequestMessage): void {
+  override onListener(caller: Caller, initialize?: RequestMessage): void {
     this.#legacy.onListener(caller);
-    this.modern.onListener(caller, initialize);
+    super.onListener(caller, initialize);
   }
 
-  onCallerEnd(caller: Caller): void {
+  override onCallerEnd(caller: Caller): void {
     this.#legacy.onCallerEnd(caller);
-    this.modern.onCallerEnd(caller);
-  }
-
-  expire(nowMs: number): number {
-    return this.modern.expire(nowMs);
+    super.onCallerEnd(caller);
   }
 
   /** Requests that wait have the form of the former server. */
   #giveUpQueued(): void {
-    const { calls } = this.#access.dispatch;
+    const { calls } = this.#dispatch;
     const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
     calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
   }
+}
 
-  #of({ era }: UpstreamHandshake): Routing {
-    return era === "modern" ? this.modern : this.#legacy;
-  }
-
-  get #current(): Routing {
-    return this.#era === "legacy" ? this.#legacy : this.modern;
-  }
+function initializeOf({ era }: UpstreamHandshake): InitializeRules {
+  return era === "modern" ? DISCOVERED_INITIALIZE : SHARED_INITIALIZE;
 }

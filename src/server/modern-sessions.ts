@@ -9,7 +9,7 @@ import { firstOfParams } from "../mcp/rewrite.ts";
 import { negotiateProtocolVersion, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller, Exchange } from "../session/session.ts";
-import { StatelessExchange, type StatelessExchangeOptions } from "./asks.ts";
+import { ASKING_METHODS, StatelessExchange, type StatelessExchangeOptions } from "./asks.ts";
 import type { InitializeRules } from "./initialize.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
@@ -213,8 +213,6 @@ function outputSchemaEdits(text: string, result: number): Edit[] {
   return edits;
 }
 
-/** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
-const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 

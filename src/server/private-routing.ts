@@ -117,13 +117,13 @@ export class PrivateRouting implements Routing {
 
   /** Sends a `notifications/initialized`, and keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
-    const { dispatch, onInitialized } = this.#access;
+    const { dispatch, tools } = this.#access;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
-    if (this.#isReady) onInitialized();
+    if (this.#isReady) tools.onInitialized();
     return undefined;
   }
 
@@ -168,7 +168,7 @@ export class PrivateRouting implements Routing {
     if (this.#isOver) return;
     this.#isReady = true;
     this.#restoreState();
-    if (this.#isInitialized) this.#access.onInitialized();
+    if (this.#isInitialized) this.#access.tools.onInitialized();
   }
 
   onLost(): void {

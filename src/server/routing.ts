@@ -16,6 +16,7 @@ import type { ClientCall } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits } from "./slots.ts";
+import type { ServerTools } from "./tools.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
@@ -65,10 +66,9 @@ export class DropLog {
 export interface RoutingAccess {
   readonly dispatch: Dispatch;
   readonly dropped: DropLog;
+  readonly tools: ServerTools;
   readonly nowMs: () => number;
   readonly requestTimeoutMs: number;
-  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
-  readonly onInitialized: () => void;
 }
 
 /** The handling of a client's request. */

@@ -346,7 +346,7 @@ export class SharedRouting implements Routing {
     this.#sendPendingLevel();
     for (const request of this.#subscriptions.restart()) this.#ask(request);
     for (const { memory } of this.#subscriptions.callers) this.access.dispatch.noteClient(memory.holder);
-    this.access.onInitialized();
+    this.access.tools.onInitialized();
   }
 
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */

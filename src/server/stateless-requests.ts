@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findPath, stringOf } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -6,22 +7,21 @@ import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
 import { checkResultType, findResult, type FoundResult } from "../mcp/result.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
 import type { ServerEra } from "../process/port.ts";
+import type { SessionKeys } from "../session/ids.ts";
 import type { Exchange, Rewrite } from "../session/session.ts";
-import { AskingExchange } from "./asking-exchange.ts";
+import { AskingExchange, type ParkedCalls } from "./asking-exchange.ts";
 import { StatelessExchange } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { discoverResult, LegacyCalls } from "./legacy-calls.ts";
-import type { ParkedCalls } from "./parked-calls.ts";
-import type { RequestState } from "./request-state.ts";
-import type { ServerEras, Target } from "./server-eras.ts";
+import { RequestState } from "./request-state.ts";
+import type { ServerEras } from "./server-eras.ts";
 import { checkQuestions } from "./session-questions.ts";
-import { type StatelessCall, type StatelessClient, StatelessClients, type StatelessRequest } from "./stateless-client.ts";
+import { type StatelessCall, type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "./subscriptions.ts";
-import { type TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
+import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
 
 const TASK = '"task"';
 const TASK_PATHS = [["taskId"], ["task", "taskId"]];
@@ -46,21 +46,6 @@ function namedTasks(request: RequestMessage): string[] {
   return id === undefined ? [] : [id];
 }
 
-interface StatelessRequestsOptions {
-  readonly eras: ServerEras;
-  readonly maxClients: number;
-  /** The clients of states and tasks; undefined if there is at most one token. */
-  readonly bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
-  /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
-  readonly parked: ParkedCalls | undefined;
-  /** The limit for the requests of one client that are in flight or queued. */
-  readonly maxClientRequests: number;
-  readonly defects: Pick<Defects, "recover" | "guard">;
-  readonly nowMs: () => number;
-  /** The time after which a slow response begins, to keep its connection alive. */
-  readonly streamAfterMs: number;
-}
-
 export interface StatelessStatus {
   readonly serverEra: ServerEra | "unknown";
   /** All requests so far. */
@@ -68,36 +53,45 @@ export interface StatelessStatus {
   readonly clients: number;
   readonly subscriptions: number;
   /** The questions of a server with sessions; undefined if clients cannot be asked. */
-  readonly asks: AsksStatus | undefined;
-}
-
-interface AsksStatus {
-  /** The processes that may ask. */
-  readonly servers: number;
-  readonly parked: ParkedCalls["status"];
-  /** Questions that were refused because their call could not be found out. */
-  readonly unattributed: number;
+  readonly asks:
+    | {
+        /** The processes that may ask. */
+        readonly servers: number;
+        readonly parked: ParkedCalls["status"];
+        /** Questions that were refused because their call could not be found out. */
+        readonly unattributed: number;
+      }
+    | undefined;
 }
 
 /** The requests of clients without sessions, on their way to a server of either era (MCP 2026-07-28). */
 export class StatelessRequests {
-  readonly #options: StatelessRequestsOptions;
+  readonly #context: Context;
+  readonly #eras: ServerEras;
+  /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
+  readonly #parked: ParkedCalls | undefined;
+  /** The clients of states and tasks; undefined if there is at most one token. */
+  readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   readonly #clients: StatelessClients;
   readonly #legacyCalls: LegacyCalls;
   readonly #subscriptions: StatelessSubscriptions;
   #requestCount = 0;
-  #isDraining = false;
 
-  constructor(options: StatelessRequestsOptions, endCaller: (client: StatelessClient) => void) {
-    this.#options = options;
-    const isAsked = ({ memory }: StatelessClient): boolean => options.parked?.hasAnyOf(memory.holder) === true;
-    this.#clients = new StatelessClients(options.maxClients, isAsked, endCaller);
-    this.#legacyCalls = new LegacyCalls(options);
-    this.#subscriptions = new StatelessSubscriptions(options);
+  constructor(context: Context, eras: ServerEras, parked: ParkedCalls | undefined, keys: SessionKeys) {
+    this.#context = context;
+    this.#eras = eras;
+    this.#parked = parked;
+    const { authTokenFile, maxSessions } = context.config;
+    // Only the tokens of a file can be of several principals.
+    this.#bindings = authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() };
+    const isAsked = ({ memory }: StatelessClient): boolean => parked?.hasAnyOf(memory.holder) === true;
+    this.#clients = new StatelessClients(maxSessions, isAsked, (client) => eras.endCaller(client));
+    this.#legacyCalls = new LegacyCalls(context, parked);
+    this.#subscriptions = new StatelessSubscriptions(context);
   }
 
   get status(): StatelessStatus {
-    const { eras, parked } = this.#options;
+    const [eras, parked] = [this.#eras, this.#parked];
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const { asking } = eras;
     const asks = asking && parked && { servers: asking.size, parked: parked.status, unattributed: asking.unattributed };
@@ -111,13 +105,10 @@ export class StatelessRequests {
     const removed = removedMethod(request);
     if (removed !== undefined) return exchange.fail(removed);
     const client = this.#clients.use(memory);
-    const parked = this.#options.parked?.find(request, memory.holder);
-    if (parked instanceof AskingExchange) {
-      const { maxClientRequests } = this.#options;
-      return this.#guard(exchange, () => this.#legacyCalls.continue(parked, stateless, client, maxClientRequests));
-    }
+    const parked = this.#parked?.find(request, memory.holder);
+    if (parked instanceof AskingExchange) return this.#guard(exchange, () => this.#legacyCalls.continue(parked, stateless, client));
     // A server without sessions makes its own states.
-    if (parked !== undefined && this.#options.eras.era === "legacy") return exchange.fail(parked);
+    if (parked !== undefined && this.#eras.era === "legacy") return exchange.fail(parked);
     this.#find({ stateless, client }, (call) => this.#route(call));
   }
 
@@ -129,23 +120,21 @@ export class StatelessRequests {
       if (owner?.isRevoked === true) fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
       else this.#guard(exchange, () => onFound({ stateless, target, client }));
     };
-    const { eras } = this.#options;
-    eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => eras.refuse(exchange, error));
+    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => this.#eras.refuse(exchange, error));
   }
 
   /** Ends the requests and subscriptions of a holder. */
   endAllOf(holder: MemoryHolder): void {
     this.#subscriptions.end(holder);
-    this.#options.parked?.end("its token was removed", holder);
+    this.#parked?.end("its token was removed", holder);
     this.#clients.end(holder);
-    this.#options.eras.asking?.endAllOf(holder);
+    this.#eras.asking?.endAllOf(holder);
   }
 
   /** Ends all subscriptions gracefully. */
   drain(): void {
-    this.#isDraining = true;
     this.#subscriptions.end();
-    this.#options.parked?.drain();
+    this.#parked?.close();
   }
 
   #route(call: StatelessCall): void {
@@ -155,7 +144,7 @@ export class StatelessRequests {
     const isLegacy = handshake.era === "legacy";
     if (!isLegacy && this.#namesTaskOfOther(call)) return exchange.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
-    if (isAnsweredHere && this.#isDraining) return exchange.fail(shuttingDown(method, false));
+    if (isAnsweredHere && this.#context.draining.aborted) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
       const resultText = isLegacy ? discoverResult(handshake.resultText) : withVersions(handshake.resultText);
       return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${resultText}}`);
@@ -172,7 +161,7 @@ export class StatelessRequests {
   async #forwardChecked(call: StatelessCall, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { stateless, client } = call;
     const { request, exchange } = stateless;
-    const { maxSessionRequests } = call.target.lane.limits;
+    const { maxSessionRequests } = this.#context.config;
     if (client.callsInFlight >= maxSessionRequests) return exchange.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
     client.beginCall();
@@ -182,7 +171,7 @@ export class StatelessRequests {
     try {
       outcome = await checked;
     } catch (error) {
-      this.#options.defects.recover("check of headers", error, () => exchange.fail(internalError(false)));
+      this.#context.defects.recover("check of headers", error, () => exchange.fail(internalError(false)));
     } finally {
       held.release();
       client.endCall();
@@ -204,7 +193,7 @@ export class StatelessRequests {
   #forwardToModern({ stateless, target, client }: StatelessCall): void {
     const { request, envelope, exchange, owner } = stateless;
     const { lane } = target;
-    const { bindings } = this.#options;
+    const bindings = this.#bindings;
     const { declared, logLevel } = envelope;
     const { holder } = client.memory;
     const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
@@ -220,7 +209,7 @@ export class StatelessRequests {
   }
 
   #namesTaskOfOther({ stateless, client }: StatelessCall): boolean {
-    const { bindings } = this.#options;
+    const bindings = this.#bindings;
     return bindings !== undefined && namedTasks(stateless.request).some((id) => bindings.tasks.isOfOther(id, client.memory.holder));
   }
 
@@ -228,7 +217,7 @@ export class StatelessRequests {
     try {
       handle();
     } catch (error) {
-      this.#options.defects.recover("client request", error, () =>
+      this.#context.defects.recover("client request", error, () =>
         exchange.fail(new SidecarError("INTERNAL_ERROR", "The sidecar could not handle this request.", { sent: true })),
       );
     }

@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
 import type { Caller } from "../session/session.ts";
 import { outOfMemory } from "./failures.ts";
 import { InternalExchange, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
+import { ModernRouting } from "./modern-routing.ts";
 import type { StatelessCall, StatelessClient } from "./stateless-client.ts";
 import { accepts, contains, filterText, readFilter, Subscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
@@ -18,21 +19,11 @@ const MAX_IN_FLIGHT = 16;
 /** The maximum number of different notifications that wait. */
 const MAX_PENDING = 1000;
 
-interface LegacySubscriptionOptions {
-  readonly subscription: Subscription;
-  readonly memory: MemoryAccount;
-  /** That of the filter. It is released at the end. */
-  readonly filterMemory: Reservation;
-  readonly lane: Lane;
-  readonly filter: SubscriptionFilter;
-  /** Runs a function in the next turn of the event loop. */
-  readonly later: (run: () => void) => void;
-}
-
 /** The subscription of a stateless client on a server with sessions. To its lane it is a caller of its own, which subscribes to each URI. */
 class LegacySubscription implements Caller {
   readonly id = randomUUID();
   readonly memory: MemoryAccount;
+  readonly #context: Context;
   readonly #subscription: Subscription;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
@@ -42,14 +33,21 @@ class LegacySubscription implements Caller {
   readonly #pendingMemory: Reservation;
   readonly #filterMemory: Reservation;
   #isAcknowledged = false;
-  readonly #later: (run: () => void) => void;
 
-  constructor({ subscription, memory, filterMemory, lane, filter, later }: LegacySubscriptionOptions) {
-    this.#filterMemory = filterMemory;
-    this.#later = later;
+  /** @param filterMemory that of the filter. It is released at the end. */
+  constructor(
+    context: Context,
+    subscription: Subscription,
+    lane: Lane,
+    filter: SubscriptionFilter,
+    filterMemory: Reservation,
+    memory: MemoryAccount,
+  ) {
+    this.#context = context;
     this.#subscription = subscription;
-    this.memory = memory;
     this.#lane = lane;
+    this.#filterMemory = filterMemory;
+    this.memory = memory;
     this.#pendingMemory = memory.hold("unread", 0);
     this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
   }
@@ -67,20 +65,20 @@ class LegacySubscription implements Caller {
   }
 
   /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
-  async start(nowMs: number): Promise<void> {
+  async start(): Promise<void> {
     this.#lane.addListener(this);
     const wanted = this.#accepted.uris.values();
     const uris = new Set<string>();
     const subscribeInTurn = async (): Promise<void> => {
       for (const uri of wanted) {
         if (this.#subscription.isEnded) return;
-        const outcome = await this.#subscribe(uri, nowMs);
+        const outcome = await this.#subscribe(uri);
         // Otherwise the client would take it for a refusal of the server.
         if (outcome instanceof SidecarError && !outcome.details.sent) return this.#subscription.refuse(outcome);
         if (outcome === "accepted") uris.add(uri);
       }
     };
-    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.limits.maxSessionRequests) }, subscribeInTurn));
+    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#context.config.maxSessionRequests) }, subscribeInTurn));
     if (this.#subscription.isEnded) return;
     this.#accepted = { ...this.#accepted, uris };
     this.#subscription.acknowledge(filterText(this.#accepted));
@@ -102,7 +100,9 @@ class LegacySubscription implements Caller {
   /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
   deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
-    if (this.#isAcknowledged && this.#pending.size === 0) this.#later(() => this.#notify());
+    if (this.#isAcknowledged && this.#pending.size === 0) {
+      setImmediate(() => this.#context.defects.guard("subscription", () => this.#notify()));
+    }
     // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
     if (this.#pending.size >= MAX_PENDING || this.#pending.has(text)) return;
     if (this.#pendingMemory.tryGrow(textMemoryBytes(text))) this.#pending.add(text);
@@ -127,10 +127,10 @@ class LegacySubscription implements Caller {
     else if (!contains(supported, this.#accepted)) this.#subscription.end();
   }
 
-  #subscribe(uri: string, nowMs: number): Promise<"accepted" | "refused" | SidecarError> {
+  #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
       const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const exchange = new InternalExchange(nowMs, (_reason, error) => resolve(error ?? "refused"), onResult);
+      const exchange = new InternalExchange(this.#context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
       this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
     });
   }
@@ -145,13 +145,6 @@ const MAX_URIS = 1024;
 const URI_BYTES = 256;
 const URI_COPIES = 2;
 
-interface StatelessSubscriptionsOptions {
-  readonly defects: Pick<Defects, "recover" | "guard">;
-  readonly nowMs: () => number;
-  /** The time after which a stream begins even without an acknowledgement. */
-  readonly streamAfterMs: number;
-}
-
 interface Open {
   readonly client: StatelessClient;
   readonly uriCount: number;
@@ -160,17 +153,13 @@ interface Open {
 
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
-  readonly #defects: Pick<Defects, "recover" | "guard">;
-  readonly #nowMs: () => number;
-  readonly #streamAfterMs: number;
+  readonly #context: Context;
   readonly #open = new Map<Subscription, Open>();
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
-  constructor({ defects, nowMs, streamAfterMs }: StatelessSubscriptionsOptions) {
-    this.#defects = defects;
-    this.#nowMs = nowMs;
-    this.#streamAfterMs = streamAfterMs;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   get size(): number {
@@ -179,23 +168,23 @@ export class StatelessSubscriptions {
 
   listen({ stateless, target, client }: StatelessCall): void {
     const { request, exchange, memory } = stateless;
-    const { handshake, lane, routing } = target;
+    const { handshake, lane } = target;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return exchange.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return exchange.fail(filter);
-    const isLegacy = handshake.era === "legacy" || routing === undefined;
-    const uris = isLegacy ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
+    const modern = handshake.era === "modern" && lane.routing instanceof ModernRouting ? lane.routing : undefined;
+    const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
     if (uriCount + uris.size > MAX_CLIENT_URIS) return exchange.fail(tooMany());
     if (!exchange.isListening) return exchange.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
     const subscription = new Subscription(exchange, () => {
       this.#open.get(subscription)?.end("the subscription has ended");
       this.#open.delete(subscription);
     });
-    if (!isLegacy) {
-      const cancel = routing.subscribe(subscription, request, memory);
+    if (modern !== undefined) {
+      const cancel = modern.subscribe(subscription, request, memory);
       if (cancel === undefined) return exchange.fail(outOfMemory());
       this.#open.set(subscription, { client, uriCount: uris.size, end: cancel });
       return;
@@ -203,8 +192,7 @@ export class StatelessSubscriptions {
     const accepted = { ...filter, uris };
     const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
-    const later = (run: () => void): void => void setImmediate(() => this.#defects.guard("subscription", run));
-    const upstream = new LegacySubscription({ subscription, memory, filterMemory, lane, filter: accepted, later });
+    const upstream = new LegacySubscription(this.#context, subscription, lane, accepted, filterMemory, memory);
     this.#open.set(subscription, { client, uriCount: uris.size, end: () => upstream.end() });
     void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
   }
@@ -214,14 +202,16 @@ export class StatelessSubscriptions {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
-    const timer = setTimeout(() => this.#defects.guard("subscription", () => subscription.keepAlive()), this.#streamAfterMs);
+    const { config, defects } = this.#context;
+    // Begins the stream even without an acknowledgement.
+    const timer = setTimeout(() => defects.guard("subscription", () => subscription.keepAlive()), config.streamAfterMs);
     try {
       await former;
       // If the server watches all of its resources already, a subscription begins without an answer of the server.
       await nextTurn();
-      if (!subscription.isEnded) await upstream.start(this.#nowMs());
+      if (!subscription.isEnded) await upstream.start();
     } catch (error) {
-      this.#defects.recover("subscription", error, () => subscription.end());
+      defects.recover("subscription", error, () => subscription.end());
     } finally {
       clearTimeout(timer);
       resolve();

@@ -252,6 +252,8 @@ export class ServerTools {
   /** Undefined if the tools are not needed. */
   readonly #listing: ToolListing | undefined;
   #handshake: UpstreamHandshake | undefined;
+  /** Counts the generations, and the changes of their tools. */
+  version = 0;
   #isInitialized = false;
   #failures = 0;
   /** The tools that the server has annotated as read-only. Empty until all tools are listed, and while they are outdated. */
@@ -298,6 +300,7 @@ export class ServerTools {
   /** Must be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
+    this.version++;
     this.#failures = 0;
     this.#readOnlyNames = new Set();
     const { dispatch, watcher } = this.#options;
@@ -307,7 +310,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Called when `notifications/initialized` was sent. */
+  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();
@@ -318,7 +321,9 @@ export class ServerTools {
     if (this.#listing?.isOpen === false && this.#handshake !== undefined) this.#open();
   }
 
+  /** Must be called when the server has changed its tools, or may have. */
   onChanged(): void {
+    this.version++;
     if (this.#listing?.isOpen !== true) return;
     this.#readOnlyNames = new Set();
     this.#listing.onChanged();

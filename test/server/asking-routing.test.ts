@@ -1,12 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
-import { AskingExchange } from "../../src/server/asking-exchange.ts";
+import { AskingExchange, ParkedCalls } from "../../src/server/asking-exchange.ts";
+import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
 import { type Round, StatelessExchange } from "../../src/server/asks.ts";
-import { ParkedCalls } from "../../src/server/parked-calls.ts";
 import { serverInfoOf } from "../../src/server/legacy-calls.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
+import { contextOf } from "../support/context.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
@@ -20,9 +21,12 @@ const SETTLED_MS = 50;
 const PARK_TIMEOUT_MS = 60_000;
 const QUESTION = { id: "q", method: "elicitation/create", params: { message: "?", _meta: { progressToken: "mine" } } };
 
-function parkedCalls(maxParked = 8): ParkedCalls {
-  const defects = UNGUARDED;
-  return new ParkedCalls({ maxParked, maxServersPerClient: 8, timeoutMs: PARK_TIMEOUT_MS, replica: "0a1b2c3d", defects, nowMs: Date.now });
+function context(maxParkedCalls = 8): Context {
+  return contextOf({ parkTimeoutMs: PARK_TIMEOUT_MS, maxPrivateServers: 16, maxParkedCalls }, { defects: UNGUARDED });
+}
+
+function parkedCalls(maxParked?: number): ParkedCalls {
+  return new ParkedCalls(context(maxParked), "0a1b2c3d");
 }
 
 /** A lane whose server may ask, and the parked calls of its clients. */
@@ -37,28 +41,20 @@ function start(
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedExchange;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench(
-    (access) =>
-      new AskingRouting(
-        access,
-        () => undefined,
-        () => undefined,
-      ),
-  );
+  const bench = new LaneBench((access) => new AskingRouting(access, () => undefined));
   bench.start({});
   const caller = new StatelessCaller();
   const serverInfo = serverInfoOf("{}");
   const roundOf = (declared: AskKinds, idText: string): Round => {
     const raw = new RecordedExchange(idText, Date.now());
     const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
-    return { raw, exchange, declared, progressTokenText: undefined };
+    return { raw, exchange, serverInfo, declared, progressTokenText: undefined };
   };
   let asked: AskingExchange | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
     const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
     const round = roundOf(declared, "1");
-    const options = { parking: parked, memory: account, serverInfo, raiseLevel: () => undefined, defects: UNGUARDED };
-    asked = new AskingExchange(options, round, request);
+    asked = new AskingExchange(context(), parked, account, () => undefined, round, request);
     bench.lane.request(caller, asked, request);
     return round.raw as RecordedExchange;
   };

@@ -1,4 +1,12 @@
-import type { Defects } from "../../src/observe/log.ts";
+import { Counters } from "../../src/observe/counters.ts";
+import { Defects } from "../../src/observe/log.ts";
+import { RecordedLog } from "./recorded-log.ts";
+
+class ThrownDefects extends Defects {
+  override note(_event: string, error: unknown): void {
+    throw error;
+  }
+}
 
 /** Makes any defect fail its test. */
-export const UNGUARDED: Pick<Defects, "guard"> = { guard: (_event, handle) => handle() };
+export const UNGUARDED: Defects = new ThrownDefects(new RecordedLog(), new Counters());
