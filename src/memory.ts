@@ -13,43 +13,7 @@ export type MemoryHolder = object | string;
 const DROPPABLE_KIND: MemoryKind = "replay";
 /** The kind of data that has no end of its own. */
 const LASTING_KIND: MemoryKind = "subscriptions";
-
-interface HolderUse {
-  bytes: number;
-  droppableBytes: number;
-  lastingBytes: number;
-}
-
-const NO_USE: Readonly<HolderUse> = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
-
-/** The use of memory by each holder. */
-class HolderUses {
-  readonly #uses = new Map<MemoryHolder, HolderUse>();
-
-  of(holder: MemoryHolder): Readonly<HolderUse> {
-    return this.#uses.get(holder) ?? NO_USE;
-  }
-
-  change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
-    const use = this.#uses.get(holder) ?? this.#add(holder);
-    use.bytes += changeBytes;
-    if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
-    if (kind === LASTING_KIND) use.lastingBytes += changeBytes;
-    if (use.bytes === 0) this.#uses.delete(holder);
-  }
-
-  #add(holder: MemoryHolder): HolderUse {
-    const use = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
-    this.#uses.set(holder, use);
-    return use;
-  }
-
-  /** Returns the holders except this one that use more than this, the largest first. */
-  above(bytes: number, except: MemoryHolder): MemoryHolder[] {
-    const large = [...this.#uses].filter(([holder, use]) => use.bytes > bytes && holder !== except);
-    return large.sort(([, a], [, b]) => b.bytes - a.bytes).map(([holder]) => holder);
-  }
-}
+const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 
 /** A holder may use more than this share only while the same share stays free for others. */
 export const HOLDER_SHARE = 1 / 4;
@@ -76,7 +40,7 @@ type HolderRelief<Holder = MemoryHolder | undefined> = (bytes: number, holder: H
 export class MemoryBudget {
   readonly limitBytes: number;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
-  readonly #usedByHolder = new HolderUses();
+  readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
   readonly #droppables: Droppable[] = [];
   readonly #reliefs: Relief[] = [];
   readonly #lastReliefs: Relief[] = [];
@@ -137,19 +101,19 @@ export class MemoryBudget {
 
   /** True if `makeRoomFor` would succeed now. If not, the reliefs are used, so that it may succeed later. */
   hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
-    if (this.#couldHold(holder, bytes)) return true;
+    if (this.#fits(holder, bytes, true)) return true;
     this.#relieve();
-    if (!this.#couldHold(holder, bytes)) this.#guardRelief(() => this.#claim(holder, bytes));
-    return this.#couldHold(holder, bytes);
+    if (!this.#fits(holder, bytes, true)) this.#guardRelief(() => this.#claim(holder, bytes));
+    return this.#fits(holder, bytes, true);
   }
 
   /** Drops data if the holder cannot use this many bytes more otherwise: first the holder's own. @returns false if there is no room. */
   makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
-    if (kind === LASTING_KIND && this.#usedByHolder.of(holder).lastingBytes + bytes > this.#shareBytes) return false;
-    const isEnough = (): boolean => this.#fits(this.#usedBytes + bytes, this.#usedByHolder.of(holder).bytes + bytes);
+    if (kind === LASTING_KIND && this.#useOf(holder).lastingBytes + bytes > this.#shareBytes) return false;
+    const isEnough = (): boolean => this.#fits(holder, bytes);
     if (isEnough()) return true;
     if (!this.hasRoomFor(holder, bytes)) return false;
-    if (this.#usedByHolder.of(holder).droppableBytes > 0) for (const each of this.#droppables) each.drop(isEnough, holder);
+    if (this.#useOf(holder).droppableBytes > 0) for (const each of this.#droppables) each.drop(isEnough, holder);
     for (const each of this.#droppables) each.drop(isEnough);
     return isEnough();
   }
@@ -158,8 +122,13 @@ export class MemoryBudget {
   change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
     this.#usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
-    this.#usedByHolder.change(kind, holder, changeBytes);
-    if (changeBytes > 0 && this.excessBytes > 0) this.relieve();
+    let use = this.#usedByHolder.get(holder);
+    if (use === undefined) this.#usedByHolder.set(holder, (use = { ...NO_USE }));
+    use.bytes += changeBytes;
+    if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
+    if (kind === LASTING_KIND) use.lastingBytes += changeBytes;
+    if (use.bytes === 0) this.#usedByHolder.delete(holder);
+    if (changeBytes > 0) this.relieve();
   }
 
   /** Makes room if there is an excess, as far as possible. */
@@ -176,17 +145,18 @@ export class MemoryBudget {
   }
 
   /**
-   * Makes room for a holder that would be refused. One that asks for its share takes from those above theirs, and from what all have
-   * abandoned; another one only from what it has abandoned itself.
+   * Makes room for a holder that would be refused. One that asks for its share takes from those above theirs, the largest first, and from
+   * what all have abandoned; another one only from what it has abandoned itself.
    */
   #claim(holder: MemoryHolder, bytes: number): void {
-    const own = this.#usedByHolder.of(holder);
+    const own = this.#useOf(holder);
     const isInShare = own.bytes - own.droppableBytes + bytes <= this.#shareBytes;
     const neededBytes = bytes + (isInShare ? 0 : this.#shareBytes);
     const missingBytes = (): number => this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + neededBytes - this.limitBytes;
-    for (const large of isInShare ? this.#usedByHolder.above(this.#shareBytes, holder) : []) {
-      const freeableBytes = (): number => Math.min(missingBytes(), this.#usedByHolder.of(large).bytes - this.#shareBytes);
-      for (const relief of this.#shareReliefs) if (freeableBytes() > 0) relief(freeableBytes(), large);
+    const large = [...this.#usedByHolder].filter(([each, use]) => isInShare && use.bytes > this.#shareBytes && each !== holder);
+    for (const [each] of large.sort(([, a], [, b]) => b.bytes - a.bytes)) {
+      const freeableBytes = (): number => Math.min(missingBytes(), this.#useOf(each).bytes - this.#shareBytes);
+      for (const relief of this.#shareReliefs) if (freeableBytes() > 0) relief(freeableBytes(), each);
     }
     for (const relief of this.#abandonedReliefs) if (missingBytes() > 0) relief(missingBytes(), isInShare ? undefined : holder);
   }
@@ -202,15 +172,15 @@ export class MemoryBudget {
     }
   }
 
-  /** True if the holder could use this many bytes more if all droppable data was dropped. */
-  #couldHold(holder: MemoryHolder, bytes: number): boolean {
-    const own = this.#usedByHolder.of(holder);
-    return this.#fits(this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + bytes, own.bytes - own.droppableBytes + bytes);
+  #useOf(holder: MemoryHolder): Readonly<typeof NO_USE> {
+    return this.#usedByHolder.get(holder) ?? NO_USE;
   }
 
-  /** @param usedBytes the use of all holders. @param ownBytes the use of the holder that asks. */
-  #fits(usedBytes: number, ownBytes: number): boolean {
-    const freeBytes = this.limitBytes - usedBytes;
+  /** True if the holder could use this many bytes more. @param isDropped true to count as if all droppable data was dropped. */
+  #fits(holder: MemoryHolder, bytes: number, isDropped = false): boolean {
+    const own = this.#useOf(holder);
+    const freeBytes = this.limitBytes - this.#usedBytes + (isDropped ? this.#usedByKind[DROPPABLE_KIND] : 0) - bytes;
+    const ownBytes = own.bytes - (isDropped ? own.droppableBytes : 0) + bytes;
     return freeBytes >= 0 && (freeBytes >= this.#shareBytes || ownBytes <= this.#shareBytes);
   }
 }
@@ -218,17 +188,13 @@ export class MemoryBudget {
 /** The use of memory for one holder: by one of its requests, or by one of its sessions. */
 export class MemoryAccount {
   readonly holder: MemoryHolder;
+  /** The memory of data that has no end of its own. */
+  lastingBytes = 0;
   readonly #budget: MemoryBudget;
-  #lastingBytes = 0;
 
   constructor(budget: MemoryBudget, holder: MemoryHolder) {
     this.#budget = budget;
     this.holder = holder;
-  }
-
-  /** The memory of data that has no end of its own. */
-  get lastingBytes(): number {
-    return this.#lastingBytes;
   }
 
   /** True if this many bytes could be reserved now. */
@@ -255,7 +221,7 @@ export class MemoryAccount {
 
   /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
   change(kind: MemoryKind, changeBytes: number): void {
-    if (kind === LASTING_KIND) this.#lastingBytes += changeBytes;
+    if (kind === LASTING_KIND) this.lastingBytes += changeBytes;
     this.#budget.change(kind, this.holder, changeBytes);
   }
 }

@@ -49,12 +49,8 @@ export class DeadlineSweep {
   };
 }
 
-/** A work item that pauses after each step. The call after its end is the last step. */
-interface SteppedWork {
-  step(): boolean;
-}
-
-const waiting: SteppedWork[] = [];
+/** The steps that wait for a turn. Each returns false if its work goes on. */
+const waiting: (() => boolean)[] = [];
 
 /**
  * Runs work in steps. Each turn of the event loop runs one step of one work item; the items take turns.
@@ -68,31 +64,29 @@ export function runInSteps<Result>(
   onDefect: (error: unknown) => void,
 ): void {
   let finish: (() => void) | undefined;
-  waiting.push({
-    step() {
-      try {
-        if (finish !== undefined) {
-          finish();
-          return true;
-        }
-        const { done, value } = work.next();
-        // `onDone` may take as long as a step, so it gets its own turn.
-        if (done === true) finish = () => onDone(value);
-        return false;
-      } catch (error) {
-        onDefect(error);
+  const step = (): boolean => {
+    try {
+      if (finish !== undefined) {
+        finish();
         return true;
       }
-    },
-  });
-  if (waiting.length === 1) setImmediate(runStep);
+      const { done, value } = work.next();
+      // `onDone` may take as long as a step, so it gets its own turn.
+      if (done === true) finish = () => onDone(value);
+      return false;
+    } catch (error) {
+      onDefect(error);
+      return true;
+    }
+  };
+  if (waiting.push(step) === 1) setImmediate(runStep);
 }
 
 function runStep(): void {
-  const work = waiting[0];
-  const isDone = work?.step() !== false;
+  const step = waiting[0];
+  const isDone = step?.() !== false;
   waiting.shift();
-  if (work !== undefined && !isDone) waiting.push(work);
+  if (step !== undefined && !isDone) waiting.push(step);
   if (waiting.length > 0) setImmediate(runStep);
 }
 

@@ -11,7 +11,6 @@ import {
   type Message,
   MetaKey,
   type NotificationMessage,
-  readText,
   type RequestMessage,
   Slot,
   unambiguousId,
@@ -48,70 +47,53 @@ const OF_RESPONSE = [
 /** The members of the envelope that a message of one kind must not have. */
 const FOREIGN_MEMBERS = { request: OF_RESPONSE, notification: OF_RESPONSE, response: [["params", Slot.params]] } as const;
 
-/** A type of values, with its name for people. */
-interface ValueType {
-  readonly name: string;
-  /** @param text a JSON value. */
-  readonly isTypeOf: (text: string) => boolean;
-}
+type IsOfType = (text: string) => boolean;
 
-const STRING: ValueType = { name: "a string", isTypeOf: (text) => text.startsWith('"') };
-const NUMBER: ValueType = { name: "a number", isTypeOf: (text) => /^[-\d]/.test(text) };
-/** Of an id or a token. An integer may have any spelling and size, because the server gets another one. */
-const ID: ValueType = {
-  name: "a string or an integer",
-  isTypeOf: (text) => STRING.isTypeOf(text) || (NUMBER.isTypeOf(text) && isWhole(Number(text))),
-};
+/** The types of JSON values that are checked, by their names for people. */
+const TYPES = {
+  "a string": (text) => text.startsWith('"'),
+  "a number": (text) => /^[-\d]/.test(text),
+  // Of an id or a token. An integer may have any spelling and size, because the server gets another one.
+  "a string or an integer": (text) => text.startsWith('"') || (/^[-\d]/.test(text) && isWhole(Number(text))),
+} as const satisfies Record<string, IsOfType>;
 
-interface Param {
-  readonly name: string;
-  readonly type: ValueType;
-  readonly isRequired?: boolean;
-}
-
-/** The parameters of the notifications that official servers act on. */
-const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, readonly Param[]> = new Map([
+/** The parameters of the notifications that official servers act on, with their types, and those that are required. */
+const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, readonly (readonly [string, keyof typeof TYPES, "required"?])[]> = new Map([
   [
     "notifications/cancelled",
     [
-      { name: "requestId", type: ID },
-      { name: "reason", type: STRING },
+      ["requestId", "a string or an integer"],
+      ["reason", "a string"],
     ],
   ],
   [
     "notifications/progress",
     [
-      { name: "progressToken", type: ID, isRequired: true },
-      { name: "progress", type: NUMBER, isRequired: true },
-      { name: "total", type: NUMBER },
-      { name: "message", type: STRING },
+      ["progressToken", "a string or an integer", "required"],
+      ["progress", "a number", "required"],
+      ["total", "a number"],
+      ["message", "a string"],
     ],
   ],
 ]);
 
-interface Limit {
-  readonly member: string;
-  readonly slot: number;
-  readonly maxBytes: number;
-}
+/** A value that is kept, logged or compared, and the most bytes of its JSON text. */
+type Limit = readonly [name: string, slot: number, maxBytes: number];
 
-/** The limits of values that are kept, logged or compared, in bytes of JSON text. */
 const LIMITS: readonly Limit[] = [
-  { member: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
-  { member: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
-  { member: '"progressToken"', slot: Slot.metaProgressToken, maxBytes: MAX_ID_BYTES },
-  { member: '"progressToken"', slot: Slot.progressToken, maxBytes: MAX_ID_BYTES },
-  { member: '"requestId"', slot: Slot.requestId, maxBytes: MAX_ID_BYTES },
+  ["id", Slot.id, MAX_ID_BYTES],
+  ["method", Slot.method, MAX_NAME_BYTES],
+  ["progressToken", Slot.metaProgressToken, MAX_ID_BYTES],
+  ["progressToken", Slot.progressToken, MAX_ID_BYTES],
+  ["requestId", Slot.requestId, MAX_ID_BYTES],
 ];
-const NAME_LIMIT: Limit = { member: '"name"', slot: Slot.toolName, maxBytes: MAX_NAME_BYTES };
-const URI_LIMIT: Limit = { member: '"uri"', slot: Slot.uri, maxBytes: MAX_URI_BYTES };
 /** The limits of the values in `params` that are kept, by method. */
 const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
-  ["tools/call", NAME_LIMIT],
-  ["prompts/get", NAME_LIMIT],
-  ["resources/subscribe", URI_LIMIT],
-  ["resources/unsubscribe", URI_LIMIT],
-  ["logging/setLevel", { member: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
+  ["tools/call", ["name", Slot.toolName, MAX_NAME_BYTES]],
+  ["prompts/get", ["name", Slot.toolName, MAX_NAME_BYTES]],
+  ["resources/subscribe", ["uri", Slot.uri, MAX_URI_BYTES]],
+  ["resources/unsubscribe", ["uri", Slot.uri, MAX_URI_BYTES]],
+  ["logging/setLevel", ["level", Slot.level, MAX_NAME_BYTES]],
 ]);
 /** A text of this length exceeds no limit. Most are shorter. */
 const MIN_EXCEEDING_LENGTH = Math.min(MAX_ID_BYTES, MAX_NAME_BYTES, MAX_URI_BYTES) / MAX_UNIT_BYTES;
@@ -135,12 +117,6 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
   return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
 }
 
-/** Reads and checks one message of a client, without steps. */
-export function readClientMessage(text: string): Message | ClientMessageProblem {
-  const reading = readText(text);
-  return reading.kind === "batch" ? BATCH_REFUSED : checkClientMessage(reading);
-}
-
 /**
  * Checks a batch of a client (MCP 2025-03-26, basic/index). One invalid message rejects the whole batch before any message is sent. The
  * client then knows that none was.
@@ -161,65 +137,29 @@ export function checkClientBatch({ count, messages: readings }: Batch): Message[
 
 /** Returns what is wrong with the envelope. */
 function findProblem(message: Message): string | undefined {
-  const { kind } = message;
-  const wrongMember = describeAmbiguity(message) ?? findForeignMember(message);
-  if (wrongMember !== undefined) return wrongMember;
-  const exceeded = findExceeded(message);
-  if (exceeded !== undefined) return `${exceeded.member} has more than ${exceeded.maxBytes} bytes as JSON`;
-  if (kind === "response") return undefined;
+  const { kind, outline, text } = message;
+  const ambiguity = outline.isUnambiguous ? undefined : describeAmbiguity(message);
+  if (ambiguity !== undefined) return ambiguity;
+  let foreign = outline.unknownName;
+  for (const [name, slot] of FOREIGN_MEMBERS[kind]) if (outline.has(slot)) foreign ??= name;
+  if (foreign !== undefined) return `${JSON.stringify(shorten(foreign))} is not a member of a JSON-RPC ${kind}`;
+  const exceeded = text.length > MIN_EXCEEDING_LENGTH ? describeExceeded(message) : undefined;
+  if (kind === "response") {
+    if (outline.has(Slot.result) && outline.has(Slot.error)) return 'a JSON-RPC response has either "result" or "error"';
+    return exceeded;
+  }
+  if (exceeded !== undefined) return exceeded;
   if (message.method.includes("\0")) return '"method" has a NUL';
   if (kind === "notification")
-    return message.method === "notifications/initialized" && utf8Length(message.text) > MAX_INITIALIZED_BYTES
+    return message.method === "notifications/initialized" && utf8Length(text) > MAX_INITIALIZED_BYTES
       ? `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`
       : undefined;
   // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
   if (message.method.startsWith("notifications/")) return "a notification has no id";
-  return typeof message.id === "string" || isWhole(message.id) ? undefined : `"id" must be ${ID.name}`;
-}
-
-/** Returns the problem of a member that a message of this kind does not have. The members of `params` and `_meta` may have any name. */
-function findForeignMember({ kind, outline }: Message): string | undefined {
-  let name = outline.unknownName;
-  for (const [each, slot] of FOREIGN_MEMBERS[kind]) if (outline.has(slot)) name ??= each;
-  if (name !== undefined) return `${JSON.stringify(shorten(name))} is not a member of a JSON-RPC ${kind}`;
-  const hasBoth = kind === "response" && outline.has(Slot.result) && outline.has(Slot.error);
-  return hasBoth ? 'a JSON-RPC response has either "result" or "error"' : undefined;
-}
-
-/** Returns what is wrong with `_meta`, or with the other parameters of a notification, since no server answers that. */
-function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
-  const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
-  const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
-  if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
-  const names = params.map(({ name }) => name);
-  const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
-  for (const [index, { name, type, isRequired = false }] of params.entries()) {
-    const value = textOf(text, spans[index]);
-    if (value === undefined ? isRequired : !type.isTypeOf(value)) return `"${name}" must be ${type.name}`;
-  }
-  return undefined;
-}
-
-function findWrongMeta(text: string, outline: Outline): string | undefined {
-  if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
-  const token = outline.textAt(Slot.metaProgressToken);
-  if (token !== undefined && !ID.isTypeOf(token)) return `"progressToken" must be ${ID.name}`;
-  if (isLong(outline, Slot.meta)) return undefined;
-  // Nearly no message has it, so its text is searched before its name is.
-  if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
-  const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
-  if (task === undefined) return undefined;
-  const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
-  return STRING.isTypeOf(textOf(text, taskId) ?? "") ? undefined : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
-}
-
-/** True for a value whose members are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
-function isLong(outline: Outline, slot: number): boolean {
-  return outline.end(slot) - outline.start(slot) > LONG_TEXT_LENGTH;
+  return typeof message.id === "string" || isWhole(message.id) ? undefined : '"id" must be a string or an integer';
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
-  if (outline.isUnambiguous) return undefined;
   const repeated = findRepeated(outline, ENVELOPE);
   if (repeated !== undefined) return `"${repeated}" occurs twice`;
   const spelled = findOtherCase(outline, ENVELOPE);
@@ -231,20 +171,45 @@ function describeAmbiguity({ kind, outline }: Message): string | undefined {
   return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} differs only in case from a name of the protocol`;
 }
 
-function findExceeded(message: Message): Limit | undefined {
-  const { kind, text, outline } = message;
-  if (text.length <= MIN_EXCEEDING_LENGTH) return undefined;
-  for (const limit of LIMITS) if (exceeds(outline, limit)) return limit;
-  const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
-  return ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined;
+function describeExceeded(message: Message): string | undefined {
+  const ofMethod = message.kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
+  for (const [name, slot, maxBytes] of ofMethod === undefined ? LIMITS : [...LIMITS, ofMethod])
+    if (hasMoreBytes(message.outline.textAt(slot) ?? "", maxBytes)) return `"${name}" has more than ${maxBytes} bytes as JSON`;
+  return undefined;
 }
 
-function exceeds(outline: Outline, { slot, maxBytes }: Limit): boolean {
-  return outline.end(slot) - outline.start(slot) > maxBytes / MAX_UNIT_BYTES && hasMoreBytes(outline.textAt(slot) ?? "", maxBytes);
+/** Returns what is wrong with `_meta`, or with the other parameters of a notification, since no server answers that. */
+function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
+  const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
+  const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
+  if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
+  const names = params.map(([name]) => name);
+  const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
+  for (const [index, [name, type, required]] of params.entries()) {
+    const value = textOf(text, spans[index]);
+    if (value === undefined ? required !== undefined : !TYPES[type](value)) return `"${name}" must be ${type}`;
+  }
+  return undefined;
 }
 
-function isTooLong(idText: string | undefined): boolean {
-  return idText !== undefined && hasMoreBytes(idText, MAX_ID_BYTES);
+function findWrongMeta(text: string, outline: Outline): string | undefined {
+  if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
+  const token = outline.textAt(Slot.metaProgressToken);
+  if (token !== undefined && !TYPES["a string or an integer"](token)) return '"progressToken" must be a string or an integer';
+  if (isLong(outline, Slot.meta)) return undefined;
+  // Nearly no message has it, so its text is searched before its name is.
+  if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
+  const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
+  if (task === undefined) return undefined;
+  const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
+  return taskId !== undefined && text[taskId.start] === '"'
+    ? undefined
+    : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
+}
+
+/** True for a value whose members are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
+function isLong(outline: Outline, slot: number): boolean {
+  return outline.end(slot) - outline.start(slot) > LONG_TEXT_LENGTH;
 }
 
 function hasMoreBytes(text: string, maxBytes: number): boolean {
@@ -252,7 +217,7 @@ function hasMoreBytes(text: string, maxBytes: number): boolean {
 }
 
 function problem(code: ClientMessageProblem["code"], reason: string, idText?: string): ClientMessageProblem {
-  return { code, reason, idText: isTooLong(idText) ? undefined : idText };
+  return { code, reason, idText: idText !== undefined && hasMoreBytes(idText, MAX_ID_BYTES) ? undefined : idText };
 }
 
 function isWhole(value: number): boolean {

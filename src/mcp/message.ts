@@ -159,7 +159,7 @@ type Origin = "client" | "server";
 /** Reads a text without steps. Never throws. */
 export function readText(text: string, origin: Origin = "client"): Reading {
   const message = readMessage(text, origin);
-  if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
+  if (message.kind !== "invalid" || !message.isJson || !/^[ \t\r\n]*\[/.test(text)) return message;
   return withoutSteps(readInSteps(text, origin));
 }
 
@@ -181,10 +181,6 @@ export function readMessage(text: string, origin: Origin = "client"): Message | 
   // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
   return message;
-}
-
-function isBatch(text: string): boolean {
-  return /^[ \t\r\n]*\[/.test(text);
 }
 
 /** Reads a text, and pauses after each step. */

@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { shorten, type Span } from "../json/text.ts";
 import { SidecarError } from "./errors.ts";
 import { MetaKey, type ResponseMessage, Slot } from "./message.ts";
-import { responseEdits } from "./rewrite.ts";
+import { editsOf } from "./rewrite.ts";
 
 /** A response with a result, and the parts of the result that are checked or changed for a client of the other era. */
 export interface FoundResult {
@@ -23,29 +23,25 @@ export interface FoundResult {
  * @returns undefined for an error.
  */
 export function findResult(body: string, idText: string, response: ResponseMessage | undefined): FoundResult | undefined {
-  if (response === undefined) return searchResult(body);
+  if (response === undefined) {
+    const [result] = findMembers(body, 0, ["result"]).spans;
+    if (result === undefined) return undefined;
+    const [resultType, meta, requestState] =
+      body[result.start] === "{" ? findMembers(body, result.start, ["resultType", "_meta", "requestState"]).spans : [];
+    return { text: body, edits: [], result, resultType, meta, requestState };
+  }
   const { outline, text } = response;
   const result = outline.span(Slot.result);
   if (result === undefined) return undefined;
   return {
     text,
-    edits: responseEdits(response, idText),
+    edits: editsOf(response, idText, Slot.id),
     result,
     resultType: outline.span(Slot.resultType),
     meta: outline.span(Slot.resultMeta),
     requestState: outline.span(Slot.requestState),
   };
 }
-
-function searchResult(text: string): FoundResult | undefined {
-  const [result] = findMembers(text, 0, ["result"]).spans;
-  if (result === undefined) return undefined;
-  const [resultType, meta, requestState] =
-    text[result.start] === "{" ? findMembers(text, result.start, ["resultType", "_meta", "requestState"]).spans : [];
-  return { text, edits: [], result, resultType, meta, requestState };
-}
-
-const NONE: ReadonlySet<string> = new Set();
 
 /**
  * Returns the edits that remove a key of `_meta`, or all of `_meta` if it has no other key.
@@ -54,7 +50,7 @@ const NONE: ReadonlySet<string> = new Set();
  * @param meta the value of `_meta`; undefined for none.
  * @param others members of the object to remove besides.
  */
-export function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others = NONE): Edit[] {
+export function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;
   const isRemoved = (name: string): boolean => {
     if (name !== key) keptKeys++;
@@ -62,7 +58,7 @@ export function removeMetaKey(text: string, object: number, meta: Span | undefin
   };
   const ofMeta = meta === undefined || text[meta.start] !== "{" ? [] : removeMembers(text, meta.start, isRemoved);
   const isEmpty = ofMeta.length > 0 && keptKeys === 0;
-  const ofObject = removeMembers(text, object, (name) => others.has(name) || (isEmpty && name === "_meta"));
+  const ofObject = removeMembers(text, object, (name) => others?.has(name) === true || (isEmpty && name === "_meta"));
   return isEmpty ? ofObject : [...ofObject, ...ofMeta];
 }
 

@@ -1,7 +1,6 @@
 import { applyEdits, type Edit, firstMembers } from "../json/edit.ts";
-import type { Outline } from "../json/read.ts";
 import { Code, plainName } from "../json/text.ts";
-import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, type SentText, Slot } from "./message.ts";
 
 /** The characters that are copied at a time; a function has a limited number of arguments. */
 const CHUNK_LENGTH = 8192;
@@ -49,12 +48,7 @@ export function progressToClient(notification: NotificationMessage, tokenText: s
 
 /** Returns a server's response with the id that the client chose. */
 export function responseToClient(response: ResponseMessage, idText: string): string {
-  return applyEdits(response.text, responseEdits(response, idText));
-}
-
-/** Returns the edits of `responseToClient`. */
-export function responseEdits(response: ResponseMessage, idText: string): Edit[] {
-  return editsOf(response, idText, Slot.id);
+  return applyEdits(response.text, editsOf(response, idText, Slot.id));
 }
 
 /** Returns the edit that puts members first in the params; undefined if these are not an object. @param members their JSON text. */
@@ -80,7 +74,14 @@ export function cancelledIdText({ outline }: NotificationMessage): string | unde
 function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
   const { escapedNames } = outline;
   const all = escapedNames.length === 0 ? edits : [...edits, ...plainNames(text, escapedNames, edits)];
-  return escapeSeparators(toOneLine(applyEdits(text, all)));
+  const line = toOneLine(applyEdits(text, all));
+  if (!line.includes("\u2028") && !line.includes("\u2029")) return line;
+  // Faster than a regular expression for a message with millions of these characters.
+  return line
+    .split("\u2028")
+    .join(String.raw`\u2028`)
+    .split("\u2029")
+    .join(String.raw`\u2029`);
 }
 
 /** Yields the edits that write names without escapes, except for names within a value that is replaced. */
@@ -97,15 +98,12 @@ function* plainNames(text: string, escapedNames: readonly number[], edits: reado
   }
 }
 
-/** Returns the edits that replace one or two members with `value`, if they are present. */
-function editsOf({ outline }: Message, value: string, slot: number, otherSlot?: number): Edit[] {
-  const edits = outline.has(slot) ? [editOf(outline, slot, value)] : [];
-  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push(editOf(outline, otherSlot, value));
+/** Returns the edits that replace one or two members with a text, if they are present. */
+export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
+  const edits: Edit[] = [];
+  if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
+  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push({ start: outline.start(otherSlot), end: outline.end(otherSlot), text });
   return edits;
-}
-
-function editOf(outline: Outline, slot: number, text: string): Edit {
-  return { start: outline.start(slot), end: outline.end(slot), text };
 }
 
 /**
@@ -126,14 +124,4 @@ export function toOneLine(text: string): string {
     oneLine += Reflect.apply(String.fromCharCode, undefined, units.subarray(0, length)) as string;
   }
   return oneLine;
-}
-
-function escapeSeparators(text: string): string {
-  if (!text.includes("\u2028") && !text.includes("\u2029")) return text;
-  // Faster than a regular expression for a message with millions of these characters.
-  return text
-    .split("\u2028")
-    .join(String.raw`\u2028`)
-    .split("\u2029")
-    .join(String.raw`\u2029`);
 }

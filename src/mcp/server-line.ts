@@ -5,7 +5,6 @@ import { shorten, skipInvisible, skipValue, STOP, walkMembers } from "../json/te
 import { readValue } from "../json/value.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 import {
-  type Batch,
   classify,
   invalid,
   type InvalidMessage,
@@ -57,7 +56,11 @@ export function isPlain(reading: Reading): boolean {
 
 /** Completes the reading of a line that is not plain. @param reading what a strict reader makes of the line. */
 export function* settle(line: string, reading: Reading): Generator<undefined, ServerReading> {
-  if (reading.kind === "batch") return yield* settleBatch(reading);
+  if (reading.kind === "batch") {
+    const messages: (Message | InvalidMessage)[] = [];
+    for (const each of reading.messages) messages.push(isPlain(each) ? each : yield* settleOne(each));
+    return { ...reading, messages };
+  }
   if (reading.kind !== "invalid" || reading.isJson) return yield* settleOne(reading);
   const start = skipInvisible(line);
   const end = messageEnd(line, start);
@@ -66,12 +69,6 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
     if (inner.kind !== "invalid" || inner.isJson) return yield* settle(inner.text, inner);
   }
   return yield* findResponse(line, start);
-}
-
-function* settleBatch(batch: Batch): Generator<undefined, Batch> {
-  const messages: (Message | InvalidMessage)[] = [];
-  for (const each of batch.messages) messages.push(isPlain(each) ? each : yield* settleOne(each));
-  return { ...batch, messages };
 }
 
 /** Returns the position after the message that begins at `start`, if only invisible text follows. */
@@ -151,33 +148,25 @@ function editsFor(outline: Outline): Edit[] | string {
   const hasResult = outline.has(Slot.result);
   const hasNoError = !outline.has(Slot.error) || outline.firstAt(Slot.error) === "n";
   // As for the official clients, a valid error is the content of a response that has a result as well.
-  const isError = hasResult ? !hasNoError && (outline.firstAt(Slot.result) === "n" || isValidError(outline)) : !hasNoError;
+  const isValidError = outline.isObject(Slot.error) && errorEdits(outline).length === 0;
+  const isError = hasResult ? !hasNoError && (outline.firstAt(Slot.result) === "n" || isValidError) : !hasNoError;
   if (!isError && !hasResult) return NO_CONTENT;
   const first = outline.firstAt(Slot.result);
   if (!isError && first !== "{" && first !== "n") return "the result is not an object";
   const content = isError ? Slot.error : Slot.result;
   const removal = removeOthers(outline, content);
   if (removal === undefined) return `it has more than ${MAX_MEMBERS} members`;
-  const edits = [...idEdits(outline, isError), ...removal];
+  const idText = outline.textAt(Slot.id);
+  const id = idText === undefined ? undefined : requestIdOf(idText);
+  const edits: Edit[] = [];
+  if (id !== undefined) edits.push({ start: outline.start(Slot.id), end: outline.end(Slot.id), text: String(id) });
+  // The text then has a place for the id of the client.
+  if (idText === undefined && isError) edits.push(firstMembers(text, text.indexOf("{"), '"id":null'));
+  edits.push(...removal);
   if (isError) edits.push(...errorEdits(outline));
   // Go has no other way to send an empty result.
   else if (first === "n") edits.push({ start: outline.start(Slot.result), end: outline.end(Slot.result), text: "{}" });
   return edits.filter(({ start, end, text: replacement }) => text.slice(start, end) !== replacement);
-}
-
-function idEdits(outline: Outline, isError: boolean): Edit[] {
-  const idText = outline.textAt(Slot.id);
-  // The text then has a place for the id of the client.
-  if (idText === undefined) return isError ? [firstMembers(outline.text, outline.text.indexOf("{"), '"id":null')] : [];
-  const id = requestIdOf(idText);
-  return id === undefined ? [] : [{ start: outline.start(Slot.id), end: outline.end(Slot.id), text: String(id) }];
-}
-
-/** Returns the end of a value at this position that belongs to the response; -1 if there is none. */
-function memberEnd(outline: Outline, content: number, valueStart: number): number {
-  if (valueStart === outline.start(content)) return outline.end(content);
-  if (valueStart === outline.start(Slot.id)) return outline.end(Slot.id);
-  return valueStart === outline.start(Slot.jsonrpc) ? outline.end(Slot.jsonrpc) : -1;
 }
 
 /** The maximum number of members of a response. A valid one has three. */
@@ -188,20 +177,15 @@ function removeOthers(outline: Outline, content: number): Edit[] | undefined {
   const members: { start: number; end: number; isKept: boolean }[] = [];
   const { text } = outline;
   walkMembers(text, 0, (start, _keyEnd, valueStart) => {
-    const keptEnd = memberEnd(outline, content, valueStart);
-    const end = keptEnd === -1 ? skipValue(text, valueStart) : keptEnd;
-    members.push({ start, end, isKept: keptEnd !== -1 });
+    const kept = [content, Slot.id, Slot.jsonrpc].find((slot) => valueStart === outline.start(slot));
+    const end = kept === undefined ? skipValue(text, valueStart) : outline.end(kept);
+    members.push({ start, end, isKept: kept !== undefined });
     return members.length > MAX_MEMBERS ? STOP : end;
   });
   return members.length > MAX_MEMBERS ? undefined : removeItems(members);
 }
 
-/** True if an error has a code and a message that any client accepts. */
-function isValidError(outline: Outline): boolean {
-  return outline.isObject(Slot.error) && errorEdits(outline).length === 0;
-}
-
-/** Returns the edits that give an error a code and a message. */
+/** Returns the edits that give an error a code and a message; none if any client accepts those that it has. */
 function errorEdits(outline: Outline): Edit[] {
   const { text } = outline;
   const [start, end] = [outline.start(Slot.error), outline.end(Slot.error)];

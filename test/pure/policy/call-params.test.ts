@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/mcp/message.ts";
-import { readClientMessage } from "../../../src/mcp/client-message.ts";
+import { checkClientMessage } from "../../../src/mcp/client-message.ts";
+import { readMessage } from "../../../src/mcp/message.ts";
 import { findAmbiguity, PropertyNames } from "../../../src/policy/wording.ts";
 import { readCall } from "../../../src/policy/tool-policy.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
@@ -10,7 +11,7 @@ import { keyText, memberText, otherMembers, valueText } from "../../support/json
 /** Returns a `tools/call` with the text of its params, as read from a client. */
 function read(paramsText: string | undefined): ReturnType<typeof readCall> {
   const params = paramsText === undefined ? "" : `,"params": ${paramsText}`;
-  const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call"${params}}`);
+  const message = checkClientMessage(readMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call"${params}}`));
   if ("code" in message || message.kind !== "request") throw new Error("no request");
   return readCall(message);
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkClientBatch, type ClientMessageProblem, readClientMessage } from "../../../src/mcp/client-message.ts";
-import { type Message, readText, Slot } from "../../../src/mcp/message.ts";
+import { checkClientBatch, type ClientMessageProblem, checkClientMessage } from "../../../src/mcp/client-message.ts";
+import { type Message, readText, Slot, readMessage } from "../../../src/mcp/message.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import {
   idText,
@@ -16,7 +16,7 @@ import {
 } from "../../support/json-text.ts";
 
 function read(text: string): Message {
-  const message = readClientMessage(text);
+  const message = checkClientMessage(readMessage(text));
   if ("code" in message) throw new Error(message.reason);
   return message;
 }
@@ -39,7 +39,7 @@ describe("a message of a client", () => {
     ['{"jsonrpc":"2.0","id":1,"method":"ping","param":2}', '"param" is not a member of a JSON-RPC request', "1"],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","meth\u00f6d":2}', '"meth\u00f6d" is not a member of a JSON-RPC request', "1"],
   ])("the message %s is rejected, since another reader may differ: %s", (text, reason, givenBack) => {
-    expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
+    expect(checkClientMessage(readMessage(text))).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
   });
 
   it("the id of any request is found, however it is spelled", () => {
@@ -85,7 +85,7 @@ it.each([
 ])("the member %s has at most %d bytes of UTF-8 in %s", (name, bytes, template) => {
   for (const unit of ["x", "é", "€", "😀"]) {
     expect(read(sized(template, bytes, unit))).toMatchObject({ text: sized(template, bytes, unit) });
-    expect(readClientMessage(sized(template, bytes + 1, unit))).toEqual({
+    expect(checkClientMessage(readMessage(sized(template, bytes + 1, unit)))).toEqual({
       code: "INVALID_REQUEST",
       reason: `"${name}" has more than ${bytes} bytes as JSON`,
       idText: name === "id" || !template.includes('"id":1') ? undefined : "1",
@@ -111,12 +111,12 @@ it.each([
   ["a long notifications/initialized", `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"a":"${"x".repeat(65_536)}"}}`],
   ["a long level", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${"x".repeat(2000)}"}}`],
 ])("the message with %s is rejected", (_what, text) => {
-  expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
+  expect(checkClientMessage(readMessage(text))).toMatchObject({ code: "INVALID_REQUEST" });
 });
 
 /** Returns the reason why a request with these params is rejected; undefined if it is not. */
 function refusal(params: string): string | undefined {
-  const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
+  const message = checkClientMessage(readMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
   return "code" in message ? `${message.code} ${message.idText}: ${message.reason}` : undefined;
 }
 
@@ -169,7 +169,7 @@ const messageText = fc
     return objectText(inAnyOrder(members, memberText(keyText("jsonrpc"), keyText("2.0"))));
   })
   // One rejected message makes the whole batch rejected.
-  .filter((text) => !("code" in readClientMessage(text)));
+  .filter((text) => !("code" in checkClientMessage(readMessage(text))));
 
 describe("a batch", () => {
   it("each message of a batch is read as it would be alone, byte for byte", () => {
@@ -177,7 +177,7 @@ describe("a batch", () => {
     fc.assert(
       fc.property(fc.array(spaced, { minLength: 1, maxLength: 5 }), whitespace, (items, around) => {
         const text = `${around}[${items.map((item) => item.join("")).join(",")}]${around}`;
-        expect(readBatch(text)).toEqual(items.map(([, message]) => readClientMessage(message)));
+        expect(readBatch(text)).toEqual(items.map(([, message]) => checkClientMessage(readMessage(message))));
       }),
     );
   });

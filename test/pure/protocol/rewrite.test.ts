@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readClientMessage } from "../../../src/mcp/client-message.ts";
+import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { type Message, type NotificationMessage, readMessage, type ResponseMessage } from "../../../src/mcp/message.ts";
 import {
   cancellationToServer,
@@ -33,7 +33,7 @@ function fill(template: string, id: string, token = ""): string {
 }
 
 function read<Kind extends Message["kind"]>(text: string, kind: Kind): Message & { readonly kind: Kind } {
-  const message = readClientMessage(text);
+  const message = checkClientMessage(readMessage(text));
   // Rejected messages are never rewritten.
   fc.pre(!("code" in message));
   if (message.kind !== kind) throw new Error(`a ${message.kind}`);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Counters } from "../../../src/observe/counters.ts";
-import { readClientMessage } from "../../../src/mcp/client-message.ts";
+import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Call, LaneLimits } from "../../../src/server/call.ts";
 import type { RetryMode } from "../../../src/config/options.ts";
@@ -35,7 +35,7 @@ const LIMITS: LaneLimits = {
 
 /** Returns a message as a client sent it. */
 function messageOfClient(message: JsonObject | string): Message {
-  const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
+  const read = checkClientMessage(readMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message })));
   if ("code" in read) throw new Error(read.reason);
   return read;
 }
