@@ -1,13 +1,16 @@
 import type { ChildEraMode } from "./config/options.ts";
 import { type Context, contextWith } from "./context.ts";
 import type { ServerStatus } from "./http/health.ts";
-import type { ServerRoutes } from "./http/server-routes.ts";
+import type { LegacySse } from "./http/legacy-sse.ts";
+import type { McpEndpoint } from "./http/post.ts";
+import type { Route } from "./http/response.ts";
 import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
 import type { RequestMessage } from "./mcp/message.ts";
 import type { MemoryHolder } from "./memory.ts";
 import { LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
+import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
@@ -141,7 +144,9 @@ export class McpServer {
   /** The lanes for requests without a session; undefined if these are not served. */
   readonly #eras: ServerEras | undefined;
   readonly #stateless: StatelessRequests | undefined;
-  #routes: ServerRoutes | undefined;
+  #endpoint: McpEndpoint | undefined;
+  /** Undefined if HTTP+SSE is off. */
+  #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
   private constructor(context: Context, options: ServerOptions) {
@@ -190,30 +195,20 @@ export class McpServer {
   static async start(context: Context, options: ServerOptions): Promise<McpServer> {
     const server = new McpServer(context, options);
     // These modules load while the process starts, so the first response comes earlier.
-    const { ServerRoutes } = await import("./http/server-routes.ts");
-    const { config, memory, counters, defects, log, nowMs } = context;
-    server.#routes = new ServerRoutes({
-      opener: server.#opener,
-      sessions: server.#sessions,
-      stateless: server.#stateless,
-      isDraining: () => server.#lanes.isDraining,
-      maxBodyBytes: config.maxBodyBytes,
-      keepAliveMs: config.keepAliveMs,
-      memory,
-      observer: options.observer,
-      counters,
-      log,
-      legacySse: config.legacySse === "on" ? { maxSessions: config.maxSessions, requestTimeoutMs: config.requestTimeoutMs } : undefined,
-      defects,
-      nowMs,
-    });
+    const [{ McpEndpoint }, legacyModule] = await Promise.all([
+      import("./http/post.ts"),
+      context.config.legacySse === "on" ? import("./http/legacy-sse.ts") : undefined,
+    ]);
+    const { observer } = options;
+    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observer);
+    server.#endpoint = endpoint;
+    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, observer, endpoint);
     return server;
   }
 
   /** The routes of its clients, without guards. */
-  get routes(): ServerRoutes {
-    if (this.#routes === undefined) throw new Error("not started");
-    return this.#routes;
+  get routes(): Readonly<Partial<Record<RouteName, Route>>> {
+    return { ...(this.#endpoint && { endpoint: this.#endpoint.route }), ...this.#legacySse?.routes };
   }
 
   /** Resolves when the shared server is ready for the first time. */
@@ -233,7 +228,7 @@ export class McpServer {
       upstream: this.#upstreamStatus(),
       lanes: { ...this.#lanes.load, modern: { servers: modern.length, ...addLoads(modern) }, asking: this.#eras?.asking?.load ?? {} },
       sessions: this.#sessions.size,
-      openStreams: this.routes.openStreams,
+      openStreams: this.#endpoint?.connections.size ?? 0,
       counters: this.#context.counters,
       stateless: this.#stateless?.status,
       policy: this.#options.policy?.status,
@@ -259,7 +254,7 @@ export class McpServer {
     // A defect at one end must not leave another session to a client whose token is no longer valid.
     for (const session of owned) defects.guard("session end", () => this.#sessions.end(session));
     defects.guard("session end", () => this.#stateless?.endAllOf(owner));
-    defects.guard("session end", () => this.routes.endAllOf(owner));
+    defects.guard("session end", () => this.#legacySse?.endAllOf(owner));
     return owned.length;
   }
 
@@ -270,7 +265,6 @@ export class McpServer {
 
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.routes.drain();
     this.#stateless?.drain();
     await Promise.all([this.#lanes.drain(), this.#eras?.drain()]);
   }

@@ -1,33 +1,16 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, Response } from "express";
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { Defects } from "../observe/log.ts";
-import { ALL_METHODS, LEGACY_PATHS, ROUTES } from "../routes.ts";
-import { answerOptions, createRouteGuard, type CrossOriginOptions, pathAndQuery } from "./guards.ts";
-import type { ListenAddress } from "../config/authority.ts";
-import { createHealthRoutes, createStatusRoute, type StatusOptions } from "./health.ts";
-import { createMetricsRoute, type MetricsRouteOptions } from "./metrics.ts";
-import {
-  errorBody,
-  type Identify,
-  type NamedRoute,
-  type PrincipalRoute,
-  reject,
-  type RoutedRequest,
-  sendDefect,
-  sendRejection,
-} from "./response.ts";
-import type { ServerRoutes } from "./server-routes.ts";
-
-interface NotFoundOptions {
-  /** The path of the MCP endpoint; undefined at the address for operators. */
-  readonly path: string | undefined;
-  readonly hasToken: boolean;
-  readonly hasLegacySse: boolean;
-  /** True if operators have an address of their own. */
-  readonly isSplit: boolean;
-}
+import type { RequestMetrics } from "../observe/metrics.ts";
+import { ALL_METHODS, allowHeader, LEGACY_PATHS, type RouteName, ROUTES } from "../routes.ts";
+import type { AuthTokens } from "./auth-tokens.ts";
+import { Guards, pathAndQuery, sendMethods } from "./guards.ts";
+import { createHealthRoutes, createStatusRoute, type ServerStatus } from "./health.ts";
+import { createMetricsRoute } from "./metrics.ts";
+import { errorBody, reject, type Route, type RoutedRequest, sendDefect, sendRejection } from "./response.ts";
 
 /** Paths of HTTP+SSE. Some servers have the second one without its `s`. */
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
@@ -56,54 +39,30 @@ export function describeEndpoint(path: string | undefined): string {
   return path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
 }
 
-/** Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path. */
-function notFound(target: string, { path, hasToken, hasLegacySse, isSplit }: NotFoundOptions): SidecarError {
+/**
+ * Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path.
+ *
+ * @param path that of the MCP endpoint; undefined at the address for operators.
+ */
+function notFound(target: string, path: string | undefined, { adminAddr, authTokens, legacySse }: Config): SidecarError {
   const message = `There is nothing at ${target}; ${describeEndpoint(path)}.`;
   const asked = target.replace(/\/$/, "");
+  const isSplit = adminAddr !== undefined;
   const hints: string[] = [];
-  if (!hasLegacySse && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
+  if (legacySse === "off" && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
   if (OPERATOR_PATHS.has(asked)) hints.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
   if (asked === "") hints.push(isSplit && path !== undefined ? "A page is only at ADMIN_ADDR." : "--page on shows a page here.");
   if (HEALTH_PATHS.has(asked)) hints.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
-  if (hasToken && OAUTH_PATH.test(asked)) hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
+  if (authTokens.length > 0 && OAUTH_PATH.test(asked))
+    hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
   return new SidecarError("NOT_FOUND", [message, ...hints].join(" "));
 }
 
-export interface AppOptions extends StatusOptions, CrossOriginOptions {
-  readonly routes: Pick<ServerRoutes, "endpoint" | "legacySse">;
-  /** The address for `/status` and `/metrics`, if it is not that of the endpoint. */
-  readonly adminHost: Pick<ListenAddress, "host"> | undefined;
-  /** The path of the MCP endpoint, for example `/mcp`. */
-  readonly path: string;
-  /** Undefined if no token is configured. */
-  readonly identify: Identify | undefined;
-  /** Returns the metrics of requests; undefined if there is no `/metrics`. */
-  readonly requestSamples: MetricsRouteOptions["requestSamples"] | undefined;
-  /** The routes of the page; undefined without one. */
-  readonly page: readonly NamedRoute[] | undefined;
-  readonly defects: Pick<Defects, "note" | "recover">;
-}
-
-/** The handlers of HTTP requests, one for each listener. */
-export interface Apps {
-  readonly main: RequestListener;
-  /** Has the routes for operators. Undefined without an address of its own: `main` has them then. */
-  readonly admin: RequestListener | undefined;
-}
-
-/** Creates the handlers of all HTTP requests. */
-export function createApps(options: AppOptions): Apps {
-  const { routes, requestSamples, adminHost, page = [] } = options;
-  const operatorRoutes: readonly NamedRoute[] = [
-    ["status", createStatusRoute(options)],
-    ...(requestSamples === undefined ? [] : [["metrics", createMetricsRoute({ ...options, requestSamples })] as const]),
-    ...page,
-  ];
-  if (adminHost === undefined)
-    return { main: createApp(options, [...operatorRoutes, ...routes.legacySse], routes.endpoint), admin: undefined };
+/** Creates the routes of operators, without the page. @param metrics undefined if there is no `/metrics`. */
+export function createOperatorRoutes(context: Context, version: string, status: () => ServerStatus, metrics: RequestMetrics | undefined) {
   return {
-    main: createApp(options, routes.legacySse, routes.endpoint),
-    admin: createApp({ ...options, listenHost: adminHost.host }, operatorRoutes),
+    status: createStatusRoute(context, version, status),
+    ...(metrics && { metrics: createMetricsRoute(context, version, status, metrics) }),
   };
 }
 
@@ -111,32 +70,29 @@ export function createApps(options: AppOptions): Apps {
  * Creates the handler of a listener. The MCP endpoint is matched first, and Express handles everything else. The routing of Express,
  * and its prototypes on each request, cost a seventh of the calls per second (docs/decisions/0002-endpoint-before-express.md).
  *
- * @param endpointRoute undefined for a listener without the endpoint.
+ * @param tokens undefined if no token is configured.
+ * @param routes those besides the health routes. The listener of ADMIN_ADDR has no endpoint.
  */
-function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], endpointRoute?: PrincipalRoute): RequestListener {
-  const { routes, path, identify, defects } = options;
-  const endpointPath = endpointRoute && path;
-  const { guard, mayReadDetails } = createRouteGuard({
-    ...options,
-    hasPage: furtherRoutes.some(([name]) => name === "page"),
-    endpointPath,
-  });
-  const endpoint = endpointRoute && guard("endpoint", endpointRoute);
-  const otherRoutes: readonly NamedRoute[] = [...createHealthRoutes({ ...options, mayReadDetails }), ...furtherRoutes];
-  const known = {
-    path: endpointPath,
-    hasToken: identify !== undefined,
-    hasLegacySse: routes.legacySse.length > 0,
-    isSplit: options.adminHost !== undefined,
-  };
+export function createApp(
+  context: Context,
+  tokens: AuthTokens | undefined,
+  status: () => ServerStatus,
+  { endpoint: endpointRoute, ...routes }: Readonly<Partial<Record<RouteName, Route>>>,
+): RequestListener {
+  const { config, defects } = context;
+  const endpointPath = endpointRoute && config.path;
+  const listenHost = endpointRoute === undefined ? config.adminAddr?.host : config.host;
+  const guards = new Guards(context, tokens, listenHost, routes.page !== undefined, endpointPath);
+  const endpoint = endpointRoute && guards.guard("endpoint", endpointRoute);
+  const health = createHealthRoutes(context, status, (request) => guards.mayReadDetails(request));
+  const comparedPath = config.path.replace(/\/$/, "");
   const sendNotFound = (response: ServerResponse, target: string): void => {
-    const error = notFound(target, known);
+    const error = notFound(target, endpointPath, config);
     sendRejection(response, error, notFoundBody(target, error), undefined, notFoundReason(target));
   };
-  const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
-  const comparedPath = path.replace(/\/$/, "");
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");
-  for (const [name, route] of otherRoutes) app.all(ROUTES[name].path, guard(name, route));
+  for (const [name, route] of Object.entries({ ...health, ...routes }) as [RouteName, Route][])
+    app.all(ROUTES[name].path, guards.guard(name, route));
   app
     .use((request, response) => sendNotFound(response, request.path))
     .use(((error: unknown, request, response, _next) => {
@@ -146,19 +102,18 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
       sendDefect(response, false);
     }) satisfies ErrorRequestHandler);
 
-  return handle;
-
-  function handle(request: RoutedRequest, response: ServerResponse): void {
+  return (request: RoutedRequest, response) => {
     const problem = framingProblem(request);
     if (problem !== undefined) return reject(request, response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
-    const { url: target = "" } = request;
+    const { url: target = "", method } = request;
     const url = pathAndQuery(target);
-    if (url === undefined) return server(request, response);
+    if (url === undefined && method === "OPTIONS") return sendMethods(request, response, allowHeader({ methods: ALL_METHODS }));
+    if (url === undefined) return sendNotFound(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
-    if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);
+    if (endpoint !== undefined && (url === comparedPath || isPath(url, comparedPath))) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
     app(request as Request, response as Response, () => sendNotFound(response, "that URL"));
-  }
+  };
 }
 
 /** Returns the rule of RFC 9112 that the headers of a request violate. A proxy in front may have read such a request in another way. */
@@ -176,7 +131,7 @@ function framingProblem({ rawHeaders, httpVersion }: IncomingMessage): string | 
   return hosts > 1 ? "There are several Host headers; send only one." : undefined;
 }
 
-/** True for the path, also with one slash at its end. Express compares the other paths in the same way. */
+/** True for the path with a query, or with one slash at its end. Express compares the other paths in the same way. */
 function isPath(url: string, path: string): boolean {
-  return url === path || (url.startsWith(path) && /^\/?(?:[?#]|$)/.test(url.slice(path.length)));
+  return url.startsWith(path) && /^\/?(?:[?#]|$)/.test(url.slice(path.length));
 }

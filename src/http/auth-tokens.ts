@@ -1,8 +1,8 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import type { Defects, Log } from "../observe/log.ts";
+import { MIN_KEY_LENGTH, rereadSecretFile, type SecretFile, SETTLE_MS, stateOf, TOKENS } from "../config/secret-file.ts";
+import type { Context } from "../context.ts";
 import { deriveKey } from "../session/ids.ts";
 import type { Principal } from "../session/session.ts";
-import { MIN_KEY_LENGTH, type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
 
 interface AuthToken {
   readonly text: string;
@@ -76,21 +76,12 @@ export class AuthTokens {
  */
 const POLL_MS = 1000;
 
-interface AuthTokenReloadOptions {
-  readonly tokens: AuthTokens;
-  /** The current tokens. */
-  readonly texts: readonly string[];
-  readonly read: () => Promise<SecretFile>;
-  /** Called with new tokens before they become valid. */
-  readonly onTokens: (texts: readonly string[]) => void;
-  readonly onRevoked: (principal: Principal) => void;
-  readonly defects: Pick<Defects, "note">;
-  readonly log: Log;
-}
-
 /** Updates the tokens when their file changes. An invalid file changes nothing, so a mistake neither locks out nor admits clients. */
 export class AuthTokenReload {
-  readonly #options: AuthTokenReloadOptions;
+  readonly #context: Context;
+  readonly #tokens: AuthTokens;
+  readonly #path: string;
+  readonly #onRevoked: (principal: Principal) => void;
   #timer: NodeJS.Timeout | undefined;
   /** The state that was acted on last, and a different one that was read since then. */
   #settled: string;
@@ -98,9 +89,9 @@ export class AuthTokenReload {
   #pending: string | undefined;
   #isClosed = false;
 
-  constructor(options: AuthTokenReloadOptions) {
-    this.#options = options;
-    this.#settled = stateOf({ texts: options.texts });
+  constructor(context: Context, tokens: AuthTokens, path: string, onRevoked: (principal: Principal) => void) {
+    [this.#context, this.#tokens, this.#path, this.#onRevoked] = [context, tokens, path, onRevoked];
+    this.#settled = stateOf({ texts: context.config.authTokens });
     this.#pollIn(POLL_MS);
   }
 
@@ -113,14 +104,14 @@ export class AuthTokenReload {
   #pollIn(delayMs: number): void {
     this.#timer = setTimeout(() => {
       this.#poll().catch((error: unknown) => {
-        this.#options.defects.note("auth token file", error);
+        this.#context.defects.note("auth token file", error);
         this.#pollIn(POLL_MS);
       });
     }, delayMs).unref();
   }
 
   async #poll(): Promise<void> {
-    const file = await this.#options.read();
+    const file = await rereadSecretFile(this.#path, TOKENS);
     if (this.#isClosed) return;
     const state = stateOf(file);
     const isNew = state !== this.#settled;
@@ -134,14 +125,14 @@ export class AuthTokenReload {
   }
 
   #apply({ texts, problem }: SecretFile): void {
-    const { tokens, onTokens, onRevoked, log } = this.#options;
+    const { log, secrets } = this.#context;
     if (texts === undefined) {
       log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");
       return;
     }
-    onTokens(texts);
-    const revoked = tokens.replace(texts);
+    secrets.add(texts);
+    const revoked = this.#tokens.replace(texts);
     log.info({ count: texts.length }, "auth tokens reloaded");
-    for (const principal of revoked) onRevoked(principal);
+    for (const principal of revoked) this.#onRevoked(principal);
   }
 }

@@ -1,146 +1,16 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingMessage } from "node:http";
-import { JsonScanner, Shape } from "../json/read.ts";
+import type { Context } from "../context.ts";
 import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { addTraceContext, type TraceContext, traceContextOf } from "../mcp/trace-context.ts";
-import { isModernVersion } from "../mcp/versions.ts";
 import { bodyMemoryBytes, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
-import type { Counters } from "../observe/counters.ts";
-import type { Defects } from "../observe/log.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
 import { discardBody, hasJsonBody, type Post, reject, sendDefect, sendProblem } from "./response.ts";
 
-const NOT_READ = "The body was not read.";
-const PARTLY_READ = "The body was read only in part.";
-
-/** Bytes that are read before `isRejected` decides about the rest. */
+/** Bytes that are read before the receiver decides about the rest. */
 const UNASKED_BYTES = 64 * 1024;
-
-interface BodyReader {
-  /** Called once, before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
-  isRejected(beginning: Buffer): boolean;
-  /** Called before the body is read. @param bodyBytes its declared size; 0 if it is unknown. @returns false if there is no memory for it. */
-  hasRoomFor(bodyBytes: number): boolean;
-  /** Called for each part of a body that arrives in parts. @returns false if there is no memory for it. */
-  reserve(partBytes: number): boolean;
-  /** Called once with the text or the error, unless the request is rejected. */
-  onBody(body: string | SidecarError): void;
-}
-
-/**
- * Reads a whole body as text. Its media type must be JSON. It uses callbacks, because a promise per message would cost more than the
- * reading.
- *
- * @returns a function that rejects the body for lack of memory, if it is still arriving.
- */
-function readBody(request: IncomingMessage, maxBytes: number, reader: BodyReader): () => void {
-  if (!hasJsonBody(request)) {
-    reader.onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
-    return () => undefined;
-  }
-  const declaredBytes = Number(request.headers["content-length"] ?? 0);
-  if (declaredBytes > maxBytes) {
-    reader.onBody(tooLarge(maxBytes));
-    return () => undefined;
-  }
-  if (!reader.hasRoomFor(declaredBytes)) {
-    reader.onBody(outOfMemory(NOT_READ));
-    return () => undefined;
-  }
-  let first: Buffer | undefined;
-  let rest: Buffer[] | undefined;
-  let length = 0;
-  let isAdmitted = false;
-  let isDone = false;
-  const beginning = (): Buffer => (rest === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(rest));
-  const finish = (body: string | SidecarError): void => {
-    if (isDone) return;
-    isDone = true;
-    // The listeners live until the request is answered, and would keep the chunks in memory.
-    first = rest = undefined;
-    reader.onBody(body);
-  };
-  request.on("data", (chunk: Buffer) => {
-    length += chunk.length;
-    if (isDone) return;
-    if (length > maxBytes) finish(tooLarge(maxBytes));
-    // A body in one part is read in this turn of the event loop.
-    else if (chunk.length !== declaredBytes && !reader.reserve(chunk.length)) finish(outOfMemory(PARTLY_READ));
-    else if (first === undefined) first = chunk;
-    else (rest ??= [first]).push(chunk);
-    if (isAdmitted || isDone || length <= UNASKED_BYTES) return;
-    isAdmitted = true;
-    if (!reader.isRejected(beginning())) return;
-    isDone = true;
-    first = rest = undefined;
-    discardBody(request);
-  });
-  request.on("end", () => {
-    if (isDone) return;
-    const bytes = beginning();
-    finish(isUtf8(bytes) ? bytes.toString("utf8") : new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
-  });
-  const onEnded = (): void => {
-    // This runs after every complete body too, so the error is created only if needed.
-    if (!isDone) finish(incomplete());
-  };
-  request.on("error", onEnded);
-  request.on("close", onEnded);
-  return () => finish(outOfMemory(PARTLY_READ));
-}
-
-function tooLarge(maxBytes: number): SidecarError {
-  return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes });
-}
-
-function incomplete(): SidecarError {
-  return new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived.");
-}
-
-/** A body that arrives in parts. */
-interface ArrivingBody {
-  readonly holder: MemoryHolder;
-  /** The memory of the parts that have arrived. */
-  readonly bytes: number;
-  /** Rejects it for lack of memory, which frees its memory. */
-  reject(): void;
-}
-
-/** The bodies that arrive in parts, by client. */
-export class ArrivingBodies {
-  readonly #byHolder = new Map<MemoryHolder, Set<ArrivingBody>>();
-
-  add(body: ArrivingBody): void {
-    const bodies = this.#byHolder.get(body.holder) ?? new Set();
-    this.#byHolder.set(body.holder, bodies.add(body));
-  }
-
-  delete(body: ArrivingBody): void {
-    const bodies = this.#byHolder.get(body.holder);
-    bodies?.delete(body);
-    if (bodies?.size === 0) this.#byHolder.delete(body.holder);
-  }
-
-  /** Rejects bodies of a client until this much memory is free. Those that have taken longest are first. */
-  reject(bytes: number, holder: MemoryHolder): void {
-    let freeBytes = 0;
-    for (const body of this.#byHolder.get(holder) ?? []) {
-      if (freeBytes >= bytes) return;
-      freeBytes += body.bytes;
-      body.reject();
-    }
-  }
-}
-
-interface ReadMessagesOptions {
-  readonly maxBodyBytes: number;
-  readonly bodies: ArrivingBodies;
-  readonly counters: Pick<Counters, "countRefusal">;
-  readonly defects: Defects;
-}
 
 /** Receives the messages of POST requests. One receiver serves all requests of a route. */
 export interface MessageReceiver {
@@ -150,52 +20,143 @@ export interface MessageReceiver {
   onMessages(post: Post, messages: Message | Message[]): void;
 }
 
-/** Reads the body of a POST, and rejects it if it is neither a message nor a batch. A long body is parsed in steps. */
-export function readMessages(post: Post, options: ReadMessagesOptions, receiver: MessageReceiver): void {
-  const body = new PostedBody(post, options, receiver);
-  body.onReading(readBody(post.request, options.maxBodyBytes, body));
+/** The bodies of POST requests, with those that arrive in parts by client. */
+export class PostedBodies {
+  readonly #context: Context;
+  readonly #arriving = new Map<MemoryHolder, Set<PostedBody>>();
+
+  constructor(context: Context) {
+    this.#context = context;
+    context.memory.addShareRelief((bytes, holder) => this.#reject(bytes, holder));
+  }
+
+  /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */
+  read(post: Post, receiver: MessageReceiver): void {
+    new PostedBody(this.#context, this, post, receiver).read();
+  }
+
+  /** Must be called for the first part of a body. */
+  add(body: PostedBody): void {
+    const bodies = this.#arriving.get(body.holder) ?? new Set();
+    this.#arriving.set(body.holder, bodies.add(body));
+  }
+
+  /** Must be called when such a body has arrived or is rejected. */
+  delete(body: PostedBody): void {
+    const bodies = this.#arriving.get(body.holder);
+    bodies?.delete(body);
+    if (bodies?.size === 0) this.#arriving.delete(body.holder);
+  }
+
+  /** Rejects bodies of a client until this much memory is free. Those that have taken longest are first. */
+  #reject(bytes: number, holder: MemoryHolder): void {
+    let freeBytes = 0;
+    for (const body of this.#arriving.get(holder) ?? []) {
+      if (freeBytes >= bytes) return;
+      freeBytes += body.memoryBytes;
+      body.rejectArriving();
+    }
+  }
 }
 
-class PostedBody implements BodyReader, ArrivingBody {
+/** One body. It uses callbacks, because a promise per message would cost more than the reading. A long body is parsed in steps. */
+class PostedBody {
+  readonly #context: Context;
+  readonly #bodies: PostedBodies;
   readonly #post: Post;
-  readonly #bodies: ArrivingBodies;
-  readonly #counters: Pick<Counters, "countRefusal">;
-  readonly #defects: Defects;
   readonly #receiver: MessageReceiver;
-  #reject: (() => void) | undefined;
+  /** 0 if it is unknown. */
+  readonly #declaredBytes: number;
+  #first: Buffer | undefined;
+  /** All parts, if there are several. */
+  #parts: Buffer[] | undefined;
+  #length = 0;
+  #isAdmitted = false;
+  /** True if the rest is not read. */
+  #isDone = false;
   #isForwarded = false;
+  /** The memory of a body that arrives in parts. */
   #reserved: Reservation | undefined;
 
-  constructor(post: Post, { bodies, counters, defects }: ReadMessagesOptions, receiver: MessageReceiver) {
-    this.#post = post;
-    this.#bodies = bodies;
-    this.#counters = counters;
-    this.#defects = defects;
-    this.#receiver = receiver;
+  constructor(context: Context, bodies: PostedBodies, post: Post, receiver: MessageReceiver) {
+    [this.#context, this.#bodies, this.#post, this.#receiver] = [context, bodies, post, receiver];
+    this.#declaredBytes = Number(post.request.headers["content-length"] ?? 0);
   }
 
   get holder(): MemoryHolder {
     return this.#post.memory.holder;
   }
 
-  get bytes(): number {
+  /** The memory of the parts that have arrived. */
+  get memoryBytes(): number {
     return this.#reserved?.bytes ?? 0;
   }
 
-  /** @param rejectArriving rejects the body while it arrives. */
-  onReading(rejectArriving: () => void): void {
-    this.#reject = rejectArriving;
+  read(): void {
+    const { request, memory } = this.#post;
+    const { maxBodyBytes } = this.#context.config;
+    if (!hasJsonBody(request)) {
+      this.#reject(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
+    } else if (this.#declaredBytes > maxBodyBytes) this.#reject(tooLarge(maxBodyBytes));
+    else if (!memory.hasRoomFor(bodyMemoryBytes(this.#declaredBytes))) this.#reject(outOfMemory("The body was not read."));
+    else request.on("data", this.#onPart).on("end", this.#onEnd).on("error", this.#onClose).on("close", this.#onClose);
   }
 
-  reject(): void {
-    this.#reject?.();
+  /** Rejects it for lack of memory while it arrives, which frees its memory. */
+  rejectArriving(): void {
+    if (!this.#isDone) this.#reject(outOfMemory("The body was read only in part."));
   }
 
-  hasRoomFor(bodyBytes: number): boolean {
-    return this.#post.memory.hasRoomFor(bodyMemoryBytes(bodyBytes));
+  readonly #onPart = (part: Buffer): void => {
+    if (this.#isDone) return;
+    this.#length += part.length;
+    const { maxBodyBytes } = this.#context.config;
+    if (this.#length > maxBodyBytes) return this.#reject(tooLarge(maxBodyBytes));
+    // A body in one part is read in this turn of the event loop.
+    if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return this.rejectArriving();
+    if (this.#first === undefined) this.#first = part;
+    else (this.#parts ??= [this.#first]).push(part);
+    if (this.#isAdmitted || this.#length <= UNASKED_BYTES) return;
+    this.#isAdmitted = true;
+    if (!this.#isRejected()) return;
+    this.#drop();
+    discardBody(this.#post.request);
+  };
+
+  readonly #onEnd = (): void => {
+    if (this.#isDone) return;
+    const bytes = this.#arrived();
+    if (!isUtf8(bytes)) return this.#reject(new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
+    this.#drop();
+    // A body that has arrived keeps its memory until it is forwarded.
+    if (this.#reserved !== undefined) this.#bodies.delete(this);
+    try {
+      const text = bytes.toString("utf8");
+      const trace = traceContextOf(this.#post.request.headers);
+      if (text.length > LONG_TEXT_LENGTH) {
+        runInSteps(
+          readLong(text, trace),
+          (reading) => this.#forward(reading),
+          (error) => this.#fail(error),
+        );
+      } else if (trace === undefined) this.#forward(readText(text));
+      else this.#forward(withoutSteps(addTraceContext(readText(text), trace)));
+    } catch (error) {
+      this.#fail(error);
+    }
+  };
+
+  readonly #onClose = (): void => {
+    // This runs after every complete body too, so the error is created only if needed.
+    if (!this.#isDone) this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
+  };
+
+  #arrived(): Buffer {
+    return this.#parts === undefined ? (this.#first ?? Buffer.alloc(0)) : Buffer.concat(this.#parts);
   }
 
-  reserve(partBytes: number): boolean {
+  /** @returns false if there is no memory for another part. */
+  #reserve(partBytes: number): boolean {
     if (this.#reserved === undefined) {
       this.#reserved = this.#post.memory.hold("bodies", 0);
       this.#bodies.add(this);
@@ -203,9 +164,10 @@ class PostedBody implements BodyReader, ArrivingBody {
     return this.#reserved.tryGrow(partMemoryBytes(partBytes));
   }
 
-  isRejected(beginning: Buffer): boolean {
+  /** Asks the receiver about a long body. @returns true if the request is answered. */
+  #isRejected(): boolean {
     try {
-      const isRejected = this.#receiver.rejectLong(this.#post, beginning);
+      const isRejected = this.#receiver.rejectLong(this.#post, this.#arrived());
       if (isRejected) this.#release();
       return isRejected;
     } catch (error) {
@@ -214,48 +176,33 @@ class PostedBody implements BodyReader, ArrivingBody {
     }
   }
 
-  onBody(body: string | SidecarError): void {
-    const { request, response } = this.#post;
-    // A body that has arrived keeps its memory until it is forwarded.
-    this.#bodies.delete(this);
-    try {
-      if (body instanceof SidecarError) {
-        this.#release();
-        // Other errors are those of HTTP requests, which the counters of their statuses show.
-        if (body.code === "OUT_OF_MEMORY") this.#counters.countRefusal(body.code);
-        reject(request, response, body);
-        return;
-      }
-      const trace = traceContextOf(request.headers);
-      if (body.length > LONG_TEXT_LENGTH) {
-        runInSteps(
-          readLong(body, trace),
-          (reading) => this.#forward(reading),
-          (error) => this.#fail(error),
-        );
-      } else if (trace === undefined) this.#forward(readText(body));
-      else this.#forward(withoutSteps(addTraceContext(readText(body), trace)));
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
   #forward(reading: Reading): void {
     try {
-      this.#forwardReserved(reading);
+      const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
+      if ("code" in messages) return sendProblem(this.#post.response, messages);
+      this.#isForwarded = true;
+      this.#receiver.onMessages(this.#post, messages);
     } finally {
       // A request in the lane counts by itself.
       this.#reserved?.release();
     }
   }
 
-  #forwardReserved(reading: Reading): void {
-    const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
-    if ("code" in messages) sendProblem(this.#post.response, messages);
-    else {
-      this.#isForwarded = true;
-      this.#receiver.onMessages(this.#post, messages);
+  #reject(error: SidecarError): void {
+    this.#drop();
+    try {
+      this.#release();
+      // Other errors are those of HTTP requests, which the counters of their statuses show.
+      if (error.code === "OUT_OF_MEMORY") this.#context.counters.countRefusal(error.code);
+      reject(this.#post.request, this.#post.response, error);
+    } catch (defect) {
+      this.#fail(defect);
     }
+  }
+
+  #fail(error: unknown): void {
+    this.#release();
+    this.#context.defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
   }
 
   #release(): void {
@@ -263,23 +210,18 @@ class PostedBody implements BodyReader, ArrivingBody {
     this.#reserved?.release();
   }
 
-  #fail(error: unknown): void {
-    this.#release();
-    this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
+  /** Reads no more. The listeners live until the request is answered, and would keep the parts in memory. */
+  #drop(): void {
+    this.#isDone = true;
+    this.#first = this.#parts = undefined;
   }
 }
 
-function* readLong(body: string, trace: TraceContext | undefined): Generator<undefined, Reading> {
-  const reading = yield* readInSteps(body);
-  return trace === undefined ? reading : yield* addTraceContext(reading, trace);
+function tooLarge(maxBytes: number): SidecarError {
+  return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes });
 }
 
-const METHOD = new Shape({ method: {} });
-
-/** True if the beginning of a body is that of `initialize`, or if the request is of a revision without sessions. */
-export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
-  if (isModernVersion(headers["mcp-protocol-version"]?.toString())) return true;
-  const scanner = new JsonScanner(beginning.toString("utf8"), METHOD);
-  scanner.advance();
-  return scanner.outline.isString(METHOD.slotOf("method"), "initialize");
+function* readLong(text: string, trace: TraceContext | undefined): Generator<undefined, Reading> {
+  const reading = yield* readInSteps(text);
+  return trace === undefined ? reading : yield* addTraceContext(reading, trace);
 }

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { toOneLine } from "../mcp/rewrite.ts";
 import { hasPrimedStreams } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
 import { responseElsewhere } from "../server/failures.ts";
 import type { Session } from "../session/session.ts";
 import { type EventSink, EventStream, parseEventId } from "../session/streams.ts";
@@ -141,16 +141,13 @@ export class SseConnection implements EventSink {
 
 /** All open connections with event streams. One timer sends the comments of all of them. */
 export class SseConnections {
-  readonly #keepAliveMs: number;
-  readonly #unread: Pick<UnreadOutput, "count">;
-  readonly #defects: Pick<Defects, "guard">;
+  readonly unread: UnreadOutput;
+  readonly #context: Context;
   readonly #open = new Set<SseConnection>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(keepAliveMs: number, unread: Pick<UnreadOutput, "count">, defects: Pick<Defects, "guard">) {
-    this.#keepAliveMs = keepAliveMs;
-    this.#unread = unread;
-    this.#defects = defects;
+  constructor(context: Context, unread: UnreadOutput) {
+    [this.#context, this.unread] = [context, unread];
   }
 
   get size(): number {
@@ -159,16 +156,16 @@ export class SseConnections {
 
   /** Answers with an event stream. */
   open(response: ServerResponse, memory: MemoryAccount, headers?: Readonly<Record<string, string>>): SseConnection {
-    const connection = new SseConnection(response, () => this.#unread.count(response, memory), headers);
+    const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
-    this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
+    this.#timer ??= setInterval(() => this.#keepAlive(), this.#context.config.keepAliveMs).unref();
     return connection;
   }
 
   #keepAlive(): void {
     for (const connection of this.#open) {
-      this.#defects.guard(
+      this.#context.defects.guard(
         "keep-alive",
         () => connection.comment(),
         () => connection.cutOff(),
@@ -179,7 +176,7 @@ export class SseConnections {
   #onClosed(connection: SseConnection): void {
     this.#open.delete(connection);
     const { onClosed } = connection;
-    if (onClosed !== undefined) this.#defects.guard("client disconnect", onClosed);
+    if (onClosed !== undefined) this.#context.defects.guard("client disconnect", onClosed);
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

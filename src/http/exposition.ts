@@ -4,11 +4,6 @@ import { BOUNDS_SECONDS, type MetricDefinition, type MetricName, METRICS, type S
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-export interface MetricFacts {
-  readonly name: string;
-  readonly help: string;
-}
-
 /** A value in the form of prom-client. */
 interface Value {
   readonly metricName?: string;
@@ -36,9 +31,8 @@ export class Exposition {
   }
 
   /** The metrics of the process, for the documentation. */
-  get processMetrics(): readonly MetricFacts[] {
-    const all = this.#registry.getMetricsAsArray() as unknown as readonly MetricFacts[];
-    return all.filter(({ name }) => !Object.hasOwn(METRICS, name));
+  get processMetrics(): readonly { readonly name: string; readonly help: string }[] {
+    return this.#registry.getMetricsAsArray().filter(({ name }) => !Object.hasOwn(METRICS, name));
   }
 
   get contentType(): string {

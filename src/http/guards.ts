@@ -1,20 +1,13 @@
-import { parseAuthority, parseOrigin, isLocalhost, isLoopback } from "../config/authority.ts";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import cors from "cors";
 import type { CorsOptions } from "cors";
+import { isLocalhost, isLoopback, parseAuthority, parseOrigin } from "../config/authority.ts";
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { allowHeader, type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
-import { discardBody, type Identify, type PrincipalRoute, reject, type Route, type RoutedRequest } from "./response.ts";
-
-/** Creates a guard that rejects requests without a valid token. @param identify undefined if no token is configured and all may pass. */
-function createTokenGuard(identify: Identify | undefined): (route: PrincipalRoute) => Route {
-  if (identify === undefined) return (route) => (request, response) => route(request, response, undefined);
-  return (route) => (request, response) => {
-    const principal = identify(request.headers.authorization);
-    if (principal === undefined) rejectUnauthorized(request, response);
-    else route(request, response, principal);
-  };
-}
+import type { AuthTokens } from "./auth-tokens.ts";
+import { discardBody, reject, type Route, type RoutedRequest } from "./response.ts";
 
 /**
  * Rejects a request whose token is missing, not valid, or not the session's. The last two get the same response, so that it does not
@@ -22,7 +15,8 @@ function createTokenGuard(identify: Identify | undefined): (route: PrincipalRout
  */
 export function rejectUnauthorized(request: IncomingMessage, response: ServerResponse): void {
   const { authorization } = request.headers;
-  reject(request, response, new SidecarError("UNAUTHORIZED", describe(authorization)), { "WWW-Authenticate": challenge(authorization) });
+  const challenge = authorization === undefined ? 'Bearer realm="mcp"' : 'Bearer realm="mcp", error="invalid_token"';
+  reject(request, response, new SidecarError("UNAUTHORIZED", describe(authorization)), { "WWW-Authenticate": challenge });
 }
 
 function describe(authorization: string | undefined): string {
@@ -31,35 +25,20 @@ function describe(authorization: string | undefined): string {
   return "The Authorization header has no bearer token that is valid for this request.";
 }
 
-function challenge(authorization: string | undefined): string {
-  return authorization === undefined ? 'Bearer realm="mcp"' : 'Bearer realm="mcp", error="invalid_token"';
-}
-
-/** `*` for every origin; undefined for the default, the origins of this machine. */
-type AllowedOrigins = "*" | readonly string[] | undefined;
-
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 /** The possible ports of a `Host` without a port. Only a proxy that terminates TLS in front of the sidecar knows the actual one. */
 const PORTS_OF_BROWSERS = [80, 443];
 
-/** Creates the check of the `Origin` header. It does not compare the origin with the host: DNS rebinding makes them equal. */
-export function createOriginCheck(allowed: AllowedOrigins): (origin: string) => boolean {
+/**
+ * Creates the check of the `Origin` header. It does not compare the origin with the host: DNS rebinding makes them equal.
+ *
+ * @param allowed `*` for every origin; undefined for the default, the origins of this machine.
+ */
+export function createOriginCheck(allowed: Config["allowedOrigins"]): (origin: string) => boolean {
   if (allowed === "*") return () => true;
   if (allowed === undefined) return (origin) => LOCAL_ORIGIN.test(parseOrigin(origin) ?? "");
   const listed = new Set(allowed);
   return (origin) => listed.has(parseOrigin(origin) ?? "");
-}
-
-interface HostCheckOptions {
-  /**
-   * `host` for any port, or `host:port`, each also as `*.host` for all names below a host. `*` allows all hosts. The default, undefined, allows
-   * only this machine if `listenHost` is loopback, else all hosts.
-   */
-  readonly allowedHosts: "*" | readonly string[] | undefined;
-  /** Undefined for all interfaces. */
-  readonly listenHost: string | undefined;
-  /** Rejects public host names, which an attacker's page may have, if all hosts would be allowed otherwise. */
-  readonly rejectsRebindable?: boolean;
 }
 
 /** Endings of names that cannot be registered, so that an attacker's DNS server cannot resolve them. */
@@ -69,14 +48,21 @@ const IPV4_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
 /**
  * Creates the check of the `Host` header, or of the authority in the request line.
  *
+ * @param allowed `host` for any port, or `host:port`, each also as `*.host` for all names below a host. `*` allows all hosts. The default,
+ *   undefined, allows only this machine if `listenHost` is loopback, else all hosts.
+ * @param listenHost undefined for all interfaces.
+ * @param rejectsRebindable rejects public host names, which an attacker's page may have, if all hosts would be allowed otherwise.
  * @returns undefined if every host is allowed.
  */
-export function createHostCheck(options: HostCheckOptions): ((authority: string) => boolean) | undefined {
-  const { allowedHosts, listenHost, rejectsRebindable = false } = options;
-  const allowsAll = allowedHosts === "*" || (allowedHosts === undefined && !isLoopback(listenHost));
+export function createHostCheck(
+  allowed: Config["allowedHosts"],
+  listenHost: string | undefined,
+  rejectsRebindable = false,
+): ((authority: string) => boolean) | undefined {
+  const allowsAll = allowed === "*" || (allowed === undefined && !isLoopback(listenHost));
   if (allowsAll) return rejectsRebindable ? (each) => !isRebindable(each) : undefined;
-  const listed = new Set(allowedHosts);
-  const endings = allowedHosts?.filter((host) => host.startsWith("*.")).map((host) => host.slice(1)) ?? [];
+  const listed = new Set(allowed);
+  const endings = allowed?.filter((host) => host.startsWith("*.")).map((host) => host.slice(1)) ?? [];
   const isListed = (host: string): boolean =>
     listed.has(host) || endings.some((ending) => host.length > ending.length && host.endsWith(ending));
   // Clients usually send the same host with each request.
@@ -99,7 +85,7 @@ const ABSOLUTE_FORM = /^[a-z][a-z\d+.-]*:\/\/([^/?]*)(.*)$/is;
 
 /** Returns the authority of a request target in the absolute form, which replaces the `Host` header. */
 export function targetAuthority(target: string): string | undefined {
-  return target.startsWith("/") ? undefined : ABSOLUTE_FORM.exec(target)?.[1];
+  return ABSOLUTE_FORM.exec(target)?.[1];
 }
 
 /** Returns the path and query of a request target, beginning with a slash; undefined if it has none, as `*`. */
@@ -115,15 +101,6 @@ function isRebindable(authority: string): boolean {
   if (host === undefined) return true;
   return host.includes(".") && !IPV4_ADDRESS.test(host) && !host.startsWith("[") && !UNREGISTRABLE_NAME.test(host);
 }
-
-export interface CrossOriginOptions extends HostCheckOptions {
-  readonly allowedOrigins: AllowedOrigins;
-  /** True for a request of the sidecar's own page, which needs no allowed origin. Undefined without a page. */
-  readonly isSameOrigin?: ((request: IncomingMessage) => boolean) | undefined;
-}
-
-/** The `Origin` of a page without one, such as a local file. */
-const NO_ORIGIN = "null";
 
 /** The longest time for which Chromium caches a preflight. */
 const PREFLIGHT_MAX_AGE_S = 7200;
@@ -156,42 +133,44 @@ const CORS_OPTIONS = {
  * Creates a check that rejects requests of web pages of other sites, and of pages whose own host name resolves to this machine (DNS
  * rebinding). Only browsers send `Origin`: a request without it is not checked for its origin.
  *
+ * @param isOwnPage true for a request of the sidecar's own page, which needs no allowed origin.
  * @returns a function that returns the error of a rejected request, or undefined.
  */
-function createCrossOriginCheck(options: CrossOriginOptions): (request: IncomingMessage) => SidecarError | undefined {
-  const isOriginAllowed = createOriginCheck(options.allowedOrigins);
-  const isHostAllowed = createHostCheck(options);
-  const { isSameOrigin = () => false } = options;
-
-  /** Returns the host of the `Host` header or request line that is not allowed. A request with neither is HTTP/1.0, so not of a browser. */
-  function rejectedHost({ headers, url = "", originalUrl = url }: RoutedRequest): string | undefined {
-    if (isHostAllowed === undefined) return undefined;
-    return [headers.host, targetAuthority(originalUrl)].find((host) => host !== undefined && !isHostAllowed(host));
-  }
-
+function createCrossOriginCheck(
+  isOriginAllowed: (origin: string) => boolean,
+  isHostAllowed: ((authority: string) => boolean) | undefined,
+  isOwnPage: (request: IncomingMessage) => boolean,
+): (request: RoutedRequest) => SidecarError | undefined {
   return (request) => {
-    const { origin } = request.headers;
-    if (origin !== undefined && !isOriginAllowed(origin) && !isSameOrigin(request)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
-    const host = rejectedHost(request);
-    return host === undefined ? undefined : notAllowed("HOST_NOT_ALLOWED", host);
+    const { headers, url = "", originalUrl = url } = request;
+    const { origin, host } = headers;
+    if (origin !== undefined && !isOriginAllowed(origin) && !isOwnPage(request)) {
+      // The origin of a page without one, such as a local file, is `null`.
+      return notAllowed("ORIGIN_NOT_ALLOWED", "origin", "ALLOWED_ORIGINS", origin === "null" ? origin : parseOrigin(origin));
+    }
+    if (isHostAllowed === undefined) return undefined;
+    // A request with neither is HTTP/1.0, so not of a browser.
+    const authority = originalUrl.startsWith("/") ? undefined : targetAuthority(originalUrl);
+    for (const named of [host, authority]) if (named !== undefined && !isHostAllowed(named)) return hostNotAllowed(named);
+    return undefined;
   };
 }
 
-/** Creates a guard that applies the check before a route, and lets pages of allowed origins read all responses, errors included. */
-function createCrossOriginGuard(
-  { methods }: RouteEntry,
-  check: (request: IncomingMessage) => SidecarError | undefined,
-): (route: Route) => Route {
-  const setCorsHeaders = cors((request: IncomingMessage, callback: (error: null, options: CorsOptions) => void) => {
-    callback(null, { ...CORS_OPTIONS, allowedHeaders: allowedHeaders(request), methods: [...methods, "OPTIONS"] });
-  });
-  return (route) => (request, response) => {
-    const rejection = check(request);
-    if (request.headers.origin !== undefined && rejection?.code !== "ORIGIN_NOT_ALLOWED")
-      setCorsHeaders(request, response, () => undefined);
-    if (rejection !== undefined) return reject(request, response, rejection);
-    route(request, response);
-  };
+function hostNotAllowed(authority: string): SidecarError {
+  const parsed = parseAuthority(authority);
+  const shown = parsed && (parsed.port === undefined ? parsed.host : `${parsed.host}:${parsed.port}`);
+  return notAllowed("HOST_NOT_ALLOWED", "host", "ALLOWED_HOSTS", shown);
+}
+
+/** @param shown undefined for a malformed value. Nothing of it is quoted: the message is logged, and it may have a password. */
+function notAllowed(
+  code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED",
+  header: string,
+  variable: string,
+  shown: string | undefined,
+): SidecarError {
+  if (shown === undefined) return new SidecarError(code, `The ${header} is malformed.`);
+  return new SidecarError(code, `The ${header} "${shown}" is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`);
 }
 
 /** Returns the headers that a page may send. Servers choose the names of `Mcp-Param-*` (MCP 2026-07-28, basic/transports, custom headers). */
@@ -200,43 +179,11 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
   return [...CORS_OPTIONS.allowedHeaders, ...requested.filter((name) => PARAM_HEADER.test(name))];
 }
 
-function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {
-  const [header, variable, shown] =
-    code === "ORIGIN_NOT_ALLOWED"
-      ? ["origin", "ALLOWED_ORIGINS", value === NO_ORIGIN ? value : parseOrigin(value)]
-      : ["host", "ALLOWED_HOSTS", shownAuthority(value)];
-  // Of a malformed value nothing is quoted: the message is logged, and it may have a password.
-  if (shown === undefined) return new SidecarError(code, `The ${header} is malformed.`);
-  return new SidecarError(code, `The ${header} "${shown}" is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`);
-}
-
-function shownAuthority(value: string): string | undefined {
-  const parsed = parseAuthority(value);
-  if (parsed === undefined) return undefined;
-  const { host, port } = parsed;
-  return port === undefined ? host : `${host}:${port}`;
-}
-
-/** Answers OPTIONS requests, and passes all others to the route. */
-export function answerOptions(entry: Pick<RouteEntry, "methods">, route: Route): Route {
-  const allow = allowHeader(entry);
-  return (request, response) => {
-    if (request.method !== "OPTIONS") return route(request, response);
-    response.writeHead(204, { Allow: allow }).end();
-    discardBody(request);
-  };
-}
-
-/** Rejects methods that the route does not support. @param hint the end of the message. */
-function guardMethod(entry: RouteEntry, route: PrincipalRoute, hint = ""): PrincipalRoute {
-  const { methods } = entry;
-  const allow = allowHeader(entry);
-  return (request, response, principal) => {
-    const { method = "" } = request;
-    if (methods.includes(method)) return route(request, response, principal);
-    const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.${hint}`);
-    reject(request, response, error, { Allow: allow });
-  };
+/** Creates the middleware that sets the CORS headers. It does not answer preflights, because each response to OPTIONS has `Allow`. */
+function createCors(methods: string[]): ReturnType<typeof cors<IncomingMessage>> {
+  return cors((request: IncomingMessage, callback: (error: null, options: CorsOptions) => void) =>
+    callback(null, { ...CORS_OPTIONS, allowedHeaders: allowedHeaders(request), methods }),
+  );
 }
 
 /** The values of `Sec-Fetch-Site` for the page itself, and for an address that a person has entered. */
@@ -246,77 +193,96 @@ const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
  * Creates a function that returns true for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
  * too. So, without a token, the host must be an address or a name that cannot be registered.
  */
-function createSameOriginTest(options: HostCheckOptions, hasToken: boolean): (request: IncomingMessage) => boolean {
-  const isSafeHost = createHostCheck({ ...options, rejectsRebindable: !hasToken }) ?? ((): boolean => true);
+function createOwnPageTest(isSafeHost: ((authority: string) => boolean) | undefined): (request: IncomingMessage) => boolean {
   return ({ headers: { origin, host = "" } }) => {
     const named = parseAuthority(host);
     const page = parseAuthority(/^https?:\/\/(?<authority>.+)$/.exec(parseOrigin(origin ?? "") ?? "")?.groups?.["authority"] ?? "");
     if (named === undefined || page === undefined) return false;
-    return named.host === page.host && named.port === page.port && isSafeHost(host);
+    return named.host === page.host && named.port === page.port && isSafeHost?.(host) !== false;
   };
 }
 
 /** A header that a page of another origin cannot send without permission. Some browsers send neither `Origin` nor `Sec-Fetch-Site` to addresses without TLS. */
 const PAGE_HEADER = "claw-mcp-stdio-page";
 
-/** Creates a guard that rejects all pages but the sidecar's own, which sends the header above. */
-function createSameOriginGuard(options: CrossOriginOptions): (route: Route) => Route {
-  const check = createCrossOriginCheck({ ...options, allowedOrigins: [] });
-  return (route) => (request, response) => {
-    const site = request.headers["sec-fetch-site"]?.toString();
-    const rejection = check(request);
-    if (
-      rejection?.code === "ORIGIN_NOT_ALLOWED" ||
-      (site !== undefined && !SAME_ORIGIN_SITES.has(site)) ||
-      request.headers[PAGE_HEADER] === undefined
-    ) {
-      return reject(request, response, new SidecarError("ORIGIN_NOT_ALLOWED", "Only the sidecar's own page may read this.", {}, "page"));
-    }
-    if (rejection !== undefined) return reject(request, response, rejection);
-    route(request, response);
-  };
-}
-
-interface RouteGuardOptions extends Omit<CrossOriginOptions, "isSameOrigin"> {
-  /** Undefined if no token is configured. */
-  readonly identify: Identify | undefined;
-  readonly hasPage: boolean;
-  /** Undefined for a listener without the endpoint. */
-  readonly endpointPath: string | undefined;
-}
-
 /** The guards of a listener: origin, host, token and method. */
-interface RouteGuard {
-  /** Returns the route with the guards of its entry in `ROUTES`. */
-  readonly guard: (name: RouteName, route: PrincipalRoute) => Route;
-  /** True if the client may read more than the state. */
-  readonly mayReadDetails: (request: IncomingMessage) => boolean;
-}
+export class Guards {
+  readonly #tokens: AuthTokens | undefined;
+  readonly #endpointPath: string | undefined;
+  readonly #checkCaller: (request: IncomingMessage) => SidecarError | undefined;
+  readonly #checkReader: (request: IncomingMessage) => SidecarError | undefined;
+  /** Allows no other origin than the page's own. */
+  readonly #checkPage: (request: IncomingMessage) => SidecarError | undefined;
 
-export function createRouteGuard({ identify, hasPage, endpointPath, ...options }: RouteGuardOptions): RouteGuard {
-  const hasToken = identify !== undefined;
-  const isSameOrigin = hasPage ? createSameOriginTest(options, hasToken) : undefined;
-  const checkCaller = createCrossOriginCheck({ ...options, isSameOrigin });
-  // Browsers send no `Origin` if a page reads from its own host.
-  const readerOptions = { ...options, isSameOrigin, rejectsRebindable: !hasToken };
-  const checkReader = createCrossOriginCheck(readerOptions);
-  const guardToken = createTokenGuard(identify);
-  // Clients may have the URL without its path.
-  const pageHint = endpointPath === undefined ? "" : ` The MCP endpoint is ${endpointPath}.`;
-
-  function guard(name: RouteName, route: PrincipalRoute): Route {
-    const entry: RouteEntry = ROUTES[name];
-    const offered = guardMethod(entry, route, name === "page" ? pageHint : "");
-    if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
-    const guardOrigin = entry.isSameOriginOnly
-      ? createSameOriginGuard(readerOptions)
-      : createCrossOriginGuard(entry, entry.isForOperators ? checkReader : checkCaller);
-    // The guard of the token comes last, because a browser's preflight request has no token.
-    return guardOrigin(answerOptions(entry, guardToken(offered)));
+  /**
+   * @param tokens undefined if no token is configured.
+   * @param listenHost undefined for all interfaces.
+   * @param endpointPath undefined for a listener without the endpoint.
+   */
+  constructor(
+    { config }: Context,
+    tokens: AuthTokens | undefined,
+    listenHost: string | undefined,
+    hasPage: boolean,
+    endpointPath: string | undefined,
+  ) {
+    [this.#tokens, this.#endpointPath] = [tokens, endpointPath];
+    const isOriginAllowed = createOriginCheck(config.allowedOrigins);
+    // Browsers send no `Origin` if a page reads from its own host.
+    const isReadersHostAllowed = createHostCheck(config.allowedHosts, listenHost, tokens === undefined);
+    const isOwnPage = hasPage ? createOwnPageTest(isReadersHostAllowed) : (): boolean => false;
+    this.#checkCaller = createCrossOriginCheck(isOriginAllowed, createHostCheck(config.allowedHosts, listenHost), isOwnPage);
+    this.#checkReader = createCrossOriginCheck(isOriginAllowed, isReadersHostAllowed, isOwnPage);
+    this.#checkPage = createCrossOriginCheck(() => false, isReadersHostAllowed, isOwnPage);
   }
 
-  return {
-    guard,
-    mayReadDetails: (request) => checkReader(request) === undefined && (!hasToken || identify(request.headers.authorization) !== undefined),
+  /** True if the client may read more than the state. */
+  mayReadDetails(request: IncomingMessage): boolean {
+    if (this.#checkReader(request) !== undefined) return false;
+    return this.#tokens === undefined || this.#tokens.identify(request.headers.authorization) !== undefined;
+  }
+
+  /** Returns the route with the guards of its entry in `ROUTES`. */
+  guard(name: RouteName, route: Route): RequestListener {
+    const { needsToken, isForOperators, isSameOriginOnly, methods }: RouteEntry = ROUTES[name];
+    const allow = allowHeader({ methods });
+    const tokens = needsToken ? this.#tokens : undefined;
+    const checkOrigin = isSameOriginOnly ? this.#rejectOtherPages : isForOperators ? this.#checkReader : this.#checkCaller;
+    const setCorsHeaders = createCors([...methods, "OPTIONS"]);
+
+    return (request, response) => {
+      const { method = "" } = request;
+      const rejection = needsToken ? checkOrigin(request) : undefined;
+      // Pages of allowed origins may read all responses, errors included.
+      if (request.headers.origin !== undefined && needsToken && !isSameOriginOnly && rejection?.code !== "ORIGIN_NOT_ALLOWED")
+        setCorsHeaders(request, response, () => undefined);
+      if (rejection !== undefined) return reject(request, response, rejection);
+      // A browser's preflight request has no token.
+      if (method === "OPTIONS") return sendMethods(request, response, allow);
+      const principal = tokens?.identify(request.headers.authorization);
+      if (tokens !== undefined && principal === undefined) return rejectUnauthorized(request, response);
+      if (methods.includes(method)) return route(request, response, principal);
+      // Clients may have the URL without its path.
+      const hint = name === "page" && this.#endpointPath !== undefined ? ` The MCP endpoint is ${this.#endpointPath}.` : "";
+      const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.${hint}`);
+      reject(request, response, error, { Allow: allow });
+    };
+  }
+
+  /** Rejects all pages but the sidecar's own, which sends the header above. */
+  readonly #rejectOtherPages = (request: IncomingMessage): SidecarError | undefined => {
+    const site = request.headers["sec-fetch-site"]?.toString();
+    const rejection = this.#checkPage(request);
+    const isOther =
+      rejection?.code === "ORIGIN_NOT_ALLOWED" ||
+      (site !== undefined && !SAME_ORIGIN_SITES.has(site)) ||
+      request.headers[PAGE_HEADER] === undefined;
+    return isOther ? new SidecarError("ORIGIN_NOT_ALLOWED", "Only the sidecar's own page may read this.", {}, "page") : rejection;
   };
+}
+
+/** Answers OPTIONS. */
+export function sendMethods(request: IncomingMessage, response: ServerResponse, allow: string): void {
+  response.writeHead(204, { Allow: allow }).end();
+  discardBody(request);
 }

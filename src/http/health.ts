@@ -1,58 +1,42 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { MemoryBudget } from "../memory.ts";
+import type { Context } from "../context.ts";
 import type { Counters } from "../observe/counters.ts";
 import type { UpstreamStatus } from "../process/port.ts";
+import { addLoads } from "../server/call.ts";
 import type { Lanes } from "../server/lanes.ts";
 import type { StatelessStatus } from "../server/stateless-requests.ts";
-import { discardBody, type NamedRoute, type PrincipalRoute, type Route, sendJson } from "./response.ts";
-
-interface HealthOptions {
-  readonly status: () => { readonly upstream: UpstreamStatus };
-  /** A replacer for `JSON.stringify` that masks secrets. */
-  readonly replacer: (key: string, value: unknown) => unknown;
-  /** True if the client may read more than the state, such as the last lines that the server wrote to stderr. */
-  readonly mayReadDetails: (request: IncomingMessage) => boolean;
-}
+import type { PageLane } from "./page-update.ts";
+import { discardBody, type Route, sendJson } from "./response.ts";
 
 /**
  * Creates the health routes. `/livez` reports that the process answers; `/readyz` and `/healthz` report that the server has finished its
  * handshake. Their HTTP status needs no token.
+ *
+ * @param mayReadDetails true if the client may read more than the state, such as the last lines that the server wrote to stderr.
  */
-export function createHealthRoutes(options: HealthOptions): readonly NamedRoute[] {
-  const { status: readStatus, mayReadDetails, replacer } = options;
+export function createHealthRoutes(
+  { secrets }: Context,
+  readStatus: () => ServerStatus,
+  mayReadDetails: (request: IncomingMessage) => boolean,
+): Readonly<Record<"live" | "ready" | "health", Route>> {
   const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {
-    sendJson(response, httpStatus, JSON.stringify(body, replacer), {
+    sendJson(response, httpStatus, JSON.stringify(body, secrets.replacer), {
       "Content-Type": "application/json; charset=utf-8",
       "Cache-Control": "no-store",
     });
     discardBody(request);
   };
-  const readiness: PrincipalRoute = (request, response) => {
-    const { isReady, body } = describeReadiness(readStatus().upstream);
+  const readiness: Route = (request, response) => {
+    const body = describeReadiness(readStatus().upstream);
     const { status, state } = body;
-    send(request, response, isReady ? 200 : 503, mayReadDetails(request) ? body : { status, state });
+    send(request, response, status === "ready" ? 200 : 503, mayReadDetails(request) ? body : { status, state });
   };
-  return [
-    ["live", (request, response) => send(request, response, 200, { status: "live" })],
-    ["ready", readiness],
-    ["health", readiness],
-  ];
+  return { live: (request, response) => send(request, response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
-function describeReadiness(status: UpstreamStatus): { readonly isReady: boolean; readonly body: Readiness } {
-  const isReady = status.state === "ready";
-  return { isReady, body: describe(status, isReady) };
-}
-
-interface Readiness {
-  readonly status: "ready" | "not-ready";
-  readonly state: UpstreamStatus["state"];
-}
-
-function describe(status: UpstreamStatus, isReady: boolean): Readiness & Readonly<Record<string, unknown>> {
-  const { state, pid, generation, restarts, lastExit, nextRetryAt } = status;
+function describeReadiness({ state, pid, generation, restarts, lastExit, nextRetryAt }: UpstreamStatus) {
   return {
-    status: isReady ? "ready" : "not-ready",
+    status: state === "ready" ? "ready" : "not-ready",
     state,
     pid: pid ?? null,
     generation,
@@ -94,27 +78,28 @@ export interface ServerStatus {
   readonly policy: object | undefined;
 }
 
-export interface StatusOptions {
-  readonly version: string;
-  readonly status: () => ServerStatus;
-  readonly memory: Pick<MemoryBudget, "status">;
-  /** A replacer for `JSON.stringify` that masks secrets. */
-  readonly replacer: (key: string, value: unknown) => unknown;
-  readonly nowMs: () => number;
+/** Returns the loads of all lanes. Those of all capabilities that ask count as one. */
+export function laneLoads({ upstream, lanes }: ServerStatus): Readonly<Record<string, PageLane>> {
+  const { shared, private: ofClients, modern, asking } = lanes;
+  const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);
+  return {
+    shared: { ...addLoads([shared]), servers: Number(upstream.pid !== undefined) },
+    private: ofClients,
+    modern,
+    asking: { ...addLoads(Object.values(asking)), servers },
+  };
 }
 
 /** Creates the route of `/status`: state and counters since the start (docs/operations/status.md). It answers 200 even if not ready. */
-export function createStatusRoute(options: StatusOptions): Route {
-  const { version, memory, nowMs, replacer } = options;
+export function createStatusRoute({ memory, nowMs, secrets }: Context, version: string, readStatus: () => ServerStatus): Route {
   const startedAtMs = nowMs();
-
   return (request, response) => {
-    const { replica, upstream, lanes, sessions, openStreams, stateless, counters, policy } = options.status();
+    const { replica, upstream, lanes, sessions, openStreams, stateless, counters, policy } = readStatus();
     const body = {
       version,
       replica,
       uptimeMs: Math.round(nowMs() - startedAtMs),
-      ...describeReadiness(upstream).body,
+      ...describeReadiness(upstream),
       lanes,
       sessions,
       openStreams,
@@ -124,7 +109,7 @@ export function createStatusRoute(options: StatusOptions): Route {
       counters,
       policy,
     };
-    sendJson(response, 200, JSON.stringify(body, replacer), { "Cache-Control": "no-store" });
+    sendJson(response, 200, JSON.stringify(body, secrets.replacer), { "Cache-Control": "no-store" });
     discardBody(request);
   };
 }

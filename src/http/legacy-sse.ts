@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { Defects } from "../observe/log.ts";
-import type { ObservedRequest } from "../observe/record.ts";
+import type { ObservedRequest, RequestObserver } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -13,13 +14,12 @@ import type { Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { DeadlineSweep } from "../timers.ts";
-import { type MessageReceiver, readMessages } from "./body.ts";
-import type { SseConnection, SseConnections } from "./event-streams.ts";
+import type { MessageReceiver } from "./body.ts";
+import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import type { McpRouteOptions } from "./mcp-route.ts";
-import { forwardOneWay, forwardRequest } from "./post.ts";
+import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
 import { SharedExchange, type SharedResponse } from "./reply.ts";
-import { holderOf, type NamedRoute, type Post, sendAccepted, sendError, sendProblem, SESSION_FRONT } from "./response.ts";
+import { holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem, SESSION_FRONT } from "./response.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
@@ -72,11 +72,11 @@ class LegacySsePair implements EventSink, SharedResponse {
 
   /** Opens a session. May be called again only if the last call did not open one. */
   initialize(
-    opener: Pick<SessionOpener, "initialize">,
+    defects: Defects,
+    opener: SessionOpener,
     request: RequestMessage,
     acceptedAtMs: number,
     observed: ObservedRequest | undefined,
-    defects: Pick<Defects, "guard">,
   ): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
@@ -102,7 +102,7 @@ class LegacySsePair implements EventSink, SharedResponse {
   }
 
   emit(body: string): boolean {
-    return this.#send(body);
+    return this.#connection.sendWithoutId("message", body);
   }
 
   keepAlive(): void {
@@ -110,7 +110,7 @@ class LegacySsePair implements EventSink, SharedResponse {
   }
 
   respond(body: string): void {
-    this.#send(body);
+    this.emit(body);
   }
 
   onFinished(exchange: SharedExchange): void {
@@ -125,7 +125,7 @@ class LegacySsePair implements EventSink, SharedResponse {
 
   /** Sends a message that belongs to no request. */
   send(_eventId: string, text: string): boolean {
-    return this.#send(text);
+    return this.emit(text);
   }
 
   /** Ends the connection after all requests are answered. */
@@ -140,61 +140,90 @@ class LegacySsePair implements EventSink, SharedResponse {
     this.#exchanges.clear();
   }
 
-  #send(text: string): boolean {
-    return this.#connection.sendWithoutId("message", text);
-  }
-
   #endWhenAnswered(): void {
     if (this.#isEnding && this.#exchanges.size === 0) this.#connection.end();
   }
 }
 
-interface LegacySsePairsOptions {
-  readonly connections: SseConnections;
-  readonly sessions: SessionStore;
-  /** Above this limit, the oldest stream without a session ends, of the same client if it has one. The session store limits the streams with a session. */
-  readonly maxSessions: number;
-  /** Time limit for a client to send `initialize`. */
-  readonly requestTimeoutMs: number;
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-}
-
-/** The clients of HTTP+SSE, by the id in the URL that they post to. */
-export class LegacySsePairs {
-  readonly #options: LegacySsePairsOptions;
+/** HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
+export class LegacySse implements MessageReceiver {
+  readonly #context: Context;
+  readonly #opener: SessionOpener;
+  readonly #sessions: SessionStore;
+  readonly #observer: RequestObserver | undefined;
+  readonly #endpoint: McpEndpoint;
+  /** The clients, by the id in the URL that they post to. */
   readonly #pairs = new Map<string, LegacySsePair>();
   readonly #unused: DeadlineSweep;
 
-  constructor(options: LegacySsePairsOptions) {
-    this.#options = options;
-    this.#unused = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#endUnused(nowMs));
+  /** @param endpoint shares its connections, and the memory of bodies. */
+  constructor(
+    context: Context,
+    opener: SessionOpener,
+    sessions: SessionStore,
+    observer: RequestObserver | undefined,
+    endpoint: McpEndpoint,
+  ) {
+    [this.#context, this.#opener, this.#sessions, this.#observer, this.#endpoint] = [context, opener, sessions, observer, endpoint];
+    this.#unused = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endUnused(nowMs));
+    context.draining.addEventListener("abort", () => {
+      this.#unused.close();
+      // Each connection ends after its requests are answered.
+      for (const pair of this.#pairs.values()) pair.end();
+    });
   }
 
-  /** Answers with the stream of a new client. */
-  open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
-    const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
-    if (this.#pairs.size >= maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
-    const [path = ""] = (response.req.url ?? "").split("?");
-    const pair = new LegacySsePair(connections.open(response, memory), path, nowMs(), owner, memory);
-    this.#pairs.set(pair.id, pair);
-    response.once("close", () => this.#options.defects.guard("client disconnect", () => this.#onClosed(pair)));
-    this.#unused.watch(pair.openedAtMs + requestTimeoutMs);
-  }
-
-  get(id: string): LegacySsePair | undefined {
-    return this.#pairs.get(id);
-  }
-
-  /** Ends each connection after its requests are answered. */
-  drain(): void {
-    this.#unused.close();
-    for (const pair of this.#pairs.values()) pair.end();
-  }
+  readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {
+    // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
+    legacySse: (request, response, principal) => {
+      request.resume();
+      if (this.#context.draining.aborted) sendError(response, shuttingDown("GET", false));
+      else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
+    },
+    legacyMessages: (request, response, principal) => {
+      const { memory, nowMs } = this.#context;
+      const account = memory.account(holderOf(request, principal));
+      this.#endpoint.bodies.read({ request, response, principal, acceptedAtMs: nowMs(), memory: account, session: undefined }, this);
+    },
+  };
 
   /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
+  }
+
+  rejectLong({ request, response, principal }: Post): boolean {
+    const pair = this.#findPair(request);
+    if (pair instanceof SidecarError) sendError(response, pair);
+    else if (pair.owner !== principal) rejectUnauthorized(request, response);
+    else return false;
+    return true;
+  }
+
+  onMessages(post: Post, messages: Message | Message[]): void {
+    if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
+    const { request, response, principal } = post;
+    const idText = messages.kind === "request" ? idTextOf(messages) : undefined;
+    // During the drain, the stream ends once the earlier requests are answered.
+    if (messages.kind === "request" && this.#context.draining.aborted)
+      return sendError(response, shuttingDown(messages.method, false), idText);
+    const pair = this.#findPair(request);
+    if (pair instanceof SidecarError) return sendError(response, pair, idText);
+    if (pair.owner !== principal) return rejectUnauthorized(request, response);
+    if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, pair, messages);
+    else this.#forward(post, pair, messages);
+  }
+
+  /** Answers with the stream of a new client. */
+  #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
+    const { config, defects, nowMs } = this.#context;
+    // The session store limits the streams with a session.
+    if (this.#pairs.size >= config.maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
+    const [path = ""] = (response.req.url ?? "").split("?");
+    const pair = new LegacySsePair(this.#endpoint.connections.open(response, memory), path, nowMs(), owner, memory);
+    this.#pairs.set(pair.id, pair);
+    response.once("close", () => defects.guard("client disconnect", () => this.#onClosed(pair)));
+    this.#unused.watch(pair.openedAtMs + config.requestTimeoutMs);
   }
 
   /** Prefers a stream of this holder, so that a flood of streams ends its own. */
@@ -217,12 +246,12 @@ export class LegacySsePairs {
   #onClosed(pair: LegacySsePair): void {
     this.#pairs.delete(pair.id);
     pair.disconnect();
-    if (pair.session !== undefined) this.#options.sessions.end(pair.session);
+    if (pair.session !== undefined) this.#sessions.end(pair.session);
   }
 
   /** Ends the streams whose clients have not sent `initialize` in time. @returns the next deadline, or Infinity. */
   #endUnused(nowMs: number): number {
-    const { requestTimeoutMs } = this.#options;
+    const { requestTimeoutMs } = this.#context.config;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const pair of this.#pairs.values()) {
       if (pair.session !== undefined) continue;
@@ -234,101 +263,38 @@ export class LegacySsePairs {
     }
     return nextMs;
   }
-}
-
-interface LegacySseRoutesOptions extends Omit<McpRouteOptions, "stateless"> {
-  readonly pairs: LegacySsePairs;
-}
-
-/** Creates the routes of HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
-export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
-  const { pairs, isDraining, memory, nowMs } = options;
-  const messages = new LegacySseMessages(options);
-  return [
-    [
-      "legacySse",
-      // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
-      (request, response, principal) => {
-        request.resume();
-        if (isDraining()) sendError(response, shuttingDown("GET", false));
-        else pairs.open(response, principal, memory.account(holderOf(request, principal)));
-      },
-    ],
-    [
-      "legacyMessages",
-      (request, response, principal) => {
-        const account = memory.account(holderOf(request, principal));
-        readMessages({ request, response, principal, acceptedAtMs: nowMs(), memory: account, session: undefined }, options, messages);
-      },
-    ],
-  ];
-}
-
-/** Handles the POST requests of HTTP+SSE clients. */
-class LegacySseMessages implements MessageReceiver {
-  readonly #options: LegacySseRoutesOptions;
-
-  constructor(options: LegacySseRoutesOptions) {
-    this.#options = options;
-  }
-
-  rejectLong({ request, response, principal }: Post): boolean {
-    const pair = findPair(this.#options.pairs, request);
-    if (pair instanceof SidecarError) sendError(response, pair);
-    else if (pair.owner !== principal) rejectUnauthorized(request, response);
-    else return false;
-    return true;
-  }
-
-  onMessages(post: Post, messages: Message | Message[]): void {
-    if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
-    const { pairs, isDraining } = this.#options;
-    const { request, response, principal } = post;
-    const idText = messages.kind === "request" ? idTextOf(messages) : undefined;
-    // During the drain, the stream ends once the earlier requests are answered.
-    if (messages.kind === "request" && isDraining()) return sendError(response, shuttingDown(messages.method, false), idText);
-    const pair = findPair(pairs, request);
-    if (pair instanceof SidecarError) return sendError(response, pair, idText);
-    if (pair.owner !== principal) return rejectUnauthorized(request, response);
-    if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, pair, messages);
-    else this.#forward(post, pair, messages);
-  }
 
   #initialize(post: Post, pair: LegacySsePair, message: RequestMessage): void {
     const { response, acceptedAtMs } = post;
-    const { opener, observe, defects } = this.#options;
     if (pair.isInitialized) {
       const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
       return sendError(response, error, idTextOf(message));
     }
     sendAccepted(response);
-    pair.initialize(opener, message, acceptedAtMs, observe?.(post, message), defects);
+    pair.initialize(this.#context.defects, this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
   }
 
   #forward(post: Post, pair: LegacySsePair, message: Message): void {
     const { response, acceptedAtMs } = post;
-    const { sessions, observe, defects, nowMs } = this.#options;
     const idText = message.kind === "request" ? idTextOf(message) : undefined;
     if (pair.session === undefined) {
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
     }
-    const session = sessions.use(pair.session.id, nowMs());
+    const session = this.#sessions.use(pair.session.id, this.#context.nowMs());
     if (session === undefined) return sendError(response, streamNotFound(), idText);
     if (message.kind === "request") {
       sendAccepted(response);
-      const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe?.(post, message, session));
-      return forwardRequest(defects, session, exchange, message);
+      const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
+      return forwardRequest(this.#context.defects, session, exchange, message);
     }
-    const error = forwardOneWay(session, message);
-    if (error === undefined) sendAccepted(response);
-    else sendError(response, error);
+    answerOneWay(response, forwardOneWay(session, message));
   }
-}
 
-function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
-  const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
-  if (id === null) return sessionRequired(`The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`);
-  return pairs.get(id) ?? streamNotFound();
+  #findPair({ url = "" }: IncomingMessage): LegacySsePair | SidecarError {
+    const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
+    if (id === null) return sessionRequired(`The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`);
+    return this.#pairs.get(id) ?? streamNotFound();
+  }
 }
 
 function sessionRequired(message: string): SidecarError {

@@ -3,33 +3,18 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { type AddressInfo, Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import type { ListenAddress } from "../config/authority.ts";
+import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import type { Counters } from "../observe/counters.ts";
-import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+import { LogLimiter } from "../observe/log.ts";
 import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
-import type { ListenAddress } from "../config/authority.ts";
-import {
-  discardBody,
-  errorBody,
-  type Identify,
-  LINGER_MS,
-  noteRejection,
-  reject,
-  rejectionOf,
-  sendDefect,
-  sendJson,
-  stopParser,
-} from "./response.ts";
-import { CutOffLog } from "./unread-output.ts";
+import type { AuthTokens } from "./auth-tokens.ts";
+import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, sendDefect, sendJson, stopParser } from "./response.ts";
+import { countCutOffs } from "./unread-output.ts";
 
-export interface ConnectionLimits {
-  readonly maxConnections: number;
-  readonly maxConnectionsWithoutToken: number;
-}
-
-export interface Connection {
+interface Connection {
   /** In the order of their requests, until their last byte is passed to the operating system. */
   readonly responses: Set<ServerResponse>;
   /** True until it is admitted. */
@@ -49,7 +34,7 @@ const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
  * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
  * their own, so a flood of them closes no other, and the others leave places for probes.
  */
-export class Connections {
+class Connections {
   readonly #all = new Map<Socket, Connection>();
   /** The oldest first. */
   readonly #new = new Set<Socket>();
@@ -57,21 +42,19 @@ export class Connections {
   readonly #idleNew = new Set<Socket>();
   /** The others without an open response that may make room, in the same order. */
   readonly #idle = new Set<Socket>();
-  readonly #limits: ConnectionLimits;
+  readonly #context: Context;
   readonly #hasToken: boolean;
-  readonly #counters: Counters;
-  readonly #log: Log;
   readonly #limiter: LogLimiter;
 
   /** @param hasToken true if a token is configured. An admitted connection has shown it then, and is never closed to make room. */
-  constructor(limits: ConnectionLimits, hasToken: boolean, counters: Counters, log: Log, nowMs: () => number) {
-    [this.#limits, this.#hasToken, this.#counters, this.#log] = [limits, hasToken, counters, log];
-    this.#limiter = new LogLimiter(nowMs, 1);
+  constructor(context: Context, hasToken: boolean) {
+    [this.#context, this.#hasToken] = [context, hasToken];
+    this.#limiter = new LogLimiter(context.nowMs, 1);
   }
 
   /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
   add(socket: Socket): void {
-    const { maxConnections, maxConnectionsWithoutToken } = this.#limits;
+    const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
     const excess = this.#hasToken ? this.#new.size : this.#all.size - maxConnections;
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
@@ -97,7 +80,7 @@ export class Connections {
    * @returns false if none can make room.
    */
   admit(socket: Socket, connection: Connection, principal: Principal | undefined): boolean {
-    if (this.#all.size - this.#new.size >= this.#limits.maxConnections) {
+    if (this.#all.size - this.#new.size >= this.#context.config.maxConnections) {
       const [oldest] = this.#idle;
       if (oldest === undefined) {
         this.#report("MAX_CONNECTIONS");
@@ -140,18 +123,20 @@ export class Connections {
     return this.#all.get(socket)?.responses ?? NO_RESPONSES;
   }
 
-  /** Must be called for each request. */
-  onRequest(socket: Socket, { responses, isNew }: Connection, response: ServerResponse): void {
-    responses.add(response);
-    (isNew ? this.#idleNew : this.#idle).delete(socket);
+  /** Must be called for each request. @returns undefined if the connection is closed, or no further request is handled. */
+  onRequest(socket: Socket, response: ServerResponse): Connection | undefined {
+    const connection = this.#all.get(socket);
+    if (connection === undefined || connection.isStopped) return undefined;
+    connection.responses.add(response);
+    (connection.isNew ? this.#idleNew : this.#idle).delete(socket);
+    return connection;
   }
 
   /** Must be called when a response is closed. @returns false if it was called for it before. */
   onResponseClosed(socket: Socket, connection: Connection, response: ServerResponse): boolean {
     const { responses } = connection;
     if (!responses.delete(response)) return false;
-    if (!this.#all.has(socket)) return true;
-    if (responses.size > 0) return true;
+    if (!this.#all.has(socket) || responses.size > 0) return true;
     if (connection.isNew) this.#idleNew.add(socket);
     else if (!this.#hasToken) this.#idle.add(socket);
     return true;
@@ -164,8 +149,8 @@ export class Connections {
   }
 
   #report(limit: string): void {
-    this.#counters.http.connectionsDropped++;
-    if (this.#limiter.allows()) this.#log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
+    this.#context.counters.http.connectionsDropped++;
+    if (this.#limiter.allows()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
   #delete(socket: Socket): void {
@@ -176,6 +161,7 @@ export class Connections {
   }
 }
 
+/** The response to a connection without a complete request. */
 type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
 
 const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
@@ -196,7 +182,7 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 };
 
 /** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
-export class ClientErrors {
+class ClientErrors {
   readonly #connections: Connections;
   readonly #onRejected: (request: RejectedRequest) => void;
   /** The last request of each connection that was answered before it had arrived completely. */
@@ -269,15 +255,6 @@ function rejectExpectation(request: IncomingMessage, response: ServerResponse): 
 
 const MAX_SWEEP_MS = 1000;
 
-export interface StalledReadersOptions {
-  /** Time for which a client may leave pending output unread. */
-  readonly timeoutMs: number;
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-  /** Called for each connection that is closed, with its unread text in UTF-16 units. */
-  readonly onCut: (unreadLength: number) => void;
-}
-
 /**
  * Closes the connections of clients that leave pending output unread, and would hold memory and sockets.
  *
@@ -285,19 +262,20 @@ export interface StalledReadersOptions {
  * smaller. One sweep over all connections sets this timer only for those with pending output. Setting it for each response would slow down
  * every call.
  */
-export class StalledReaders {
+class StalledReaders {
   readonly #connections: Connections;
-  readonly #options: StalledReadersOptions;
+  readonly #nowMs: () => number;
+  readonly #onCut: (unreadLength: number) => void;
   /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
   readonly #checkMs: number;
   readonly #timer: NodeJS.Timeout;
   readonly #unreadSinceMs = new WeakMap<Socket, number>();
 
-  constructor(connections: Connections, options: StalledReadersOptions) {
-    this.#connections = connections;
-    this.#options = options;
-    this.#checkMs = Math.ceil(options.timeoutMs / 2);
-    const sweep = (): void => options.defects.guard("stalled readers", () => this.#sweep());
+  constructor(context: Context, connections: Connections) {
+    [this.#nowMs, this.#connections] = [context.nowMs, connections];
+    this.#onCut = countCutOffs(context, "nothing was read in time");
+    this.#checkMs = Math.ceil(context.config.readerTimeoutMs / 2);
+    const sweep = (): void => context.defects.guard("stalled readers", () => this.#sweep());
     this.#timer = setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
   }
 
@@ -312,14 +290,13 @@ export class StalledReaders {
       socket.setTimeout(0);
       return;
     }
-    const { nowMs, onCut } = this.#options;
-    const firedBeforeMs = nowMs() - (this.#unreadSinceMs.get(socket) ?? Number.NEGATIVE_INFINITY);
+    const firedBeforeMs = this.#nowMs() - (this.#unreadSinceMs.get(socket) ?? Number.NEGATIVE_INFINITY);
     // If the timer fired longer ago than this, the client has read something since.
     if (firedBeforeMs < this.#checkMs * 1.5) {
       socket.destroy();
-      onCut(unreadLength);
+      this.#onCut(unreadLength);
     } else {
-      this.#unreadSinceMs.set(socket, nowMs());
+      this.#unreadSinceMs.set(socket, this.#nowMs());
       socket.setTimeout(this.#checkMs);
     }
   }
@@ -347,36 +324,18 @@ const LAST_ARRIVALS_MS = 100;
 /** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
 const BACKLOG = 511;
 
-interface ListenerLimits extends ConnectionLimits {
-  readonly connectionIdleTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  /** Time limit for a whole request, its headers included. */
-  readonly bodyTimeoutMs: number;
-  readonly readerTimeoutMs: number;
-}
-
-export interface ListenerOptions {
-  readonly limits: ListenerLimits;
-  /** Undefined if nothing observes requests. */
-  readonly observer: RequestObserver | undefined;
-  /** Undefined if no token is configured. */
-  readonly identify: Identify | undefined;
-  readonly counters: Counters;
-  readonly defects: Defects;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
 /** The listening HTTP server. */
 export class HttpListener {
   readonly #server: Server;
+  readonly #context: Context;
+  readonly #tokens: AuthTokens | undefined;
   readonly #observer: RequestObserver | undefined;
-  readonly #identify: Identify | undefined;
-  readonly #counters: Counters;
-  readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
   readonly #stalledReaders: StalledReaders;
   readonly #connections: Connections;
+  /** The requests that have arrived while the handler is loaded. */
+  readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
+  #app: RequestListener = (...request) => this.#early.push(request);
   /** Responses whose last byte has not been passed to the operating system. */
   #openResponses = 0;
   #isDraining = false;
@@ -384,40 +343,33 @@ export class HttpListener {
   #isClosingIdle = false;
   #onFlushed: (() => void) | undefined;
 
-  constructor(app: RequestListener, options: ListenerOptions) {
-    const { limits, observer, identify, counters, defects, log, nowMs } = options;
-    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, connectionIdleTimeoutMs } = limits;
-    [this.#observer, this.#identify, this.#counters, this.#defects] = [observer, identify, counters, defects];
-    this.#connections = new Connections(limits, identify !== undefined, counters, log, nowMs);
+  /** @param tokens undefined if no token is configured. @param observer undefined if nothing observes requests. */
+  constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
+    const { config, counters, defects } = context;
+    [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
+    this.#connections = new Connections(context, tokens !== undefined);
     this.#clientErrors = new ClientErrors(this.#connections, (request) => {
       counters.countStatus(request.httpStatus);
       observer?.rejected(request);
     });
-    const cutOffs = new CutOffLog(counters, log, nowMs);
-    const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#connections, {
-      timeoutMs: readerTimeoutMs,
-      defects,
-      nowMs,
-      onCut: (unreadLength) => cutOffs.add(unreadLength, "nothing was read in time"),
-    }));
-    const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-      try {
-        if (this.#admit(request, response)) app(request, response);
-      } catch (error) {
-        defects.recover("http request", error, () => sendDefect(response, false));
-      }
-    };
+    this.#stalledReaders = new StalledReaders(context, this.#connections);
     this.#server = createServer(
       {
-        keepAliveTimeout: connectionIdleTimeoutMs,
-        keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, connectionIdleTimeoutMs),
+        keepAliveTimeout: config.connectionIdleTimeoutMs,
+        keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
         // Node requires a limit for headers that is not above that of the request.
-        headersTimeout: Math.min(headersTimeoutMs, bodyTimeoutMs),
-        requestTimeout: bodyTimeoutMs,
+        headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
+        requestTimeout: config.bodyTimeoutMs,
         connectionsCheckingInterval: ARRIVAL_CHECK_MS,
         requireHostHeader: false,
       },
-      onRequest,
+      (request, response) => {
+        try {
+          if (this.#admits(request, response)) this.#app(request, response);
+        } catch (error) {
+          defects.recover("http request", error, () => sendDefect(response, false));
+        }
+      },
     );
     const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
     this.#server.on("connection", (socket: Socket) => guard(socket, () => this.#connections.add(socket)));
@@ -428,15 +380,26 @@ export class HttpListener {
     this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       guard(request.socket, () => {
-        if (this.#admit(request, response)) rejectExpectation(request, response);
+        if (this.#admits(request, response)) rejectExpectation(request, response);
       }),
     );
     this.#server.on("timeout", (socket: Socket) =>
       guard(socket, () => {
         if (this.#connections.responsesOf(socket).size === 0) socket.destroy();
-        else stalledReaders.onTimeout(socket);
+        else this.#stalledReaders.onTimeout(socket);
       }),
     );
+  }
+
+  /** Sets the handler of all requests, also of those that have arrived. */
+  serve(app: RequestListener): void {
+    this.#app = app;
+    for (const [request, response] of this.#early.splice(0))
+      this.#context.defects.guard(
+        "http request",
+        () => app(request, response),
+        () => sendDefect(response, false),
+      );
   }
 
   /**
@@ -500,32 +463,31 @@ export class HttpListener {
   }
 
   /** Returns true if the request is to be handled. The one above a limit is rejected, and those behind it are dropped. */
-  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+  #admits(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
-    const connection = this.#connections.get(socket);
-    if (connection === undefined || connection.isStopped) return false;
-    this.#track(response, socket, connection);
-    const refusal = this.#refusal(request, connection);
-    if (refusal === undefined) return true;
+    const connection = this.#connections.onRequest(socket, response);
+    if (connection === undefined) return false;
+    this.#openResponses++;
+    response.on("close", () => this.#onResponseClosed(response, socket, connection));
+    // After a response with `Connection: close`, Node drops all later requests.
+    if (this.#isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
+    let refusal: SidecarError;
+    if (connection.isNew && !this.#admitsClient(request, connection)) {
+      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
+      refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
+    } else {
+      // Requests with a body may be answered one by one, though they were read at once.
+      const { bytesRead } = socket;
+      connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
+      connection.bytesRead = bytesRead;
+      if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
+      const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
+      refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+    }
     connection.isStopped = true;
     stopParser(socket);
     reject(request, response, refusal, { Connection: "close" });
     return false;
-  }
-
-  #refusal(request: IncomingMessage, connection: Connection): SidecarError | undefined {
-    const { socket } = request;
-    if (connection.isNew && !this.#admitClient(request, connection)) {
-      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
-      return new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
-    }
-    // Requests with a body may be answered one by one, though they were read at once.
-    const { bytesRead } = socket;
-    connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
-    connection.bytesRead = bytesRead;
-    if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return undefined;
-    const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
-    return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
   }
 
   /**
@@ -533,40 +495,28 @@ export class HttpListener {
    *
    * @returns false if there is no place for it.
    */
-  #admitClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
+  #admitsClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
-    if (this.#identify === undefined) return this.#connections.admit(socket, connection, undefined);
-    const principal = authorization === undefined ? undefined : this.#identify(authorization);
+    if (this.#tokens === undefined) return this.#connections.admit(socket, connection, undefined);
+    const principal = authorization === undefined ? undefined : this.#tokens.identify(authorization);
     return principal === undefined || this.#connections.admit(socket, connection, principal);
-  }
-
-  #track(response: ServerResponse, socket: Socket, connection: Connection): void {
-    this.#openResponses++;
-    this.#connections.onRequest(socket, connection, response);
-    response.on("close", () => this.#onResponseClosed(response, socket, connection));
-    if (!this.#isDraining) return;
-    // After a response with `Connection: close`, Node drops all later requests.
-    for (const each of connection.responses) each.shouldKeepAlive = each !== response;
   }
 
   #onResponseClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
     if (!this.#connections.onResponseClosed(socket, connection, response)) return;
     this.#openResponses--;
+    const { counters, defects } = this.#context;
     try {
-      if (response.headersSent) this.#counters.countStatus(response.statusCode);
-      if (response.statusCode >= 400) this.#observeRejection(response);
+      if (response.headersSent) counters.countStatus(response.statusCode);
+      const rejected = response.statusCode >= 400 && this.#observer !== undefined ? rejectionOf(response, this.#tokens) : undefined;
+      if (rejected !== undefined) this.#observer?.rejected(rejected);
       if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
     } catch (error) {
-      this.#defects.recover("client disconnect", error);
+      defects.recover("client disconnect", error);
     }
     if (!this.#isClosing) return;
     this.#closeIdleConnections();
     if (this.#openResponses === 0) this.#onFlushed?.();
-  }
-
-  #observeRejection(response: ServerResponse): void {
-    const rejected = this.#observer === undefined ? undefined : rejectionOf(response, this.#identify);
-    if (rejected !== undefined) this.#observer?.rejected(rejected);
   }
 
   /** Runs once for all responses that close in one turn, because it checks every connection. */
@@ -575,7 +525,7 @@ export class HttpListener {
     this.#isClosingIdle = true;
     setImmediate(() => {
       this.#isClosingIdle = false;
-      this.#defects.guard("http connection", () => {
+      this.#context.defects.guard("http connection", () => {
         const isFlushing = this.#connections
           .values()
           .some(({ responses }) => responses.values().some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));

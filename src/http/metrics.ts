@@ -1,12 +1,11 @@
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
+import type { Context } from "../context.ts";
 import { MEMORY_KINDS, type MemoryBudget } from "../memory.ts";
 import { type Counters, EXIT_KINDS } from "../observe/counters.ts";
-import type { Defects } from "../observe/log.ts";
-import type { MetricName, Sample } from "../observe/metrics.ts";
+import type { MetricName, RequestMetrics, Sample } from "../observe/metrics.ts";
 import { UPSTREAM_STATES, type UpstreamStatus } from "../process/port.ts";
-import { addLoads } from "../server/call.ts";
 import type { Exposition } from "./exposition.ts";
-import type { ServerStatus } from "./health.ts";
+import { laneLoads, type ServerStatus } from "./health.ts";
 import { discardBody, type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
@@ -33,25 +32,15 @@ function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus
     yield { metric: "claw_mcp_stdio_server_ready_time_seconds", value: readyAt.getTime() / 1000 };
 }
 
-/** The lanes of all capabilities that ask count as one. */
-function* laneSamples({ upstream, lanes }: ServerStatus): Generator<Sample> {
-  const { shared, private: ofClients, modern, asking } = lanes;
-  const askingLoads = Object.values(asking);
-  const servers = askingLoads.reduce((sum, each) => sum + each.servers, 0);
-  const loads = {
-    shared: { ...shared, servers: Number(upstream.pid !== undefined) },
-    private: ofClients,
-    modern,
-    asking: { ...addLoads(askingLoads), servers },
-  };
-  for (const [lane, load] of Object.entries(loads)) {
+function* laneSamples(status: ServerStatus): Generator<Sample> {
+  for (const [lane, load] of Object.entries(laneLoads(status))) {
     const labels = { lane };
     yield { metric: "claw_mcp_stdio_requests_in_flight", labels, value: load.requestsInFlight };
     yield { metric: "claw_mcp_stdio_requests_waiting", labels, value: load.waiting };
     yield { metric: "claw_mcp_stdio_queued_bytes", labels, value: load.queuedBytes };
     yield { metric: "claw_mcp_stdio_server_processes", labels, value: load.servers };
   }
-  yield { metric: "claw_mcp_stdio_calls_suspended", value: shared.suspended };
+  yield { metric: "claw_mcp_stdio_calls_suspended", value: status.lanes.shared.suspended };
 }
 
 function* statelessSamples({ requests, clients, subscriptions, asks }: NonNullable<ServerStatus["stateless"]>): Generator<Sample> {
@@ -91,31 +80,15 @@ function* labelled(metric: MetricName, label: string, counts: Iterable<readonly 
   for (const [key, value] of counts) yield { metric, labels: { [label]: String(key) }, value };
 }
 
-export interface MetricsRouteOptions {
-  readonly version: string;
-  readonly status: () => ServerStatus;
-  readonly memory: Pick<MemoryBudget, "status">;
-  /** Returns the metrics of requests. */
-  readonly requestSamples: () => Iterable<Sample>;
-  readonly defects: Pick<Defects, "recover">;
-  readonly nowMs: () => number;
-}
-
 /** A text is sent again until this many times its rendering time has passed. So rendering takes a tenth of the time at most. */
 const REUSE_FACTOR = 10;
 
-/** A rendered text. Responses share its bytes, so those that are not read take no more memory. */
-interface Rendering {
-  readonly bytes: Buffer;
-  readonly contentType: string;
-  readonly usableUntilMs: number;
-}
-
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
-export function createMetricsRoute(options: MetricsRouteOptions): Route {
-  const { defects, nowMs } = options;
+export function createMetricsRoute(context: Context, version: string, status: () => ServerStatus, requests: RequestMetrics): Route {
+  const { defects, memory, nowMs } = context;
   let exposition: Exposition | undefined;
-  let rendering: Promise<Rendering> | undefined;
+  /** Responses share its bytes, so those that are not read take no more memory. */
+  let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
   let usableUntilMs = Number.NEGATIVE_INFINITY;
 
   return (request, response) => {
@@ -124,10 +97,7 @@ export function createMetricsRoute(options: MetricsRouteOptions): Route {
       // Until it is rendered, all requests wait for it.
       usableUntilMs = Number.POSITIVE_INFINITY;
       rendering = render();
-      rendering.then(
-        (rendered) => (usableUntilMs = rendered.usableUntilMs),
-        () => (usableUntilMs = Number.NEGATIVE_INFINITY),
-      );
+      rendering.catch(() => (usableUntilMs = Number.NEGATIVE_INFINITY));
     }
     rendering
       .then(({ bytes, contentType }) => {
@@ -138,21 +108,18 @@ export function createMetricsRoute(options: MetricsRouteOptions): Route {
       .catch((error: unknown) => defects.recover("metrics", error, () => sendDefect(response, false)));
   };
 
-  async function render(): Promise<Rendering> {
+  async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
     exposition ??= new (await import("./exposition.ts")).Exposition();
     const startedAtMs = nowMs();
-    const text = await exposition.text(allSamples(options));
+    const bytes = Buffer.from(await exposition.text(samples()));
     const renderedAtMs = nowMs();
-    return {
-      bytes: Buffer.from(text),
-      contentType: exposition.contentType,
-      usableUntilMs: renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR,
-    };
+    usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;
+    return { bytes, contentType: exposition.contentType };
   }
-}
 
-function* allSamples({ version, status, memory, requestSamples }: MetricsRouteOptions): Generator<Sample> {
-  yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
-  yield* requestSamples();
-  yield* stateSamples(status(), memory.status);
+  function* samples(): Generator<Sample> {
+    yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
+    yield* requests.samples();
+    yield* stateSamples(status(), memory.status);
+  }
 }

@@ -1,30 +1,20 @@
 import { readdir, readFile } from "node:fs/promises";
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
+import { maskArgs, maskCommand } from "../config/secret-file.ts";
+import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { MemoryBudget } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
-import { addLoads } from "../server/call.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { describeEndpoint } from "./app.ts";
-import type { SseConnection, SseConnections } from "./event-streams.ts";
-import type { ServerStatus } from "./health.ts";
-import type { PageGeneration, PageLane, PageRequest, PageState, PageUpdate } from "./page-update.ts";
+import { type SseConnection, SseConnections } from "./event-streams.ts";
+import { laneLoads, type ServerStatus } from "./health.ts";
+import type { PageGeneration, PageRequest, PageState, PageUpdate } from "./page-update.ts";
 import type { RecentActivity, RecentRequest } from "./recent.ts";
-import {
-  acceptsGzip,
-  acceptsHtml,
-  discardBody,
-  holderOf,
-  type PrincipalRoute,
-  reject,
-  type Route,
-  sendDefect,
-  sendError,
-} from "./response.ts";
+import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
+import { UnreadOutput } from "./unread-output.ts";
 
 /** The folder to which the build writes the compressed files. */
 const FOLDER = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../../dist/page/" : "page/", import.meta.url));
@@ -66,33 +56,31 @@ const SECURITY_HEADERS = {
 const decompress = promisify(gunzip);
 
 /** The files of the page. They are read at the first request, and stay in memory. */
-export class PageFiles {
-  readonly #defects: Pick<Defects, "recover">;
-  readonly #endpointPath: string | null;
+class PageFiles {
+  readonly #context: Context;
   #files: Promise<ReadonlyMap<string, Buffer>> | undefined;
   /** Of the files that a client has read without compression. Responses share the bytes, so those that are not read take no more memory. */
   readonly #decompressed = new Map<string, Promise<Buffer>>();
 
-  /** @param endpointPath null if the MCP endpoint has another address. */
-  constructor(defects: Pick<Defects, "recover">, endpointPath: string | null) {
-    [this.#defects, this.#endpointPath] = [defects, endpointPath];
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   /** The route of the page itself. A cached page could name scripts of an older build. */
-  readonly indexRoute: Route = (request, response) => {
+  readonly index: Route = (request, response) => {
     if (acceptsHtml(request)) return this.#answer(request, response, INDEX, "no-cache");
     // An MCP client may have the URL without its path.
-    const endpoint = describeEndpoint(this.#endpointPath ?? undefined);
+    const endpoint = describeEndpoint(endpointPath(this.#context));
     reject(request, response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
   };
 
   /** The route of all other files. Their names have a hash of their content. */
-  readonly fileRoute: Route = (request, response) => {
+  readonly file: Route = (request, response) => {
     const name = /^\/page\/(?<name>[\w.-]+)\/?(?:\?|$)/.exec(request.url ?? "")?.groups?.["name"] ?? "";
     this.#answer(request, response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
   };
 
-  #answer(...[request, response, name, cacheControl]: [...Parameters<Route>, name: string, cacheControl: string]): void {
+  #answer(request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): void {
     this.#files ??= readFiles();
     const respond = async (files: ReadonlyMap<string, Buffer>): Promise<void> => {
       const compressed = files.get(name);
@@ -103,19 +91,22 @@ export class PageFiles {
       discardBody(request);
       const isCompressed = acceptsGzip(request);
       const content = isCompressed ? compressed : await this.#decompress(name, compressed);
-      send(response, content, {
+      if (response.headersSent || response.destroyed) return;
+      response.writeHead(200, {
         ...SECURITY_HEADERS,
         "Content-Type": CONTENT_TYPES.get(name.slice(name.lastIndexOf(".") + 1)) ?? "application/octet-stream",
         "Cache-Control": cacheControl,
         Vary: "Accept, Accept-Encoding",
         ...(isCompressed ? { "Content-Encoding": "gzip" } : {}),
+        "Content-Length": content.length,
       });
+      response.end(content);
     };
     this.#files.then(respond).catch((error: unknown) => {
       // The next request tries again.
       this.#files = undefined;
       this.#decompressed.clear();
-      this.#defects.recover("page", error, () => sendDefect(response, false));
+      this.#context.defects.recover("page", error, () => sendDefect(response, false));
     });
   }
 
@@ -126,11 +117,6 @@ export class PageFiles {
   }
 }
 
-function send(response: ServerResponse, content: Buffer, headers: Readonly<Record<string, string>>): void {
-  if (response.headersSent || response.destroyed) return;
-  response.writeHead(200, { ...headers, "Content-Length": content.length }).end(content);
-}
-
 async function readFiles(): Promise<ReadonlyMap<string, Buffer>> {
   const names = (await readdir(FOLDER)).filter((name) => name.endsWith(SUFFIX));
   return new Map(
@@ -138,21 +124,19 @@ async function readFiles(): Promise<ReadonlyMap<string, Buffer>> {
   );
 }
 
-interface PageStateOptions extends Pick<PageState, "version" | "command" | "endpointPath" | "isIsolated"> {
-  /** True if clients that can be asked get servers of their own. */
-  readonly isolatesQuestions: boolean;
-  readonly status: () => ServerStatus;
-  readonly memory: Pick<MemoryBudget, "status">;
-  readonly nowMs: () => number;
+/** @returns undefined if the MCP endpoint has another address than the page. */
+function endpointPath({ config }: Context): string | undefined {
+  return config.adminAddr === undefined ? config.path : undefined;
 }
 
 /** Creates a function that returns the present state for the page. */
-export function createReadState(options: PageStateOptions): () => PageState {
-  const { version, command, endpointPath, isIsolated, isolatesQuestions, memory, nowMs } = options;
+function createReadState(context: Context, version: string, readStatus: () => ServerStatus): () => PageState {
+  const { config, memory, nowMs } = context;
   const startedAtMs = nowMs();
+  const command = [maskCommand(config.command), ...maskArgs(config.args)];
 
   return () => {
-    const status = options.status();
+    const status = readStatus();
     const { upstream, sessions, openStreams, stateless } = status;
     const { state, pid, generation, restarts, readyAt, nextRetryAt, lastExit } = upstream;
     const exit = state === "ready" ? undefined : lastExit;
@@ -161,9 +145,9 @@ export function createReadState(options: PageStateOptions): () => PageState {
       version,
       uptimeMs: Math.round(nowMs() - startedAtMs),
       command,
-      endpointPath,
-      isIsolated,
-      hasOwnServerForQuestions: isolatesQuestions && stateless?.serverEra !== "modern",
+      endpointPath: endpointPath(context) ?? null,
+      isIsolated: config.isolation === "session",
+      hasOwnServerForQuestions: config.isolation === "auto" && stateless?.serverEra !== "modern",
       state,
       pid: pid ?? null,
       generation,
@@ -175,27 +159,11 @@ export function createReadState(options: PageStateOptions): () => PageState {
       sessions,
       statelessClients: stateless?.clients ?? 0,
       openStreams,
-      lanes: lanesOf(status),
+      lanes: laneLoads(status),
       memory: { limitBytes, usedBytes },
       rssBytes: process.memoryUsage.rss(),
     };
   };
-}
-
-function lanesOf({ upstream, lanes }: ServerStatus): Readonly<Record<string, PageLane>> {
-  const { shared, private: ofClients, modern, asking } = lanes;
-  const askingLanes = Object.values(asking);
-  const servers = askingLanes.reduce((sum, each) => sum + each.servers, 0);
-  return {
-    shared: laneOf({ ...shared, servers: Number(upstream.pid !== undefined) }),
-    private: laneOf(ofClients),
-    modern: laneOf(modern),
-    asking: laneOf({ ...addLoads(askingLanes), servers }),
-  };
-}
-
-function laneOf({ requestsInFlight, waiting, queuedBytes, servers }: PageLane): PageLane {
-  return { requestsInFlight, waiting, queuedBytes, servers };
 }
 
 /** Each open page costs one serialisation per second. A further one replaces the oldest. */
@@ -203,16 +171,6 @@ const MAX_STREAMS = 8;
 const UPDATE_INTERVAL_MS = 1000;
 /** The stream is for `fetch` only. */
 const HEADERS = { "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY" };
-
-interface PageStreamsOptions {
-  readonly activity: RecentActivity;
-  readonly readState: () => PageState;
-  readonly connections: Pick<SseConnections, "open">;
-  readonly memory: Pick<MemoryBudget, "account">;
-  /** A replacer for `JSON.stringify` that masks secrets. */
-  readonly replacer: (key: string, value: unknown) => unknown;
-  readonly defects: Pick<Defects, "guard">;
-}
 
 /** An open page, and the part of the history that it has received. */
 interface PageStream {
@@ -226,25 +184,38 @@ interface PageStream {
   generations: readonly PageGeneration[] | undefined;
 }
 
-/** The event streams of open pages. Each gets the state and the new history every second. */
-export class PageStreams {
-  readonly #options: PageStreamsOptions;
+/** The page: its files, and the event streams of open pages. Each gets the state and the new history every second. */
+export class Page {
+  readonly routes: Readonly<Record<"page" | "pageEvents" | "pageFile", Route>>;
+  readonly #context: Context;
+  readonly #activity: RecentActivity;
+  readonly #readState: () => PageState;
+  readonly #connections: SseConnections;
   readonly #open = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(options: PageStreamsOptions) {
-    this.#options = options;
+  constructor(context: Context, version: string, activity: RecentActivity, status: () => ServerStatus) {
+    [this.#context, this.#activity] = [context, activity];
+    this.#readState = createReadState(context, version, status);
+    this.#connections = new SseConnections(context, new UnreadOutput(context));
+    const files = new PageFiles(context);
+    this.routes = {
+      page: files.index,
+      pageEvents: (request, response, principal) => this.#openStream(request, response, principal),
+      pageFile: files.file,
+    };
   }
 
-  readonly route: PrincipalRoute = (request, response, principal) => {
+  #openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    const { memory, defects } = this.#context;
     discardBody(request);
     // A stream that opens now would delay the end of the sidecar.
     if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
     const [oldest] = this.#open;
     // A client that never reads must not keep people out.
     if (oldest !== undefined && this.#open.size >= MAX_STREAMS) this.#replace(oldest);
-    const connection = this.#options.connections.open(response, this.#options.memory.account(holderOf(request, principal)), HEADERS);
+    const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
     const stream = {
       response,
       connection,
@@ -257,9 +228,9 @@ export class PageStreams {
     };
     this.#open.add(stream);
     connection.onClosed = () => this.#onClosed(stream);
-    this.#send(stream, this.#options.readState());
-    this.#timer ??= setInterval(() => this.#options.defects.guard("page", () => this.#sendAll()), UPDATE_INTERVAL_MS).unref();
-  };
+    this.#send(stream, this.#readState());
+    this.#timer ??= setInterval(() => defects.guard("page", () => this.#sendAll()), UPDATE_INTERVAL_MS).unref();
+  }
 
   #replace(stream: PageStream): void {
     this.#open.delete(stream);
@@ -274,13 +245,12 @@ export class PageStreams {
   /** Sends the last updates, ends all streams, and rejects new ones. */
   close(): void {
     this.#isClosed = true;
-    const { readState, defects } = this.#options;
     // The sidecar must stop even after a defect.
-    for (const stream of this.#open) end(stream, () => defects.guard("page", () => this.#send(stream, readState())));
+    for (const stream of this.#open) end(stream, () => this.#context.defects.guard("page", () => this.#send(stream, this.#readState())));
   }
 
   #sendAll(): void {
-    const state = this.#options.readState();
+    const state = this.#readState();
     for (const stream of this.#open) this.#send(stream, state);
   }
 
@@ -288,8 +258,7 @@ export class PageStreams {
   #send(stream: PageStream, state: PageState): void {
     if (stream.hasBegun && stream.response.writableLength > 0) return;
     stream.hasBegun = true;
-    const { activity, replacer } = this.#options;
-    const { requests, rate, generations, log } = activity;
+    const { requests, rate, generations, log } = this.#activity;
     const { current } = rate;
     const update: PageUpdate = {
       state,
@@ -302,7 +271,7 @@ export class PageStreams {
     stream.requestCount = requests.count;
     stream.logLineCount = log.lines.count;
     stream.generations = generations.all;
-    stream.connection.sendWithoutId("update", JSON.stringify(update, replacer));
+    stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
   }
 
   #onClosed(stream: PageStream): void {

@@ -70,24 +70,17 @@ function pageExit({ at, kind, reason, likelyCause, exitCode, signal, stderrTail 
   };
 }
 
-interface RecentItemsOptions<Item> {
-  readonly maxCount: number;
-  /** The limit of the sum of all lengths; undefined for none. */
-  readonly maxLength?: number;
-  readonly lengthOf?: (item: Item) => number;
-}
-
 /** The last items of a series. */
 class RecentItems<Item> {
   readonly #maxCount: number;
   readonly #maxLength: number;
-  readonly #lengthOf: (item: Item) => number;
   readonly #items: Item[] = [];
   #length = 0;
   #count = 0;
 
-  constructor({ maxCount, maxLength = Number.POSITIVE_INFINITY, lengthOf = () => 0 }: RecentItemsOptions<Item>) {
-    [this.#maxCount, this.#maxLength, this.#lengthOf] = [maxCount, maxLength, lengthOf];
+  /** @param maxLength the limit of the sum of the lengths of texts. */
+  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
+    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
   }
 
   /** The number of all items so far. */
@@ -97,12 +90,11 @@ class RecentItems<Item> {
 
   add(item: Item): void {
     this.#items.push(item);
-    this.#length += this.#lengthOf(item);
+    if (typeof item === "string") this.#length += item.length;
     this.#count++;
     while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
       const oldest = this.#items.shift();
-      if (oldest === undefined) return;
-      this.#length -= this.#lengthOf(oldest);
+      if (typeof oldest === "string") this.#length -= oldest.length;
     }
   }
 
@@ -118,7 +110,7 @@ const MAX_LENGTH = 256 * 1024;
 
 /** The last lines of the log, with secrets masked. */
 export class RecentLog {
-  readonly lines = new RecentItems<string>({ maxCount: HISTORY_LIMITS.logLines, maxLength: MAX_LENGTH, lengthOf: (line) => line.length });
+  readonly lines = new RecentItems<string>(HISTORY_LIMITS.logLines, MAX_LENGTH);
 
   /** @param line with secrets masked. */
   add(line: string): void {
@@ -126,39 +118,37 @@ export class RecentLog {
   }
 }
 
-interface Second {
-  /** Seconds since the epoch. */
-  readonly number: number;
-  requests: number;
-  errors: number;
-  timed: number;
-  totalMs: number;
-  longestMs: number;
+/** @param number seconds since the epoch. */
+function newSecond(number: number) {
+  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 }
-
-const NO_REQUESTS: Omit<Second, "number"> = { requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 
 /** The number and the durations of requests in each of the last seconds. */
 class RequestRate {
-  readonly #epochMs: () => number;
+  readonly #nowMs: () => number;
   readonly #firstSecond: number;
   /** Those with requests, oldest first. */
-  readonly #seconds: Second[] = [];
+  readonly #seconds: ReturnType<typeof newSecond>[] = [];
 
-  /** @param epochMs returns the time since the epoch, by a clock that is never set back. */
-  constructor(epochMs: () => number) {
-    this.#epochMs = epochMs;
+  /** @param nowMs as `performance.now`, which is never set back. */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
     this.#firstSecond = this.current;
   }
 
   /** The current second, in seconds since the epoch. */
   get current(): number {
-    return Math.floor(this.#epochMs() / 1000);
+    return Math.floor((performance.timeOrigin + this.#nowMs()) / 1000);
   }
 
   /** @param durationMs undefined for a request that was rejected before it was read. */
   count(isError: boolean, durationMs: number | undefined): void {
-    const second = this.#second();
+    const { current } = this;
+    let second = this.#seconds.at(-1);
+    if (second?.number !== current) {
+      this.#seconds.push((second = newSecond(current)));
+      while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
+    }
     second.requests++;
     if (isError) second.errors++;
     if (durationMs === undefined) return;
@@ -172,7 +162,7 @@ class RequestRate {
     const counted = new Map(this.#seconds.map((each) => [each.number, each]));
     const passed: PageSecond[] = [];
     for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
-      const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? NO_REQUESTS;
+      const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? newSecond(number);
       passed.push({
         at: new Date(number * 1000).toISOString(),
         requests,
@@ -183,16 +173,6 @@ class RequestRate {
       });
     }
     return passed;
-  }
-
-  #second(): Second {
-    const { current } = this;
-    const last = this.#seconds.at(-1);
-    if (last?.number === current) return last;
-    const second = { ...NO_REQUESTS, number: current };
-    this.#seconds.push(second);
-    while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
-    return second;
   }
 }
 
@@ -212,7 +192,7 @@ export type RecentRequest = Omit<PageRequest, "at"> & { readonly at: number };
 
 /** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity implements RequestObserver {
-  readonly requests = new RecentItems<RecentRequest>({ maxCount: HISTORY_LIMITS.requests });
+  readonly requests = new RecentItems<RecentRequest>(HISTORY_LIMITS.requests);
   readonly rate: RequestRate;
   readonly generations = new RecentGenerations();
   readonly log: RecentLog;
@@ -222,7 +202,7 @@ export class RecentActivity implements RequestObserver {
   /** @param nowMs as `performance.now`. */
   constructor(log: RecentLog, nowMs: () => number) {
     [this.log, this.#nowMs] = [log, nowMs];
-    this.rate = new RequestRate(() => performance.timeOrigin + nowMs());
+    this.rate = new RequestRate(nowMs);
   }
 
   /** Returns an observer of a lane's server. @param isProbe as in `RecentGenerations`. */

@@ -1,28 +1,13 @@
 import type { ServerResponse } from "node:http";
+import type { Context } from "../context.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import type { ResponseMessage } from "../mcp/message.ts";
-import type { MemoryAccount } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
+import { idTextOf, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
+import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { ObservedRequest } from "../observe/record.ts";
-import type { Exchange } from "../session/session.ts";
-import type { OpenStream } from "./event-streams.ts";
-import { errorHeaders, type Front, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
-import type { UnreadOutput } from "./unread-output.ts";
-
-interface PostExchangeOptions {
-  readonly front: Front;
-  readonly response: ServerResponse;
-  readonly memory: MemoryAccount;
-  readonly unread: Pick<UnreadOutput, "count">;
-  readonly defects: Pick<Defects, "recover">;
-  /** The JSON text of the request's id; undefined for a batch. */
-  readonly idText: string | undefined;
-  readonly acceptedAtMs: number;
-  /** Starts a stream as the HTTP response; undefined if the client does not accept one. */
-  readonly openStream?: (() => OpenStream) | undefined;
-  /** Undefined if nothing observes the request, and for a batch. */
-  readonly observed?: ObservedRequest | undefined;
-}
+import { internalError, responseOutOfMemory } from "../server/failures.ts";
+import type { Exchange, Session } from "../session/session.ts";
+import { openRequestStream, openStatelessStream, type OpenStream, type SseConnections } from "./event-streams.ts";
+import { errorHeaders, type Front, type Post, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /**
  * The exchange of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
@@ -34,40 +19,50 @@ export class PostExchange implements Exchange {
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
   readonly observed: ObservedRequest | undefined;
-  readonly #errorIdText: string | undefined;
+  /** Headers for a response in JSON. */
+  headers: Readonly<Record<string, string>> | undefined;
+  readonly #context: Context;
+  readonly #connections: SseConnections;
   readonly #front: Front;
   readonly #response: ServerResponse;
   readonly #memory: MemoryAccount;
-  readonly #unread: Pick<UnreadOutput, "count">;
-  readonly #defects: Pick<Defects, "recover">;
-  readonly #openStream: (() => OpenStream) | undefined;
+  readonly #session: Session | undefined;
+  readonly #acceptsStream: boolean;
+  readonly #errorIdText: string | undefined;
   #open: OpenStream | undefined;
-  #headers: Readonly<Record<string, string>> | undefined;
   #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
-  constructor({ front, response, memory, unread, defects, idText, acceptedAtMs, openStream, observed }: PostExchangeOptions) {
-    this.#front = front;
-    this.#response = response;
-    this.#memory = memory;
-    this.#unread = unread;
-    this.#defects = defects;
+  /**
+   * @param idText the JSON text of the request's id; undefined for a batch.
+   * @param observed undefined if nothing observes the request, and for a batch.
+   * @param session undefined without one, and before it is opened.
+   */
+  constructor(
+    context: Context,
+    connections: SseConnections,
+    front: Front,
+    post: Post,
+    idText: string | undefined,
+    observed: ObservedRequest | undefined,
+    acceptsStream: boolean,
+    session?: Session,
+  ) {
+    [this.#context, this.#connections, this.#front] = [context, connections, front];
+    this.#response = post.response;
+    this.#memory = session?.memory ?? post.memory;
+    this.#session = session;
+    this.#acceptsStream = acceptsStream;
     this.idText = idText ?? "";
     this.#errorIdText = idText;
-    this.acceptedAtMs = acceptedAtMs;
-    this.#openStream = openStream;
+    this.acceptedAtMs = post.acceptedAtMs;
     this.observed = observed;
-    response.on("close", this.#onClose);
-  }
-
-  /** Sets headers for a response in JSON. */
-  setHeaders(headers: Readonly<Record<string, string>>): void {
-    this.#headers = headers;
+    this.#response.on("close", this.#onClose);
   }
 
   get isListening(): boolean {
     if (this.#isFinished) return false;
-    return this.#open === undefined ? this.#openStream !== undefined && !this.#response.destroyed : this.#open.stream.isAttached;
+    return this.#open === undefined ? this.#acceptsStream && !this.#response.destroyed : this.#open.stream.isAttached;
   }
 
   get isStream(): boolean {
@@ -82,41 +77,32 @@ export class PostExchange implements Exchange {
   }
 
   keepAlive(): void {
-    if (!this.#isFinished && !this.#response.destroyed) this.#open ??= this.#openStream?.();
+    if (!this.#acceptsStream || this.#isFinished || this.#response.destroyed) return;
+    this.#open ??=
+      this.#session === undefined
+        ? openStatelessStream(this.#connections, this.#response, this.#memory)
+        : openRequestStream(this.#connections, this.#response, this.#session, this.#errorIdText);
   }
 
   respond(body: string, response?: ResponseMessage): void {
-    this.#finish(() => {
-      if (this.#open !== undefined) return this.#open.stream.finish(body);
-      sendJson(this.#response, this.#front.responseStatus(body), body, this.#headers);
-      this.#unread.count(this.#response, this.#memory);
-    });
+    this.#finish(body);
     this.observed?.onResponse(this.#httpStatus, body, response);
   }
 
   /** Finishes a batch with these responses as one array. The POST must not be a stream. */
   respondAll(bodies: readonly string[]): void {
-    this.#finish(() => {
-      sendJsonArray(this.#response, bodies);
-      this.#unread.count(this.#response, this.#memory);
-    });
+    this.#finish(bodies);
   }
 
   fail(error: SidecarError): void {
     const body = this.#front.errorBody(error, this.#errorIdText);
-    this.#finish(() => {
-      if (this.#open === undefined) sendJson(this.#response, this.#front.errorStatus(error), body, errorHeaders(error));
-      else this.#open.stream.finish(body);
-    });
+    this.#finish(body, this.#front.errorStatus(error), errorHeaders(error));
     this.observed?.onFailed(this.#httpStatus, error, body);
   }
 
   /** Ends the HTTP exchange of a request that its client has cancelled, to which MCP has no response. */
   dismiss(): void {
-    this.#finish(() => {
-      if (this.#open === undefined) sendAccepted(this.#response);
-      else this.#open.stream.end();
-    });
+    this.#finish(undefined);
     this.observed?.onUnanswered(this.#httpStatus, "dismissed");
   }
 
@@ -129,13 +115,22 @@ export class PostExchange implements Exchange {
   }
 
   /** Finishes the exchange once. If a defect prevents the response, the exchange can still be finished with an error. */
-  #finish(send: () => void): void {
+  #finish(body: string | readonly string[] | undefined, httpStatus?: number, headers = this.headers): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
+    const response = this.#response;
     try {
-      send();
+      if (this.#open !== undefined) {
+        if (typeof body === "string") this.#open.stream.finish(body);
+        else this.#open.stream.end();
+        return;
+      }
+      if (body === undefined) sendAccepted(response);
+      else if (typeof body === "string") sendJson(response, httpStatus ?? this.#front.responseStatus(body), body, headers);
+      else sendJsonArray(response, body);
+      this.#connections.unread.count(response, this.#memory);
       // A defect may leave a stream half open, without a way to send the response.
-      if (this.#open === undefined && !this.#response.writableEnded) this.#response.destroy();
+      if (!response.writableEnded) response.destroy();
     } catch (error) {
       this.#isFinished = false;
       throw error;
@@ -144,6 +139,7 @@ export class PostExchange implements Exchange {
 
   /** The exchange ends, unless the client can reconnect for the response and its front lets the request go on meanwhile. */
   readonly #onClose = (): void => {
+    if (this.#isFinished) return;
     try {
       if (this.#open !== undefined) {
         const { stream, connection, isPrimed } = this.#open;
@@ -151,10 +147,11 @@ export class PostExchange implements Exchange {
         if (!this.#front.cancelsOnDisconnect(isPrimed || stream.hasBegun)) return;
         stream.end();
       }
-      this.#finish(() => this.#onDisconnect?.());
+      this.#isFinished = true;
+      this.#onDisconnect?.();
       this.observed?.onUnanswered(this.#httpStatus, "unread");
     } catch (error) {
-      this.#defects.recover("client disconnect", error);
+      this.#context.defects.recover("client disconnect", error);
     }
   };
 }
@@ -242,5 +239,109 @@ export class SharedExchange implements Exchange {
       throw error;
     }
     this.#shared.onFinished(this);
+  }
+}
+
+/** A response up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
+const SMALL_LENGTH = 4096;
+/** A kept text is copied into bytes when it is sent. */
+const COPIES = 2;
+
+/**
+ * A batch of revision 2025-03-26: several requests in one POST, each with its own exchange. The responses are sent as one array, or as
+ * one event each if a stream has begun. Until then they count as unread output of the client.
+ */
+export class PostBatch implements SharedResponse {
+  readonly httpStatus = 200;
+  readonly #front: Front;
+  readonly #whole: PostExchange;
+  readonly #memory: MemoryAccount;
+  /** The exchanges with the methods of their requests. */
+  readonly #methods = new Map<SharedExchange, string>();
+  #responses: string[] = [];
+  #kept: Reservation | undefined;
+  #open = 0;
+
+  /** @param whole the exchange of the POST. @param memory the memory of the client. */
+  constructor(front: Front, whole: PostExchange, memory: MemoryAccount) {
+    this.#front = front;
+    this.#whole = whole;
+    this.#memory = memory;
+    whole.onDisconnect(() => {
+      this.#takeAll();
+      for (const exchange of this.#methods.keys()) exchange.disconnect();
+    });
+  }
+
+  /** Must be called for all requests of the batch before the first of them is forwarded. */
+  add(request: RequestMessage, observed?: ObservedRequest): Exchange {
+    const exchange = new SharedExchange(this.#front, idTextOf(request), this.#whole.acceptedAtMs, this, observed);
+    this.#methods.set(exchange, request.method);
+    this.#open++;
+    return exchange;
+  }
+
+  get sharedBy(): number {
+    return this.#methods.size;
+  }
+
+  get isListening(): boolean {
+    return this.#whole.isListening;
+  }
+
+  emit(body: string): boolean {
+    const isEmitted = this.#whole.emit(body);
+    this.#flush();
+    return isEmitted;
+  }
+
+  keepAlive(): void {
+    this.#whole.keepAlive();
+    this.#flush();
+  }
+
+  respond(body: string, exchange: SharedExchange): void {
+    const hasRoom = this.#whole.isStream || this.#reserve(body);
+    // A stream passes each response on at once.
+    if (!hasRoom) this.#whole.keepAlive();
+    const isLost = !hasRoom && !this.#whole.isStream;
+    this.#responses.push(isLost ? this.#front.errorBody(responseOutOfMemory(this.#methods.get(exchange) ?? ""), exchange.idText) : body);
+  }
+
+  onFinished(): void {
+    this.#open--;
+    try {
+      this.#flush();
+      if (this.#open > 0) return;
+      const responses = this.#takeAll();
+      if (responses.length > 0) this.#whole.respondAll(responses);
+      else this.#whole.dismiss();
+    } catch (error) {
+      // After a defect, the whole batch fails, since this exchange has already finished.
+      this.#whole.fail(internalError(true));
+      throw error;
+    }
+  }
+
+  /** Reserves the memory of a response that is kept. @returns false if there is no room. */
+  #reserve(body: string): boolean {
+    const bytes = textMemoryBytes(body) * COPIES;
+    this.#kept ??= this.#memory.hold("unread", 0);
+    if (body.length > SMALL_LENGTH) return this.#kept.tryGrow(bytes);
+    this.#kept.resize(this.#kept.bytes + bytes);
+    return true;
+  }
+
+  /** Sends the kept responses if a stream has begun. */
+  #flush(): void {
+    if (this.#whole.isStream) for (const each of this.#takeAll()) this.#whole.emit(each);
+  }
+
+  #takeAll(): string[] {
+    const responses = this.#responses;
+    this.#responses = [];
+    this.#kept?.release();
+    this.#kept = undefined;
+    return responses;
   }
 }

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { RequestEnding } from "../observe/counters.ts";
-import type { Defects, Log, RequestLogMode } from "../observe/log.ts";
 import type { ObservedRequest, RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { DeadlineSweep, RateLimit } from "../timers.ts";
 
@@ -19,7 +19,6 @@ const LINES_PER_MINUTE = {
   /** All other requests. */
   ended: 6000,
 } as const;
-type LineKind = keyof typeof LINES_PER_MINUTE;
 
 /** The time from the first suppressed line to the report. */
 const REPORT_AFTER_MS = 10_000;
@@ -27,43 +26,28 @@ const MAX_REASON_LENGTH = 200;
 /** Of a SHA-256 in hexadecimal. */
 const SESSION_HASH_LENGTH = 12;
 
-export interface RequestLogOptions {
-  readonly mode: Exclude<RequestLogMode, "off">;
-  readonly log: Log;
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-}
-
 /** The log of requests: a line for each one that ends, or for each error, without arguments and results. */
 export class RequestLog implements RequestObserver {
-  readonly #options: RequestLogOptions;
-  readonly #limits: Readonly<Record<LineKind, RateLimit>>;
+  readonly #context: Context;
+  readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
   readonly #report: DeadlineSweep;
   #suppressed = 0;
   #hasSuppressedFailures = false;
 
-  constructor(options: RequestLogOptions) {
-    this.#options = options;
-    const limit = (kind: LineKind): RateLimit => new RateLimit(LINES_PER_MINUTE[kind]);
-    this.#limits = {
-      unauthorized: limit("unauthorized"),
-      rejected: limit("rejected"),
-      failed: limit("failed"),
-      errors: limit("errors"),
-      ended: limit("ended"),
-    };
-    this.#report = new DeadlineSweep(options.nowMs, options.defects, () => this.#reportSuppressed());
+  constructor(context: Context) {
+    this.#context = context;
+    this.#report = new DeadlineSweep(context.nowMs, context.defects, () => this.#reportSuppressed());
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
     const kind = kindOf(ending);
-    if (kind === "ended" && this.#options.mode === "errors") return;
+    if (kind === "ended" && this.#context.config.requestLog === "errors") return;
     // A defect here must not fail the request.
-    this.#options.defects.guard("request log", () => this.#logEnded(kind, request, ending, body));
+    this.#context.defects.guard("request log", () => this.#logEnded(kind, request, ending, body));
   }
 
   rejected(request: RejectedRequest): void {
-    this.#options.defects.guard("request log", () => this.#logRejected(request));
+    this.#context.defects.guard("request log", () => this.#logRejected(request));
   }
 
   /** Reports the lines that were suppressed since the last report. */
@@ -72,8 +56,8 @@ export class RequestLog implements RequestObserver {
     this.#reportSuppressed();
   }
 
-  #logEnded(kind: LineKind, request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    const { log, nowMs } = this.#options;
+  #logEnded(kind: keyof typeof LINES_PER_MINUTE, request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
+    const { log, nowMs } = this.#context;
     const endedAtMs = nowMs();
     if (!this.#allows(kind, endedAtMs)) return;
     const { method, tool, principal, sessionId, revision, acceptedAtMs, sentAtMs, httpStatus, requestBytes, isRejected } = request;
@@ -95,7 +79,7 @@ export class RequestLog implements RequestObserver {
   }
 
   #logRejected({ code: ending, httpStatus, reason, sender }: RejectedRequest): void {
-    const { log, nowMs } = this.#options;
+    const { log, nowMs } = this.#context;
     const isFailed = kindOf(ending) === "failed";
     if (!this.#allows(isFailed ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected", nowMs())) return;
     const { principal, sessionId, requestBytes } = sender();
@@ -106,15 +90,15 @@ export class RequestLog implements RequestObserver {
   }
 
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
-  #allows(kind: LineKind, nowMs: number): boolean {
-    if (this.#limits[kind].take(nowMs) === undefined) return true;
+  #allows(kind: keyof typeof LINES_PER_MINUTE, nowMs: number): boolean {
+    if (this.#limits.get(kind)?.take(nowMs) === undefined) return true;
     if (this.#suppressed++ === 0) this.#report.watch(nowMs + REPORT_AFTER_MS);
     this.#hasSuppressedFailures ||= kind === "failed";
     return false;
   }
 
   #reportSuppressed(): number {
-    const { log } = this.#options;
+    const { log } = this.#context;
     const fields = { count: this.#suppressed };
     // A failure must not be hidden from those who read warnings only.
     if (this.#hasSuppressedFailures) log.warn(fields, "request lines suppressed: too many");

@@ -9,25 +9,16 @@ import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type Si
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { ObservedRequest, type RejectedRequest, type RejectedSender, type RequestObserver } from "../observe/record.ts";
-import type { RouteName } from "../routes.ts";
+import { ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal, Session } from "../session/session.ts";
+import type { AuthTokens } from "./auth-tokens.ts";
 
 /** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
 export type RoutedRequest = IncomingMessage & { originalUrl?: string };
 
-/** A handler that answers every request. */
-export type Route = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** A handler that receives the principal of the request's token; undefined if no token is configured. */
-export type PrincipalRoute = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
-
-/** A route and its entry in `ROUTES`. */
-export type NamedRoute = readonly [name: RouteName, route: PrincipalRoute];
-
-/** Returns the principal of an `Authorization` header, or undefined if the header has no valid token. */
-export type Identify = (authorization: string | undefined) => Principal | undefined;
+/** A handler that answers every request. @param principal that of the request's token; undefined if no token is configured or needed. */
+export type Route = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
 
 /** A request to the endpoint, its response, and the time at which its time limits begin. */
 export interface Post {
@@ -135,15 +126,11 @@ export function errorHeaders(error: SidecarError): Record<string, string> {
   return headers;
 }
 
-interface Rejection {
-  readonly code: SidecarErrorCode;
-  readonly reason: string | undefined;
-  /** A closed socket has none. */
-  readonly address: string | undefined;
-}
-
-/** Rejections until their responses close. They are noted here because the functions that reject know no observer. */
-const REJECTIONS = new WeakMap<ServerResponse, Rejection>();
+/** Rejections until their responses close. They are noted here because the functions that reject know no observer. A closed socket has no address. */
+const REJECTIONS = new WeakMap<
+  ServerResponse,
+  { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
+>();
 
 /** Notes the error of a response to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
 export function noteRejection(response: ServerResponse, { code }: SidecarError, reason?: string): void {
@@ -151,22 +138,21 @@ export function noteRejection(response: ServerResponse, { code }: SidecarError, 
 }
 
 /** Returns the rejection of a response that is closed; undefined if its request was not rejected. */
-export function rejectionOf(response: ServerResponse, identify: Identify | undefined): RejectedRequest | undefined {
+export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undefined): RejectedRequest | undefined {
   const rejection = REJECTIONS.get(response);
   if (rejection === undefined) return undefined;
   const { code, reason, address } = rejection;
-  const { req, statusCode: httpStatus } = response;
-  const { headers } = req;
-  return { code, httpStatus, reason, sender };
-
-  function sender(): RejectedSender {
-    const { authorization, "mcp-session-id": sessionId, "content-length": length } = headers;
-    return {
-      principal: identify?.(authorization)?.name ?? address ?? "unknown",
+  const { authorization, "mcp-session-id": sessionId, "content-length": length } = response.req.headers;
+  return {
+    code,
+    httpStatus: response.statusCode,
+    reason,
+    sender: () => ({
+      principal: tokens?.identify(authorization)?.name ?? address ?? "unknown",
       sessionId: sessionId?.toString(),
       requestBytes: length === undefined ? undefined : Number(length),
-    };
-  }
+    }),
+  };
 }
 
 /** A longer body is encoded once, into bytes that the socket takes as they are. A text would be copied again. In UTF-16 units. */
@@ -244,13 +230,11 @@ export function sendProblem(response: ServerResponse, { code, reason, idText }: 
 const ON_BODY = 3;
 const ON_MESSAGE_COMPLETE = 4;
 
-type Callback = (...values: readonly unknown[]) => unknown;
-
 /** Node's HTTP parser of a connection. It is not documented: without it, the functions here have no effect. */
 interface NodeParser {
   onIncoming?: () => number;
-  [ON_BODY]?: Callback | undefined;
-  [ON_MESSAGE_COMPLETE]?: Callback;
+  [ON_BODY]?: ((...values: readonly unknown[]) => unknown) | undefined;
+  [ON_MESSAGE_COMPLETE]?: (...values: readonly unknown[]) => unknown;
 }
 
 /**
@@ -321,21 +305,23 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
   request.once("close", () => clearTimeout(timer));
 }
 
-/** Begins the observation of a request. @param session undefined without one, or before it is opened. */
-export type Observe = (post: Post, request: RequestMessage, session?: Session) => ObservedRequest;
-
-export function createObserve(observer: RequestObserver): Observe {
-  return ({ request: { socket }, principal, acceptedAtMs }, { method, text, outline }, session) => {
-    const observed = new ObservedRequest(observer, {
-      method,
-      tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
-      principal: principal?.name ?? socket.remoteAddress ?? "unknown",
-      acceptedAtMs,
-      requestBytes: Buffer.byteLength(text),
-    });
-    if (session !== undefined) observed.setSession(session);
-    return observed;
-  };
+/** Begins the observation of a request. @param session undefined without one, or before it is opened. @returns undefined if nothing observes it. */
+export function observe(
+  observer: RequestObserver | undefined,
+  { request: { socket }, principal, acceptedAtMs }: Post,
+  { method, text, outline }: RequestMessage,
+  session?: Session,
+): ObservedRequest | undefined {
+  if (observer === undefined) return undefined;
+  const observed = new ObservedRequest(observer, {
+    method,
+    tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
+    principal: principal?.name ?? socket.remoteAddress ?? "unknown",
+    acceptedAtMs,
+    requestBytes: Buffer.byteLength(text),
+  });
+  if (session !== undefined) observed.setSession(session);
+  return observed;
 }
 
 /** The rules of a protocol era for the responses to its clients. An exchange has the front of its client, whatever server answers it. */

@@ -1,26 +1,20 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { FullTime, type MemoryAccount, type MemoryBudget, type Reservation } from "../memory.ts";
-import type { Counters } from "../observe/counters.ts";
-import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+import type { Context } from "../context.ts";
+import { FullTime, type MemoryAccount, type Reservation } from "../memory.ts";
+import { LogLimiter } from "../observe/log.ts";
 
-/** Counts and logs the connections that are closed because their clients do not read. */
-export class CutOffLog {
-  readonly #counters: Counters;
-  readonly #log: Log;
-  readonly #limiter: LogLimiter;
-
-  constructor(counters: Counters, log: Log, nowMs: () => number) {
-    this.#counters = counters;
-    this.#log = log;
-    this.#limiter = new LogLimiter(nowMs);
-  }
-
-  /** @param unreadLength the unread text, in UTF-16 units. */
-  add(unreadLength: number, reason: string): void {
-    this.#counters.http.readersCutOff++;
-    if (this.#limiter.allows()) this.#log.warn({ bytes: unreadLength, reason }, "connection cut off");
-  }
+/**
+ * Creates a function that counts and logs the connections that are closed because their clients do not read.
+ *
+ * @returns a function that gets the unread text of a connection, in UTF-16 units.
+ */
+export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
+  const limiter = new LogLimiter(nowMs);
+  return (unreadLength) => {
+    counters.http.readersCutOff++;
+    if (limiter.allows()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
+  };
 }
 
 /** Unread text up to which the current response of a connection is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
@@ -37,15 +31,6 @@ const FILL_MS = 250;
 const LOOK_MS = 500;
 const MIN_LOOK_MS = 20;
 
-interface UnreadOutputOptions {
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-  /** Makes room if memory is short. Called at intervals, because slow clients may be the only ones: then nothing else asks for room. */
-  readonly relieve: () => void;
-  /** Called for each connection that is closed, with its unread text in UTF-16 units. */
-  readonly onCut: (unreadLength: number) => void;
-}
-
 interface Unread {
   readonly memory: Reservation;
   readonly sinceMs: number;
@@ -57,17 +42,21 @@ interface Unread {
   readonly onEnd: () => void;
 }
 
-/** Responses that clients have not read yet. Each counts as memory of its client. */
+/** Responses that clients have not read yet. Each counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
-  readonly #options: UnreadOutputOptions;
+  readonly #context: Context;
+  readonly #onCut: (unreadLength: number) => void;
   /** Those that have waited longest come first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   #timer: NodeJS.Timeout | undefined;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   readonly #fullTime = new FullTime(SLOW_READER_MS);
 
-  constructor(options: UnreadOutputOptions) {
-    this.#options = options;
+  constructor(context: Context) {
+    this.#context = context;
+    this.#onCut = countCutOffs(context, "the memory budget is used up");
+    context.memory.addRelief((bytes) => this.#cutOffSlow(bytes));
+    context.memory.addLastRelief((bytes) => this.#cutOffReading(bytes));
   }
 
   /** Must be called after each text that is written to a response, and when it is destroyed. */
@@ -81,8 +70,8 @@ export class UnreadOutput {
   }
 
   /** Closes connections of slow clients until this much memory is free: first those without progress for longest. */
-  cutOffSlow(bytes: number): void {
-    const nowMs = this.#options.nowMs();
+  #cutOffSlow(bytes: number): void {
+    const nowMs = this.#context.nowMs();
     if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
     this.#look(nowMs);
     this.#cutOff(bytes, nowMs, ({ sinceMs, progressAtMs }) =>
@@ -91,8 +80,8 @@ export class UnreadOutput {
   }
 
   /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
-  cutOffReading(bytes: number): void {
-    const nowMs = this.#options.nowMs();
+  #cutOffReading(bytes: number): void {
+    const nowMs = this.#context.nowMs();
     if (this.#fullTime.hasLasted(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
@@ -106,13 +95,14 @@ export class UnreadOutput {
       const length = response.writableLength;
       this.#forget(response);
       response.destroy();
-      this.#options.onCut(length);
+      this.#onCut(length);
     }
   }
 
   #onInterval(): void {
-    const nowMs = this.#options.nowMs();
-    this.#options.relieve();
+    const nowMs = this.#context.nowMs();
+    // Slow clients may be the only ones: then nothing else asks for room.
+    this.#context.memory.relieve();
     if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
   }
 
@@ -134,7 +124,7 @@ export class UnreadOutput {
     const onEnd = (): void => this.#forget(response);
     // A reservation may close slow connections, so it is made before this one is added.
     const memory = account.hold("unread", length * COPIES);
-    const { defects, nowMs } = this.#options;
+    const { defects, nowMs } = this.#context;
     this.#unread.set(response, { memory, sinceMs: nowMs(), takenBytes: undefined, progressAtMs: undefined, onEnd });
     this.#timer ??= setInterval(() => defects.guard("unread output", () => this.#onInterval()), LOOK_MS).unref();
     response.on("drain", onEnd);
@@ -154,31 +144,10 @@ export class UnreadOutput {
   }
 }
 
-interface SocketHandle {
-  readonly bytesWritten?: number;
-  readonly writeQueueSize?: number;
-}
-
 /** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
 function takenBytes({ req: { socket } }: ServerResponse): number {
-  const { _handle: handle } = socket as Socket & { readonly _handle?: SocketHandle | null };
+  const { _handle: handle } = socket as Socket & {
+    readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;
+  };
   return (handle?.bytesWritten ?? 0) - (handle?.writeQueueSize ?? 0);
-}
-
-export interface OutputOptions {
-  readonly memory: MemoryBudget;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly defects: Defects;
-  readonly nowMs: () => number;
-}
-
-/** Creates the count of unread responses. Slow readers are cut off if memory is short. */
-export function createUnreadOutput({ memory, counters, log, defects, nowMs }: OutputOptions): UnreadOutput {
-  const cutOffs = new CutOffLog(counters, log, nowMs);
-  const onCut = (unreadLength: number): void => cutOffs.add(unreadLength, "the memory budget is used up");
-  const unread = new UnreadOutput({ defects, nowMs, relieve: () => memory.relieve(), onCut });
-  memory.addRelief((bytes) => unread.cutOffSlow(bytes));
-  memory.addLastRelief((bytes) => unread.cutOffReading(bytes));
-  return unread;
 }

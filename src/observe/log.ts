@@ -6,7 +6,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The requests of clients that are logged. */
 export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
-export type RequestLogMode = (typeof REQUEST_LOG_MODES)[number];
 
 /** The fields of a log line besides its message, grouped by subject. docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [

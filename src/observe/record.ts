@@ -12,7 +12,7 @@ export interface RejectedRequest {
   readonly sender: () => RejectedSender;
 }
 
-export interface RejectedSender {
+interface RejectedSender {
   readonly principal: string;
   /** The session id that the request names, valid or not. */
   readonly sessionId: string | undefined;

@@ -44,14 +44,14 @@ describe("the check of hosts", () => {
   it.each([undefined, "0.0.0.0", "::", "10.0.0.5", "fe80::1", "mcp.example", "localhost.evil.com"])(
     "the default has no check if the sidecar listens on %s",
     (listenHost) => {
-      expect(createHostCheck({ allowedHosts: undefined, listenHost })).toBeUndefined();
+      expect(createHostCheck(undefined, listenHost)).toBeUndefined();
     },
   );
 
   it.each(["localhost", "LOCALHOST", "127.0.0.1", "127.0.0.53", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"])(
     "the default allows only the names of this machine, at any port, if the sidecar listens on %s",
     (listenHost) => {
-      const check = createHostCheck({ allowedHosts: undefined, listenHost });
+      const check = createHostCheck(undefined, listenHost);
       const allowed = `localhost localhost:8080 LocalHost:1 localhost. 127.0.0.1:9 127.0.0.2 [::1] [::1]:8080 127.1 0x7f000001 127.0.0.1.
         127.255.255.254 [0:0:0:0:0:0:0:1]:1 [::ffff:127.0.0.1]`;
       expect(wrong(check, words(allowed), true)).toEqual([]);
@@ -65,20 +65,20 @@ describe("the check of hosts", () => {
   );
 
   it("names that a web page may have are rejected on other interfaces, unless they are listed", () => {
-    const check = createHostCheck({ allowedHosts: undefined, listenHost: undefined, rejectsRebindable: true });
+    const check = createHostCheck(undefined, undefined, true);
     const allowed = `localhost 127.0.0.1:8080 10.1.2.3:8080 [fd00::1]:8080 mcp-sidecar:8080 mcp.tools.svc mcp.tools.svc.cluster.local
       host.docker.internal:8080 printer.local.`;
     expect(wrong(check, words(allowed), true)).toEqual([]);
     expect(
       wrong(check, ["", "a b", ...words("evil.com evil.com:8080 EVIL.com. 127.0.0.1.evil.com local.evil.com evil.notlocal")], false),
     ).toEqual([]);
-    const listed = createHostCheck({ allowedHosts: ["mcp.example"], listenHost: undefined, rejectsRebindable: true });
+    const listed = createHostCheck(["mcp.example"], undefined, true);
     expect(["mcp.example", "10.1.2.3"].map((host) => listed?.(host))).toEqual([true, false]);
   });
 
   it.each([undefined, "127.0.0.1"])("listed hosts and those of this machine are allowed if the sidecar listens on %s", (listenHost) => {
     const allowedHosts = words("mcp.example only.example:8443 tls.example:443 plain.example:80 [2001:db8::1] 10.0.0.5:8080");
-    const check = createHostCheck({ allowedHosts, listenHost });
+    const check = createHostCheck(allowedHosts, listenHost);
     const allowed = `mcp.example MCP.EXAMPLE:8080 mcp.example. mcp.example.:8080 only.example:8443 tls.example tls.example:443 plain.example
       plain.example:80 [2001:db8::1] [2001:DB8:0::1]:8080 10.0.0.5:8080 localhost:8080 127.0.0.1 [::1]:1`;
     expect(wrong(check, words(allowed), true)).toEqual([]);
