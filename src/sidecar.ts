@@ -112,7 +112,7 @@ const nowMs = performance.now.bind(performance);
 export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, environment, descriptor, version, recentLog, kill } = options;
   const drain = new AbortController();
-  const context = createContext(options, AbortSignal.any([drain.signal, kill]));
+  const context = createContext(options, drain.signal);
   const { observer, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);

@@ -6,6 +6,15 @@ import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock(TIMERS);
 
+describe("after a kill of all servers", () => {
+  it("every initialize is rejected, and starts no server", () => {
+    const bench = new LanesBench();
+    bench.kill();
+    for (const capabilities of [{ sampling: {} }, {}]) expect(bench.connect({ capabilities }).exchange.outcome).toBe("SHUTTING_DOWN");
+    expect(bench.servers).toEqual([]);
+  });
+});
+
 describe("the end of a private server and its session", () => {
   it("an idle private server stops exactly SESSION_IDLE_TIMEOUT_MS after the last use", () => {
     const bench = new LanesBench();
