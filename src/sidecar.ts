@@ -177,7 +177,7 @@ function createContext({ config, log, secrets, kill }: SidecarOptions, draining:
 function createObservers(context: Context, recentLog: RecentLog | undefined) {
   const { config, defects, secrets } = context;
   const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
-  const metrics = config.metrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
+  const metrics = config.metrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
   const activity = recentLog && new RecentActivity(recentLog, nowMs);
   const observer = observeAll([requestLog, metrics, activity].filter((each) => each !== undefined));
   return { observer, requestLog, metrics, activity };
