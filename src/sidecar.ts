@@ -124,8 +124,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
   const [server, { createApp, createOperatorRoutes }, pageModule] = await Promise.all([
     McpServer.start(context, {
-      command,
-      startProcess: options.startProcess ?? startProcess,
+      program: { command, start: options.startProcess ?? startProcess },
       clientInfo: { name: "claw-mcp-stdio", version },
       policy,
       observer,
