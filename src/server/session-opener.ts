@@ -112,12 +112,6 @@ export interface TakeUpOptions {
   readonly waitingText: () => string;
 }
 
-interface OpenedSession extends Required<NewSession> {
-  readonly id: string;
-  readonly protocolVersion: string;
-  readonly isTakenUp?: boolean;
-}
-
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #options: SessionOpenerOptions;
@@ -184,9 +178,9 @@ export class SessionOpener {
       counters.countRefusal(refusal.code);
       return refusal;
     }
-    const streams = new SessionStreams(eventLog.forClient(memory), true);
+    const streams = new SessionStreams(memory, eventLog, true);
     const pooled = lanes.acquire(initialize, { streams, memory, isTakenUp: true });
-    const session = this.#add(initialize, pooled, { ...known, memory, streams, isTakenUp: true });
+    const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
     pooled.release();
     const error = tooManySessions(sessions.maxSessions);
@@ -205,7 +199,7 @@ export class SessionOpener {
       exchange.fail(refusal);
       return;
     }
-    const streams = client.streams ?? new SessionStreams(eventLog.forClient(memory));
+    const streams = client.streams ?? new SessionStreams(memory, eventLog);
     const pooled = lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
@@ -214,7 +208,7 @@ export class SessionOpener {
       memory,
       open: (protocolVersion) => {
         const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
-        const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
+        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
       },
@@ -270,17 +264,23 @@ export class SessionOpener {
   }
 
   /** @returns undefined if there is no room for another session. */
-  #add(initialize: RequestMessage, pooled: PooledLane, client: OpenedSession): Session | undefined {
-    const { owner, protocolVersion } = client;
+  #add(
+    initialize: RequestMessage,
+    pooled: PooledLane,
+    id: string,
+    protocolVersion: string,
+    streams: SessionStreams,
+    memory: MemoryAccount,
+    owner: Principal | undefined,
+  ): Session | undefined {
     const { sessions, ids, onSessionEnd, defects, nowMs } = this.#options;
-    const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
-    const onEnd = (isOver: boolean): void => {
+    const session = new Session(id, protocolVersion, pooled.supervised.lane, streams, memory, owner, startedAtMs);
+    session.onEnd = (isOver) => {
       pooled.release(session);
-      if (isOver) ids.end(client.id, owner);
+      if (isOver) ids.end(id, owner);
       onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
-    const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });
     if (!sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

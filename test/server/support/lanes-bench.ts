@@ -9,6 +9,7 @@ import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { Defects } from "../../../src/observe/log.ts";
+import { contextOf } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
@@ -81,7 +82,9 @@ export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: PrivateServer[] = [];
   readonly sessions: SessionStore;
-  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly eventLog = new EventLog(
+    contextOf({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, { defects: UNGUARDED }),
+  );
   readonly log = new RecordedLog();
   readonly lanes: Lanes;
   readonly opener: SessionOpener;
@@ -93,12 +96,12 @@ export class LanesBench {
     maxSessions = 10,
     sessionsPerMinute,
     idleTimeoutMs = IDLE_TIMEOUT_MS,
-    ids = new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
+    ids = new SessionIds(contextOf({ sessionMaxAgeMs: 1_000_000 }), new SessionKeys([], "mcp")),
     isStateless = () => false,
     isStarted = true,
   }: LanesInput = {}) {
     this.ids = ids;
-    this.sessions = new SessionStore(maxSessions);
+    this.sessions = new SessionStore(contextOf({ maxSessions }));
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
     const { lane, counters } = this.shared;
