@@ -438,7 +438,7 @@ export const POLICY_OPTIONS = {
     name: "MAX_RESULT_BYTES",
     placeholder: "BYTES",
     description:
-      "Largest response to a tool call, progress included. `cllama` reads up to 16384 bytes. In a longer result, text is truncated, images and similar content are replaced by a note, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
+      "Largest response to a tool call, progress included. `cllama` reads up to 16384 bytes. A longer result is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
     kind: wholeNumber(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
   }),
 } as const;

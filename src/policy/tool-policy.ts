@@ -76,12 +76,12 @@ class LaneRules implements LanePolicy {
   }
 
   wrap(exchange: Exchange, method: string, listAgain: () => void): Exchange {
-    const isLimited = this.#context.config.maxResultBytes !== undefined;
-    if (method === "tools/list" && (isLimited || this.#policy.filter !== undefined))
+    const { maxResultBytes } = this.#context.config;
+    if (method === "tools/list" && (maxResultBytes !== undefined || this.#policy.filter !== undefined))
       return new RewrittenExchange(exchange, (body) => this.#rewriteList(body, listAgain));
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
-    return isLimited && hasToolResult ? new LimitedExchange(this.#context, exchange) : exchange;
+    return maxResultBytes === undefined || !hasToolResult ? exchange : new LimitedExchange(this.#context, exchange, maxResultBytes);
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {

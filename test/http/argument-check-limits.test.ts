@@ -52,7 +52,7 @@ describe("arguments that take long to check", async () => {
     // The other client's calls took turns with the slow ones.
     expect(order.indexOf("other")).toBeLessThan(6);
     expect((await readStatus(sidecar)).counters.policy).toMatchObject({ invalidArguments: 6, argumentChecksGivenUp: 6 });
-    expect(textOf(await attacker.callTool("match", { text: "b" }))).toContain("must match the pattern");
+    expect(textOf(await attacker.callTool("match", { text: "b" }))).toContain("must match pattern");
     expect(await countReceived(other, "match")).toBe(0);
   });
 
@@ -79,7 +79,7 @@ describe("arguments that take long to check", async () => {
     // The engine mistakes names that begin like these for names that it has seen in an object of the same shape (nodejs/node#63785).
     for (const poison of [String.raw`{"x":1,"f\\u00":1}`, String.raw`{"x":1,"i\\":1}`]) await other.post(call(poison));
     const reply = await other.post(call(String.raw`{"x":1,"f\u006frce":true}`));
-    expect(textOf(JSON.parse(reply.body) as JsonRpcMessage)).toContain("- `force` must be false\n");
+    expect(textOf(JSON.parse(reply.body) as JsonRpcMessage)).toContain('- "force" must be equal to constant: false\n');
     // Only the two harmless calls arrived.
     expect(await countReceived(other, "delete")).toBe(2);
   });

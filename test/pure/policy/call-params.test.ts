@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/mcp/message.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { readMessage } from "../../../src/mcp/message.ts";
-import { findAmbiguity, PropertyNames } from "../../../src/policy/wording.ts";
+import { findAmbiguity, spellingsOf } from "../../../src/policy/checker.ts";
 import { readCall } from "../../../src/policy/tool-policy.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";
@@ -66,12 +66,8 @@ describe("the tool and arguments of a call", () => {
 
 const READ = { type: "object", properties: { path: { type: "string" }, Mode: {}, kilo: {}, é: {} } };
 
-function ambiguityOf(text: string, schemas: readonly unknown[] = [READ]): string | undefined {
-  return findAmbiguity(
-    schemas.map((schema) => new PropertyNames(schema)),
-    JSON.parse(text) as JsonObject,
-    text,
-  );
+function ambiguityOf(text: string, schemas: readonly JsonObject[] = [READ]): string | undefined {
+  return findAmbiguity(schemas.map(spellingsOf), JSON.parse(text) as JsonObject, text);
 }
 
 describe("ambiguous arguments", () => {
@@ -94,6 +90,6 @@ describe("ambiguous arguments", () => {
   );
 
   it("the properties of all tools of a name are checked", () => {
-    expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" must be spelled "path"');
+    expect(ambiguityOf('{"Path":1}', [{}, READ])).toBe('"Path" must be spelled "path"');
   });
 });
