@@ -11,18 +11,11 @@ import type { MemoryHolder } from "./memory.ts";
 import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
-import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
-import {
-  AnyEraHandshake,
-  ClientHandshake,
-  type ClientInfo,
-  DiscoverHandshake,
-  type HandshakeScript,
-  SidecarHandshake,
-} from "./process/handshake.ts";
+import type { ServerProgram } from "./process/generation.ts";
+import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { OutputMemory } from "./process/stdio.ts";
-import { ReadyTimeout, RestartPolicy, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { ReadyTimeout, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-exchange.ts";
 import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
@@ -31,7 +24,7 @@ import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
-import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
+import { PrivateRouting } from "./server/private-routing.ts";
 import { RivalServers } from "./server/rival-servers.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
@@ -54,8 +47,7 @@ const SHARED_LANE = "shared";
 
 /** The parts of the sidecar that a server uses, besides its context. */
 export interface ServerOptions {
-  readonly command: ChildCommand;
-  readonly startProcess: StartProcess;
+  readonly program: ServerProgram;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
   /** The operator's rules about tools, for all lanes; undefined if there are none. */
@@ -79,7 +71,7 @@ interface LaneKind<Routed extends Routing> {
   readonly createRouting: (lane: Lane) => Routed;
   /** That of the lane in the log; undefined for the shared lane. */
   readonly name?: string;
-  readonly handshake: HandshakeScript;
+  readonly handshake: Handshake;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
   /** The client of a private server. */
@@ -92,38 +84,26 @@ interface LaneKind<Routed extends Routing> {
 /** Returns a function that starts supervised servers, each with the lane that it serves. */
 function laneStarter(
   context: Context,
-  { command, startProcess, policy, observeLane }: ServerOptions,
+  { program, policy, observeLane }: ServerOptions,
   readyTimeout: ReadyTimeout,
   endSession: (session: Session) => void,
 ): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
-  const { config, memory, counters, secrets, nowMs } = context;
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
-  const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
+  const { config, memory, nowMs } = context;
   const outputMemory = new OutputMemory(memory);
   const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
     const laneContext = name === undefined ? context : contextWith(context, { lane: name });
     const { log } = laneContext;
-    const supervisor = new Supervisor({
-      command,
-      startProcess,
-      limits: { maxLineBytes: config.maxLineBytes, ...STOP_GRACES },
-      handshake,
-      readyTimeout,
-      isShared: name === undefined,
-      probeTimeoutMs,
-      restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, restartLimit, crashLoop, random: Math.random }),
-      memory: outputMemory.forServer(client),
-      counters,
-      log,
-      secrets,
-      nowMs,
-    });
+    const output = outputMemory.forServer(client);
+    const supervisor = new Supervisor(laneContext, program, handshake, output, readyTimeout, name === undefined, probeTimeoutMs);
     const rules = policy?.forLane(laneContext, name);
     const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
     const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
-      supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
+      supervisor.run(
+        lane,
+        observers.filter((each) => each !== undefined),
+      );
     const failed = start === undefined ? run() : start.then(run);
     return {
       lane,
@@ -140,22 +120,7 @@ function laneStarter(
       ),
       // `ended` reports the error of a defect.
       stop: () => supervisor.stop().catch(() => undefined),
-      kill: () => supervisor.kill(),
     };
-  };
-}
-
-function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
-  return {
-    onStarted(input) {
-      for (const each of observers) each.onStarted(input);
-    },
-    onReady(handshake) {
-      for (const each of observers) each.onReady(handshake);
-    },
-    onLost(exit, unwritten) {
-      for (const each of observers) each.onLost(exit, unwritten);
-    },
   };
 }
 
@@ -214,10 +179,6 @@ export class McpServer {
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
     memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
-    context.kill.addEventListener("abort", () => {
-      lanes.kill();
-      this.#eras?.kill();
-    });
   }
 
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
@@ -295,7 +256,7 @@ export class McpServer {
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     this.#stateless?.drain();
-    await Promise.all([this.#lanes.drain(), this.#eras?.drain()]);
+    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
@@ -316,10 +277,13 @@ export class McpServer {
   #startShared(childEra: ChildEraMode): StartedLane<ModernRouting> {
     const { clientInfo } = this.#options;
     if (childEra === "modern") {
-      const handshake = new DiscoverHandshake(clientInfo, SESSIONS_HINT);
+      const handshake = new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
       return this.#startLane({ handshake, createRouting: (lane) => new ModernRouting(lane) });
     }
-    const handshake = childEra === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo);
+    const handshake =
+      childEra === "legacy"
+        ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
+        : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
     return this.#startLane({ handshake, createRouting: (lane) => new AnyEraRouting(lane) });
   }
 
@@ -335,7 +299,7 @@ export class McpServer {
     return (observer) =>
       this.#startLane({
         name: "modern",
-        handshake: new DiscoverHandshake(this.#options.clientInfo, ""),
+        handshake: new Handshake(discoverAttempt(this.#options.clientInfo)),
         createRouting: (lane) => new ModernRouting(lane),
         observer,
         probeTimeoutMs: Math.min(this.#readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
@@ -344,7 +308,7 @@ export class McpServer {
 
   /** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
   #startAsking(name: string, kinds: AskKinds, onChanged: () => void): EraLane<AskingRouting> {
-    const handshake = new SidecarHandshake(this.#options.clientInfo, "", capabilitiesFor(kinds));
+    const handshake = new Handshake(initializeAttempt(this.#options.clientInfo, "", capabilitiesFor(kinds)));
     return this.#startLane({ name, handshake, createRouting: (lane) => new AskingRouting(lane, onChanged) });
   }
 
@@ -355,9 +319,9 @@ export class McpServer {
     { streams, memory, isTakenUp }: PrivateClient,
     start: Promise<void> | undefined,
   ): SupervisedLane {
-    const handshake = new ClientHandshake(initialize);
-    const onInitialized = (text: string): void => handshake.keepInitialized(text);
-    if (isTakenUp) onInitialized(INITIALIZED);
+    const handshake = new Handshake(clientAttempt(initialize));
+    handshake.initialized = isTakenUp ? INITIALIZED : undefined;
+    const onInitialized = (text: string): void => void (handshake.initialized = text);
     const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp });
     return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
   }
@@ -372,7 +336,7 @@ export class McpServer {
 
   /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
   #freeUnsent(bytes: number, holder: MemoryHolder): void {
-    const freeBytes = this.#lanes.freeUnsent(bytes, holder);
-    if (freeBytes < bytes) this.#eras?.freeUnsent(bytes - freeBytes, holder);
+    let freeBytes = this.#lanes.freeUnsent(bytes, holder);
+    for (const lane of this.#eras?.lanes ?? []) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
   }
 }

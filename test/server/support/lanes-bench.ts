@@ -42,10 +42,6 @@ export class PrivateServer implements SupervisedLane {
     return this.#ended.promise;
   }
 
-  kill(): void {
-    // The test ends it.
-  }
-
   /** Simulates the exit of the process. */
   async end(): Promise<void> {
     this.#ended.resolve();
@@ -114,7 +110,6 @@ export class LanesBench {
         lane: this.shared.lane,
         ended: new Promise(() => undefined),
         stop: () => Promise.resolve(),
-        kill: () => undefined,
       },
       isStateless,
       (_name, _initialize, ...client) => this.#createPrivate(...client),
