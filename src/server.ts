@@ -33,7 +33,6 @@ import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
-import { RivalServers } from "./server/rival-servers.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
 import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
@@ -101,7 +100,6 @@ function laneStarter(
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const outputMemory = new OutputMemory(memory);
-  const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
     const laneContext = name === undefined ? context : contextWith(context, { lane: name });
     const { log } = laneContext;
@@ -122,7 +120,7 @@ function laneStarter(
     });
     const rules = policy?.forLane(laneContext, name);
     const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
-    const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+    const observers = [observer, observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
       supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
     const failed = start === undefined ? run() : start.then(run);
