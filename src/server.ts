@@ -297,7 +297,7 @@ export class McpServer {
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     this.#stateless?.drain();
-    await Promise.all([this.#lanes.drain(), this.#eras?.drain()]);
+    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
@@ -374,8 +374,8 @@ export class McpServer {
 
   /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
   #freeUnsent(bytes: number, holder: MemoryHolder): void {
-    const freeBytes = this.#lanes.freeUnsent(bytes, holder);
-    if (freeBytes < bytes) this.#eras?.freeUnsent(bytes - freeBytes, holder);
+    let freeBytes = this.#lanes.freeUnsent(bytes, holder);
+    for (const lane of this.#eras?.lanes ?? []) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
   }
 }
 
