@@ -351,17 +351,12 @@ export class McpServer {
   }
 
   /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
-  #startPrivate(
-    name: string,
-    initialize: RequestMessage,
-    { streams, memory, isTakenUp }: PrivateClient,
-    start: Promise<void> | undefined,
-  ): SupervisedLane {
+  #startPrivate(name: string, initialize: RequestMessage, client: PrivateClient, start: Promise<void> | undefined): SupervisedLane {
     const handshake = new ClientHandshake(initialize);
     const onInitialized = (text: string): void => handshake.keepInitialized(text);
-    if (isTakenUp) onInitialized(INITIALIZED);
-    const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp });
-    return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
+    if (client.isTakenUp) onInitialized(INITIALIZED);
+    const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, client, onInitialized);
+    return this.#startLane({ name, handshake, createRouting, start, client: client.memory.holder });
   }
 
   /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
