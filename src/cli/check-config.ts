@@ -1,6 +1,6 @@
 import type { Config, GivenOption } from "../config/load.ts";
-import { type Option, OPTION_GROUPS } from "../config/option.ts";
-import { type OptionKey, OPTIONS } from "../config/options.ts";
+import type { Option } from "../config/option.ts";
+import { OPTION_GROUPS, type OptionKey, OPTIONS } from "../config/options.ts";
 import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
 import type { Secrets } from "../observe/redact.ts";
@@ -29,11 +29,11 @@ export function effectiveConfigJson(config: Config, { replacer }: Pick<Secrets, 
 
 /** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
 export function effectiveConfigText(checked: CheckedConfig, secrets: Pick<Secrets, "replacer" | "redact">): string {
-  const keys = Object.keys(OPTIONS) as OptionKey[];
-  return OPTION_GROUPS.map((group) => {
-    const lines = keys.filter((key) => OPTIONS[key].group === group).map((key) => secrets.redact(lineOf(key, checked, secrets)));
+  const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
+    const lines = (Object.keys(options) as OptionKey[]).map((key) => secrets.redact(lineOf(key, checked, secrets)));
     return `${group}:\n${lines.join("")}`;
-  }).join("\n");
+  });
+  return groups.join("\n");
 }
 
 function lineOf(key: OptionKey, checked: CheckedConfig, { replacer }: Pick<Secrets, "replacer">): string {

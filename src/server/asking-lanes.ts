@@ -104,11 +104,6 @@ export class AskingLanes {
     await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
   }
 
-  kill(): void {
-    this.#isStopping = true;
-    for (const { asking } of [...this.#servers, ...this.#stopping]) asking.kill();
-  }
-
   /** True if no more servers start. */
   get #isEnding(): boolean {
     return this.#isStopping || this.#context.draining.aborted;

@@ -91,12 +91,6 @@ export class ServerEras {
     await Promise.all([this.#modern?.stop(), this.asking?.stop()]);
   }
 
-  kill(): void {
-    this.#isStopping = true;
-    this.#modern?.kill();
-    this.asking?.kill();
-  }
-
   /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
   #findLegacy(
     client: HeldRequest,

@@ -141,7 +141,7 @@ export class SessionOpener {
       exchange.fail(refusal);
       return;
     }
-    const streams = client.streams ?? new SessionStreams(this.#eventLog.forClient(memory));
+    const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
     const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
@@ -150,7 +150,7 @@ export class SessionOpener {
       memory,
       open: (protocolVersion) => {
         const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
-        const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
+        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
@@ -219,9 +219,9 @@ export class SessionOpener {
       counters.countRefusal(refusal.code);
       return refusal;
     }
-    const streams = new SessionStreams(this.#eventLog.forClient(memory), true);
+    const streams = new SessionStreams(memory, this.#eventLog, true);
     const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
-    const session = this.#add(initialize, pooled, { ...known, memory, streams }, true);
+    const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
     pooled.release();
     const error = tooManySessions(this.#sessions.maxSessions);
@@ -285,19 +285,20 @@ export class SessionOpener {
   #add(
     initialize: RequestMessage,
     pooled: PooledLane,
-    client: Required<NewSession> & Pick<KnownSession, "id" | "protocolVersion">,
-    isTakenUp = false,
+    id: string,
+    protocolVersion: string,
+    streams: SessionStreams,
+    memory: MemoryAccount,
+    owner: Principal | undefined,
   ): Session | undefined {
-    const { owner, protocolVersion } = client;
     const { defects, nowMs } = this.#context;
-    const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
-    const onEnd = (isOver: boolean): void => {
+    const session = new Session(id, protocolVersion, pooled.supervised.lane, streams, memory, owner, startedAtMs);
+    session.onEnd = (isOver) => {
       pooled.release(session);
-      if (isOver) this.#ids.end(client.id, owner);
+      if (isOver) this.#ids.end(id, owner);
       this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
-    const session = new Session({ ...client, isTakenUp, lane, nowMs: startedAtMs, onEnd });
     if (!this.#sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
