@@ -253,9 +253,8 @@ export class McpServer {
     this.#isLeaving = true;
   }
 
-  /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
+  /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.#stateless?.drain();
     await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
