@@ -77,23 +77,18 @@ export class AskingLanes {
   }
 
   /** Finds a server for a client that declares these questions. Waits until one is ready and free. */
-  find(
-    kinds: AskKinds,
-    request: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
+  find(kinds: AskKinds, request: Omit<HeldRequest, "onReady">, onFound: (target: Target) => void): void {
     const { holder } = request.owner.memory;
     const { method } = request.request;
     // A discovery is answered from the handshake.
     const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
     const server = known ?? this.#choose(holder, kinds);
-    if (server === undefined) return onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
+    if (server === undefined) return request.onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
     server.lastUsedAtMs = this.#context.nowMs();
     const { lane, params } = server.asking;
     const handshake = lane.lastHandshake;
     if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
-    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound, onFailed), onFailed });
+    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound) });
   }
 
   /** Ends the servers of a client whose token was removed. */
@@ -111,7 +106,8 @@ export class AskingLanes {
 
   /** True if no more servers start. */
   get #isEnding(): boolean {
-    return this.#isStopping || this.#context.draining.aborted;
+    const { draining, kill } = this.#context;
+    return this.#isStopping || draining.aborted || kill.aborted;
   }
 
   #of(holder: MemoryHolder, kinds: AskKinds): Server[] {

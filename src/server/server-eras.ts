@@ -1,6 +1,5 @@
 import type { Context } from "../context.ts";
 import { type AskKinds, offeredKinds } from "../mcp/capabilities.ts";
-import type { SidecarError } from "../mcp/errors.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
 import type { AskingLanes } from "./asking-lanes.ts";
 import type { HeldRequest } from "./dispatch.ts";
@@ -58,32 +57,28 @@ export class ServerEras {
    *
    * @param declared the questions that the client can answer.
    */
-  find(
-    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    declared: AskKinds,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
-    const shared = this.shared;
+  find(request: Omit<HeldRequest, "onReady">, declared: AskKinds, onFound: (target: Target) => void): void {
+    const { shared, asking } = this;
     const handshake = shared.lane.lastHandshake;
-    if (handshake === undefined) {
-      const onReady = (): void => this.find(client, declared, onFound, onFailed);
-      return shared.lane.whenReady({ ...client, onReady, onFailed });
-    }
-    if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
+    if (handshake === undefined) return shared.lane.whenReady({ ...request, onReady: () => this.find(request, declared, onFound) });
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
-    const findLegacy = (): void => this.#findLegacy(client, declared, handshake, onFound, onFailed);
+    const findLegacy = (): void => {
+      const kinds = offeredKinds(declared);
+      if (kinds === 0 || asking === undefined) onFound(this.#targetOf(shared, handshake));
+      else asking.find(kinds, request, onFound);
+    };
+    if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (this.#verdict === "legacy") return findLegacy();
-    if (this.#modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
+    if (this.#modern === undefined && this.#context.draining.aborted) return request.onFailed(shuttingDown(request.request.method, false));
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
     modern.lane.whenReady({
-      ...client,
-      onReady: () => this.find(client, declared, onFound, onFailed),
+      ...request,
+      onReady: () => this.find(request, declared, onFound),
       onFailed: (error) => {
-        if (this.#verdict === "legacy" && !this.#isStopping) findLegacy();
-        else onFailed(error);
+        if (this.#verdict === "legacy" && !this.#isEnding) findLegacy();
+        else request.onFailed(error);
       },
     });
   }
@@ -99,17 +94,9 @@ export class ServerEras {
     await Promise.all([this.#modern?.stop(), this.asking?.stop()]);
   }
 
-  /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
-  #findLegacy(
-    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    declared: AskKinds,
-    handshake: UpstreamHandshake,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
-    const kinds = offeredKinds(declared);
-    if (kinds === 0 || this.asking === undefined) return onFound(this.#targetOf(this.shared, handshake));
-    this.asking.find(kinds, client, onFound, onFailed);
+  /** True if the end of a server shows nothing about its era. */
+  get #isEnding(): boolean {
+    return this.#isStopping || this.#context.kill.aborted;
   }
 
   #targetOf({ lane, params }: EraLane, handshake: UpstreamHandshake): Target {
@@ -129,7 +116,7 @@ export class ServerEras {
         this.#hasBeenModern = true;
       },
       onLost: ({ kind, reason }) => {
-        if (this.#isStopping) return;
+        if (this.#isEnding) return;
         const wasReady = isReady;
         isReady = false;
         if (wasReady) return;
@@ -146,7 +133,7 @@ export class ServerEras {
     });
     // RESTART_LIMIT is reached. The next request starts another process.
     void lane.ended.then(() => {
-      if (this.#modern === lane && !this.#isStopping) this.#forget(lane);
+      if (this.#modern === lane && !this.#isEnding) this.#forget(lane);
     });
     return lane;
   }
