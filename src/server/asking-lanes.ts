@@ -77,18 +77,18 @@ export class AskingLanes {
   }
 
   /** Finds a server for a client that declares these questions. Waits until one is ready and free. */
-  find(kinds: AskKinds, request: Omit<HeldRequest, "onReady">, onFound: (target: Target) => void): void {
+  find(kinds: AskKinds, request: HeldRequest, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const { holder } = request.owner.memory;
     const { method } = request.request;
     // A discovery is answered from the handshake.
     const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
     const server = known ?? this.#choose(holder, kinds);
-    if (server === undefined) return request.onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
+    if (server === undefined) return onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
     server.lastUsedAtMs = this.#context.nowMs();
     const { lane, params } = server.asking;
     const handshake = lane.lastHandshake;
     if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
-    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound) });
+    lane.whenReady(request, () => this.find(kinds, request, onFound, onFailed), onFailed);
   }
 
   /** Ends the servers of a client whose token was removed. */

@@ -1,5 +1,6 @@
 import type { Context } from "../context.ts";
 import { type AskKinds, offeredKinds } from "../mcp/capabilities.ts";
+import type { SidecarError } from "../mcp/errors.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
 import type { AskingLanes } from "./asking-lanes.ts";
 import type { HeldRequest } from "./dispatch.ts";
@@ -57,29 +58,26 @@ export class ServerEras {
    *
    * @param declared the questions that the client can answer.
    */
-  find(request: Omit<HeldRequest, "onReady">, declared: AskKinds, onFound: (target: Target) => void): void {
+  find(client: HeldRequest, declared: AskKinds, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const { shared, asking } = this;
     const handshake = shared.lane.lastHandshake;
-    if (handshake === undefined) return shared.lane.whenReady({ ...request, onReady: () => this.find(request, declared, onFound) });
+    if (handshake === undefined) return shared.lane.whenReady(client, () => this.find(client, declared, onFound, onFailed), onFailed);
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
     const findLegacy = (): void => {
       const kinds = offeredKinds(declared);
       if (kinds === 0 || asking === undefined) onFound(this.#targetOf(shared, handshake));
-      else asking.find(kinds, request, onFound);
+      else asking.find(kinds, client, onFound, onFailed);
     };
     if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (this.#verdict === "legacy") return findLegacy();
-    if (this.#modern === undefined && this.#context.draining.aborted) return request.onFailed(shuttingDown(request.request.method, false));
+    if (this.#modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
-    modern.lane.whenReady({
-      ...request,
-      onReady: () => this.find(request, declared, onFound),
-      onFailed: (error) => {
-        if (this.#verdict === "legacy" && !this.#isEnding) findLegacy();
-        else request.onFailed(error);
-      },
+    const onReady = (): void => this.find(client, declared, onFound, onFailed);
+    modern.lane.whenReady(client, onReady, (error) => {
+      if (this.#verdict === "legacy" && !this.#isEnding) findLegacy();
+      else onFailed(error);
     });
   }
 

@@ -115,7 +115,7 @@ export class StatelessRequests {
       else exchange.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
     const onFailed = (error: SidecarError): void => this.#eras.shared.lane.refuse(exchange, error);
-    this.#eras.find({ owner: client, exchange, request, onFailed }, envelope.declared, found);
+    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, onFailed);
   }
 
   /** Ends the requests and subscriptions of a holder. */
