@@ -8,7 +8,6 @@ import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
 import type { RequestMessage } from "./mcp/message.ts";
 import type { MemoryHolder } from "./memory.ts";
-import { LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
@@ -34,7 +33,7 @@ import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
-import { AbandonedSessions, SessionStore } from "./session/store.ts";
+import { SessionStore } from "./session/store.ts";
 
 /** For a server that gets `initialize` only. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
@@ -145,10 +144,10 @@ export class McpServer {
   #isLeaving = false;
 
   private constructor(context: Context, options: ServerOptions) {
-    const { config, memory, defects, nowMs } = context;
-    const { isolation, maxSessions } = config;
+    const { config, memory } = context;
+    const { isolation } = config;
     [this.#context, this.#options] = [context, options];
-    const sessions = (this.#sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session")));
+    const sessions = (this.#sessions = new SessionStore(context));
     this.#startLane = laneStarter(context, options, (session) => sessions.end(session));
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
     const servesStateless = config.modern === "on" && isolation !== "session";
@@ -164,8 +163,8 @@ export class McpServer {
     );
     this.#lanes = lanes;
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
-    const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
-    const eventLog = (this.#eventLog = new EventLog(config, nowMs, defects));
+    const ids = new SessionIds(context, keys);
+    const eventLog = (this.#eventLog = new EventLog(context));
     this.#opener = new SessionOpener(context, lanes, sessions, ids, eventLog, options.onSessionEnd);
     if (servesStateless) {
       const asking = isolation === "shared" ? undefined : new AskingLanes(context, (...lane) => this.#startAsking(...lane));
@@ -173,9 +172,6 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addDroppable(eventLog);
-    const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
-    memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
     memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
   }
 
@@ -251,9 +247,8 @@ export class McpServer {
     this.#isLeaving = true;
   }
 
-  /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
+  /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.#stateless?.drain();
     await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
@@ -337,12 +332,4 @@ export class McpServer {
     let freeBytes = this.#lanes.freeUnsent(bytes, holder);
     for (const lane of this.#eras?.lanes ?? []) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
   }
-}
-
-/** Returns a function that logs the end of a session, unless it has logged many. */
-function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
-  const limiter = new LogLimiter(nowMs);
-  return () => {
-    if (limiter.allows()) log.info({ reason }, "session ended");
-  };
 }
