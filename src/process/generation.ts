@@ -194,9 +194,13 @@ export class Generation {
 
   /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
   #onBroken(pipe: "stdin" | "stdout"): void {
-    // The exit is often seen a moment after the pipes close. The exit is then the cause to report.
-    const timer = setTimeout(() => this.abandon("pipe-closed", `the server closed its ${pipe}`), OUTPUT_AFTER_EXIT_MS).unref();
-    void this.#group.exited.then(() => clearTimeout(timer));
+    let hasExited = false;
+    void this.#group.exited.then(() => (hasExited = true));
+    const abandon = (): void => {
+      if (!hasExited) this.abandon("pipe-closed", `the server closed its ${pipe}`);
+    };
+    // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
+    setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();
   }
 
   #outputListener(): OutputListener {
