@@ -176,7 +176,7 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
+    memory.addRelief({ takeBack: (bytes, holder) => this.#freeUnsent(bytes, holder) });
   }
 
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */

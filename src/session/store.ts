@@ -50,7 +50,7 @@ export class SessionStore {
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
     [this.#evictionLog, this.#abandonedLog] = [new LogLimiter(nowMs), new LogLimiter(nowMs)];
-    memory.addAbandonedRelief((bytes, holder) => this.#endAbandoned(bytes, holder));
+    memory.addRelief({ freeAbandoned: (bytes, holder) => this.#endAbandoned(bytes, holder) });
   }
 
   get size(): number {
@@ -91,13 +91,6 @@ export class SessionStore {
   /** Sessions may end while they are iterated. */
   *values(): Generator<Session> {
     for (const { session } of this.#entries.values()) yield session;
-  }
-
-  /** Returns the session and marks it as used now. */
-  use(id: string, nowMs: number): Session | undefined {
-    const session = this.get(id);
-    session?.touch(nowMs);
-    return session;
   }
 
   /** Returns all sessions of one owner. */
