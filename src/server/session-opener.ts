@@ -214,7 +214,7 @@ export class SessionOpener {
     const { counters } = this.#context;
     const roomRefusal = this.#lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
-    const refusal = roomRefusal ?? (this.#ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
+    const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       return refusal;
