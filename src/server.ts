@@ -29,14 +29,14 @@ import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";
 import { KnownParams } from "./server/known-params.ts";
-import { Lane, type LaneOptions } from "./server/lane.ts";
+import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
 import { RivalServers } from "./server/rival-servers.ts";
-import type { Routing, RoutingAccess } from "./server/routing.ts";
+import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
-import { SessionOpener, type SessionOpenerOptions } from "./server/session-opener.ts";
+import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
 import type { EraLane } from "./server/stateless-client.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
@@ -66,7 +66,7 @@ export interface ServerOptions {
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
   /** Called at the end of each session; undefined if nothing observes it. */
-  readonly onSessionEnd: SessionOpenerOptions["onSessionEnd"];
+  readonly onSessionEnd: OnSessionEnd | undefined;
 }
 
 /** A server, and the lane that it serves. */
@@ -76,7 +76,8 @@ interface StartedLane<Routed extends Routing> extends EraLane<Routed> {
   readonly failed: Promise<SupervisorFailure | undefined>;
 }
 
-interface LaneKind<Routed extends Routing> extends Pick<LaneOptions<Routed>, "createRouting"> {
+interface LaneKind<Routed extends Routing> {
+  readonly createRouting: (lane: Lane) => Routed;
   /** That of the lane in the log; undefined for the shared lane. */
   readonly name?: string;
   readonly handshake: HandshakeScript;
@@ -97,7 +98,7 @@ function laneStarter(
   endSession: (session: Session) => void,
 ): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
   const { config, memory, counters, secrets, nowMs } = context;
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit, retry } = config;
+  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const outputMemory = new OutputMemory(memory);
   const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
@@ -120,7 +121,7 @@ function laneStarter(
       nowMs,
     });
     const rules = policy?.forLane(laneContext, name);
-    const lane = new Lane({ upstream: supervisor, limits: config, retry, counters, log, nowMs, endSession, createRouting, policy: rules });
+    const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
     const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
       supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
@@ -184,8 +185,8 @@ export class McpServer {
   #isLeaving = false;
 
   private constructor(context: Context, options: ServerOptions) {
-    const { config, memory, counters, defects, log, nowMs } = context;
-    const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = config;
+    const { config, memory, defects, nowMs } = context;
+    const { isolation, maxSessions } = config;
     [this.#context, this.#options] = [context, options];
     const sessions = (this.#sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session")));
     this.#readyTimeout = new ReadyTimeout(config.readyTimeoutMs);
@@ -195,24 +196,18 @@ export class McpServer {
     const childEra = servesStateless ? config.childEra : "legacy";
     const shared = this.#startShared(childEra);
     this.#shared = shared;
-    const lanes = new Lanes({
+    const lanes = new Lanes(
+      context,
       shared,
-      isStateless: () => this.#isStateless(childEra),
-      createPrivate: (...client) => this.#startPrivate(...client),
-      isolation,
-      maxPrivateServers,
-      idleTimeoutMs,
+      () => this.#isStateless(childEra),
+      (...client) => this.#startPrivate(...client),
       sessions,
-      defects,
-      log,
-      nowMs,
-    });
+    );
     this.#lanes = lanes;
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
     const eventLog = (this.#eventLog = new EventLog(config, nowMs, defects));
-    const { onSessionEnd } = options;
-    this.#opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
+    this.#opener = new SessionOpener(context, lanes, sessions, ids, eventLog, options.onSessionEnd);
     if (servesStateless) {
       const asking = isolation === "shared" ? undefined : new AskingLanes(context, (...lane) => this.#startAsking(...lane));
       const parked = asking && new ParkedCalls(context, eventLog.replica);
@@ -316,7 +311,7 @@ export class McpServer {
 
   #upstreamStatus(): UpstreamStatus {
     const current = this.#shared.supervisor.status();
-    if (this.#lanes.isDraining || this.#isLeaving) return { ...current, state: "stopping" };
+    if (this.#context.draining.aborted || this.#isLeaving) return { ...current, state: "stopping" };
     // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
     return current.state === "ready" && this.#shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }
@@ -326,10 +321,10 @@ export class McpServer {
     const { clientInfo } = this.#options;
     if (childEra === "modern") {
       const handshake = new DiscoverHandshake(clientInfo, SESSIONS_HINT);
-      return this.#startLane({ handshake, createRouting: (access) => new ModernRouting(access) });
+      return this.#startLane({ handshake, createRouting: (lane) => new ModernRouting(lane) });
     }
     const handshake = childEra === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo);
-    return this.#startLane({ handshake, createRouting: (access) => new AnyEraRouting(access) });
+    return this.#startLane({ handshake, createRouting: (lane) => new AnyEraRouting(lane) });
   }
 
   /** Returns a function that starts a second process, which gets a discovery. */
@@ -345,7 +340,7 @@ export class McpServer {
       this.#startLane({
         name: "modern",
         handshake: new DiscoverHandshake(this.#options.clientInfo, ""),
-        createRouting: (access) => new ModernRouting(access),
+        createRouting: (lane) => new ModernRouting(lane),
         observer,
         probeTimeoutMs: Math.min(this.#readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
       });
@@ -354,7 +349,7 @@ export class McpServer {
   /** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
   #startAsking(name: string, kinds: AskKinds, onChanged: () => void): EraLane<AskingRouting> {
     const handshake = new SidecarHandshake(this.#options.clientInfo, "", capabilitiesFor(kinds));
-    return this.#startLane({ name, handshake, createRouting: (access) => new AskingRouting(access, onChanged) });
+    return this.#startLane({ name, handshake, createRouting: (lane) => new AskingRouting(lane, onChanged) });
   }
 
   /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
@@ -367,8 +362,7 @@ export class McpServer {
     const handshake = new ClientHandshake(initialize);
     const onInitialized = (text: string): void => handshake.keepInitialized(text);
     if (isTakenUp) onInitialized(INITIALIZED);
-    const createRouting = (access: RoutingAccess): Routing =>
-      new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp });
+    const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp });
     return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
   }
 

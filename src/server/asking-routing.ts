@@ -7,7 +7,8 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { AskedCall, Asking, Caller, ServerAsk } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { errorAnswer, type RoutingAccess } from "./routing.ts";
+import type { Lane } from "./lane.ts";
+import { errorAnswer } from "./routing.ts";
 import { SharedRouting } from "./shared-routing.ts";
 
 /** Returns the controls of a call for its exchange. @param onChanged called when the server may have become free, or no longer is. */
@@ -61,11 +62,11 @@ export class AskingRouting extends SharedRouting {
   #unattributed = 0;
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
-  constructor(access: RoutingAccess, onChanged: () => void) {
-    super(access);
+  constructor(lane: Lane, onChanged: () => void) {
+    super(lane);
     this.#onChanged = onChanged;
     // The exchange of a call that has ended answers its questions.
-    access.dispatch.calls.onEnd = () => this.#onCallEnd();
+    lane.dispatch.calls.onEnd = () => this.#onCallEnd();
   }
 
   get unattributed(): number {
@@ -74,12 +75,12 @@ export class AskingRouting extends SharedRouting {
 
   /** True if a client's call may be sent now. */
   get isFree(): boolean {
-    return !this.access.dispatch.queue.isBlockedBy("question");
+    return !this.lane.dispatch.queue.blocks.has("question");
   }
 
   /** Releases held requests, so that another server can take them. */
   releaseHeld(): void {
-    const { queue } = this.access.dispatch;
+    const { queue } = this.lane.dispatch;
     for (const entry of [...queue.entries].filter(({ held }) => held !== undefined)) {
       if (!queue.entries.has(entry)) continue;
       queue.remove(entry);
@@ -91,7 +92,7 @@ export class AskingRouting extends SharedRouting {
     if (kindsOf(request) === 0 || this.#isUndeclared(request)) return super.onServerRequest(request);
     const { outline, method } = request;
     const idText = idTextOf(request);
-    if (this.#asks.has(idText)) return this.access.dropped.request(method);
+    if (this.#asks.has(idText)) return this.lane.dropped.request(method);
     if (outline.isRepeated(Slot.id) || outline.isRepeated(Slot.method)) {
       return this.#send(method, errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice"));
     }
@@ -112,7 +113,7 @@ export class AskingRouting extends SharedRouting {
   protected override refusalOf(request: RequestMessage): string {
     if (kindsOf(request) === 0) return super.refusalOf(request);
     const reason = `${request.method} is not available: the client of this call has not declared it`;
-    this.access.dropped.question(request.method, reason);
+    this.lane.dropped.question(request.method, reason);
     return errorAnswer(idTextOf(request), JsonRpcErrorCode.MethodNotFound, reason);
   }
 
@@ -156,18 +157,18 @@ export class AskingRouting extends SharedRouting {
   }
 
   #callsInFlight(): ClientCall[] {
-    const calls = [...this.access.dispatch.calls.values()];
+    const calls = [...this.lane.dispatch.calls.values()];
     return calls.filter((call): call is ClientCall => call.origin === "client" && call.state === "written");
   }
 
   /** A question may be about a call that was given up, until the server has read that. */
   #onCallEnd(): void {
-    const { calls, internal } = this.access.dispatch;
-    if (calls.hasUnreadAbandoned) {
+    const { dispatch } = this.lane;
+    if (dispatch.calls.hasUnreadAbandoned) {
       for (const ask of this.#asks.values()) if (ask.asking === undefined) this.#refuse(ask, AMBIGUOUS);
       if (!this.#isPinged) {
         this.#isPinged = true;
-        internal.ask("ping", {}, () => (this.#isPinged = false));
+        dispatch.ask("ping", {}, () => (this.#isPinged = false));
       }
     }
     this.#assign();
@@ -187,17 +188,17 @@ export class AskingRouting extends SharedRouting {
         else this.#pass(ask, owner);
       }
     }
-    const { queue } = this.access.dispatch;
-    const isFree = this.#asks.size === 0 && !this.access.dispatch.calls.values().some(({ pause }) => pause === "parked");
+    const { queue } = this.lane.dispatch;
+    const isFree = this.#asks.size === 0 && !this.lane.dispatch.calls.values().some(({ pause }) => pause === "parked");
     if (isFree === this.isFree) return;
     if (isFree) queue.unblock("question");
-    else queue.block("question");
+    else queue.blocks.add("question");
     this.#onChanged();
   }
 
   /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
-    const { calls } = this.access.dispatch;
+    const { calls } = this.lane.dispatch;
     const inFlight = this.#callsInFlight();
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
@@ -206,9 +207,9 @@ export class AskingRouting extends SharedRouting {
   }
 
   #wait(): void {
-    const { dispatch, nowMs } = this.access;
+    const { dispatch, context } = this.lane;
     if (this.#refuseAtMs !== Number.POSITIVE_INFINITY) return;
-    this.#refuseAtMs = nowMs() + MAX_WAIT_MS;
+    this.#refuseAtMs = context.nowMs() + MAX_WAIT_MS;
     dispatch.watch(this.#refuseAtMs);
   }
 
@@ -223,13 +224,13 @@ export class AskingRouting extends SharedRouting {
     call.mustNotRestart = true;
     asking.ask(
       ask,
-      askedCall(this.access.dispatch, call, () => this.#assign()),
+      askedCall(this.lane.dispatch, call, () => this.#assign()),
     );
   }
 
   #refuse(ask: Ask, reason: string): void {
     this.#unattributed++;
-    this.access.dropped.question(ask.request.method, reason);
+    this.lane.dropped.question(ask.request.method, reason);
     ask.answer("error", JSON.stringify({ code: JsonRpcErrorCode.ServerError, message: reason }));
   }
 
@@ -249,6 +250,6 @@ export class AskingRouting extends SharedRouting {
   }
 
   #send(method: string, text: string, caller?: Caller): void {
-    if (!this.access.dispatch.sendInternal(text, caller?.memory)) this.access.dropped.request(shorten(method));
+    if (!this.lane.dispatch.sendInternal(text, caller?.memory)) this.lane.dropped.request(shorten(method));
   }
 }

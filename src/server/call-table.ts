@@ -1,85 +1,26 @@
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { outgoing } from "../mcp/message.ts";
-import type { Counters, RequestEnding } from "../observe/counters.ts";
+import type { RequestEnding } from "../observe/counters.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { UpstreamInput } from "../process/port.ts";
-import { type Call, type ClientCall, createLine, extend, holdCallMemory, renew, takenMs } from "./call.ts";
+import { type Call, type ClientCall, createLine, type Effect, effectOf, extend, holdCallMemory, isSent, renew, takenMs } from "./call.ts";
 import { requestTimedOut } from "./failures.ts";
-import type { RequestQueue, Retries } from "./queue.ts";
+import type { RequestQueue } from "./queue.ts";
 import type { CallVerdict } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
-
-/** The calls that clients wait for, queued and suspended ones included. Each is counted for its client from its beginning to its end. */
-class OpenCalls {
-  readonly #counters: Counters;
-  readonly #nowMs: () => number;
-  #size = 0;
-  #suspended = 0;
-  #empty: PromiseWithResolvers<void> | undefined;
-
-  constructor(counters: Counters, nowMs: () => number) {
-    this.#counters = counters;
-    this.#nowMs = nowMs;
-  }
-
-  /** The number of those that take a slot, or wait for one. */
-  get size(): number {
-    return this.#size - this.#suspended;
-  }
-
-  /** The number of those whose clients were asked, or whose server wants another request. */
-  get suspended(): number {
-    return this.#suspended;
-  }
-
-  suspend(): void {
-    this.#suspended++;
-  }
-
-  continue(): void {
-    this.#suspended--;
-  }
-
-  begin({ caller }: ClientCall): void {
-    this.#counters.requests.accepted++;
-    this.#size++;
-    caller.beginCall();
-  }
-
-  end({ caller }: ClientCall, ending: RequestEnding): void {
-    this.#counters.countEnding(ending);
-    this.#size--;
-    caller.endCall(this.#nowMs());
-    if (this.#size > 0) return;
-    this.#empty?.resolve();
-    this.#empty = undefined;
-  }
-
-  /** Resolves when no client waits for a response. */
-  whenEmpty(): Promise<void> {
-    if (this.#size === 0) return Promise.resolve();
-    this.#empty ??= Promise.withResolvers();
-    return this.#empty.promise;
-  }
-}
 
 /** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
 const LATE_MEMORY_MS = 5 * 60_000;
 const LATE_MEMORY_ENTRIES = 1000;
 
-interface Abandoned {
-  readonly reason: string;
-  readonly atMs: number;
-}
-
 /**
  * The requests to one peer that await their responses, by id. Ids are consecutive integers from a random one on and are never reused
  * (MCP 2025-11-25, basic/index), so clients cannot guess them. Iterates in the order of ids.
  */
-export class PendingRequests<Entry> {
-  readonly #entries = new Map<number, Entry>();
-  readonly #abandoned = new Map<number, Abandoned>();
+export class PendingRequests<Entry> extends Map<unknown, Entry> {
+  readonly #abandoned = new Map<unknown, { readonly reason: string; readonly atMs: number }>();
   readonly #firstId: number;
   #lastId: number;
   /** The highest id that the peer has answered. It answers in any order, but reads in the order of ids. */
@@ -91,12 +32,9 @@ export class PendingRequests<Entry> {
 
   /** @param lastId the number before the first id. */
   constructor(lastId = randomId()) {
+    super();
     this.#firstId = lastId + 1;
     this.#lastId = lastId;
-  }
-
-  get size(): number {
-    return this.#entries.size;
   }
 
   mintId(): number {
@@ -106,29 +44,6 @@ export class PendingRequests<Entry> {
   /** True if `mintId` has returned this id. */
   hasMinted(id: unknown): boolean {
     return typeof id === "number" && id >= this.#firstId && id <= this.#lastId;
-  }
-
-  add(id: number, entry: Entry): void {
-    this.#entries.set(id, entry);
-  }
-
-  /** Gives an entry a new id. @returns that id. */
-  renumber(id: number): number {
-    const entry = this.take(id);
-    const newId = this.mintId();
-    if (entry !== undefined) this.add(newId, entry);
-    return newId;
-  }
-
-  get(id: unknown): Entry | undefined {
-    return typeof id === "number" ? this.#entries.get(id) : undefined;
-  }
-
-  /** Removes and returns the entry of an id. */
-  take(id: unknown): Entry | undefined {
-    const entry = this.get(id);
-    if (typeof id === "number") this.#entries.delete(id);
-    return entry;
   }
 
   /** Must be called for each response. */
@@ -153,7 +68,7 @@ export class PendingRequests<Entry> {
 
   /** Removes an entry whose response is no longer awaited, and remembers the reason. */
   abandon(id: number, reason: string, nowMs: number): void {
-    if (!this.#entries.delete(id)) return;
+    if (!this.delete(id)) return;
     this.#abandoned.set(id, { reason, atMs: nowMs });
     this.#lastIdAtAbandon = this.#lastId;
     for (const [oldId, old] of this.#abandoned) {
@@ -164,7 +79,6 @@ export class PendingRequests<Entry> {
 
   /** Returns why the request of a late response was abandoned, and forgets it. */
   takeAbandoned(id: unknown): string | undefined {
-    if (typeof id !== "number") return undefined;
     const abandoned = this.#abandoned.get(id);
     this.#abandoned.delete(id);
     return abandoned?.reason;
@@ -175,10 +89,6 @@ export class PendingRequests<Entry> {
     this.#abandoned.clear();
     this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
   }
-
-  values(): MapIterator<Entry> {
-    return this.#entries.values();
-  }
 }
 
 /** Some servers keep ids in signed 32-bit integers. This leaves room for a billion requests. */
@@ -187,85 +97,62 @@ function randomId(): number {
   return bits >>> 2;
 }
 
-interface CallTableOptions {
-  /** Returns the stdin of the current generation; undefined if there is none. */
-  readonly input: () => UpstreamInput | undefined;
-  /** The queue of calls that were not sent yet. */
-  readonly queue: RequestQueue;
-  readonly retries: Retries;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
-/** The calls of a lane that wait for a response. */
-export class CallTable {
+/** The calls of a lane that wait for a response. They may be ended while they are iterated. */
+export class CallTable extends PendingRequests<Call> {
   readonly tasks = new ClientTasks();
-  readonly #input: () => UpstreamInput | undefined;
-  readonly #queue: RequestQueue;
-  readonly #retries: Retries;
-  /** The clients' calls, without parked ones. */
-  readonly open: OpenCalls;
-  readonly #log: Log;
-  readonly #nowMs: () => number;
-  readonly #pending = new PendingRequests<Call>();
+  /** The stdin of the current generation; undefined if there is none. */
+  input: UpstreamInput | undefined;
+  /** The tools that certainly only read. Empty until all tools are listed, and while they are outdated. */
+  readOnlyTools: ReadonlySet<string> = new Set();
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
   /** Called when a call of a client is given up that the server has. */
   onAbandoned: ((call: Call) => void) | undefined;
   /** Called after the end of each client's call. */
   onEnd: (() => void) | undefined;
+  readonly #context: Context;
+  readonly #queue: RequestQueue;
+  readonly #log: Log;
+  /** The number of clients' calls that were suspended. The queue counts the others, without parked ones. */
+  #suspendedCount = 0;
+  #empty: PromiseWithResolvers<void> | undefined;
 
-  constructor({ input, queue, retries, counters, log, nowMs }: CallTableOptions) {
-    this.#input = input;
+  constructor(context: Context, queue: RequestQueue) {
+    super();
+    this.#context = context;
     this.#queue = queue;
-    this.#retries = retries;
-    this.open = new OpenCalls(counters, nowMs);
-    this.#log = limitedLog(log, nowMs);
-    this.#nowMs = nowMs;
+    this.#log = limitedLog(context.log, context.nowMs);
   }
 
-  mintId(): number {
-    return this.#pending.mintId();
+  get suspendedCount(): number {
+    return this.#suspendedCount;
   }
 
-  add(call: Call): void {
-    this.#pending.add(call.wireId, call);
+  /** Resolves when no client waits for a response. */
+  whenEmpty(): Promise<void> {
+    if (this.#queue.openCount + this.#suspendedCount === 0) return Promise.resolve();
+    this.#empty ??= Promise.withResolvers();
+    return this.#empty.promise;
+  }
+
+  /** Adds a call. A client's is counted until its end. */
+  accept(call: Call): void {
+    this.set(call.wireId, call);
     if (call.origin === "sidecar") return;
-    this.open.begin(call);
+    this.#open(call);
     holdCallMemory(call);
-  }
-
-  /** Calls may be ended while they are iterated. */
-  values(): MapIterator<Call> {
-    return this.#pending.values();
   }
 
   /** Returns the call that was sent with this id, and is not queued again. */
   getWritten(wireId: unknown): Call | undefined {
-    const call = this.#pending.get(wireId);
+    const call = this.get(wireId);
     return call?.state === "written" ? call : undefined;
-  }
-
-  /** True if the server may still work on a call without knowing that it was given up. */
-  get hasUnreadAbandoned(): boolean {
-    return this.#pending.hasUnreadAbandoned;
-  }
-
-  /** Must be called when the server is sent anything but a request. */
-  onNotification(): void {
-    this.#pending.onNotification();
-  }
-
-  /** True if the server may still answer something that was no request, as some do with an error without an id. */
-  get hasUnreadNotification(): boolean {
-    return this.#pending.hasUnreadNotification;
   }
 
   /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
   findOnly(): Call | undefined {
     let only: Call | undefined;
-    for (const call of this.#pending.values()) {
+    for (const call of this.values()) {
       if (call.state !== "written" || (call.origin === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
       if (only !== undefined) return undefined;
       only = call;
@@ -273,18 +160,23 @@ export class CallTable {
     return only;
   }
 
-  /** Removes and returns the call that a response answers. */
-  takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
-    const call = this.getWritten(wireId);
-    if (call === undefined) return undefined;
-    this.#pending.onAnswered(call.wireId);
-    this.#remove(call, ending);
-    return call;
+  /** Returns the effect of sending a call again. */
+  effectOf({ method, toolName = "", retry }: Call): Effect {
+    // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
+    if (retry !== "none") return "safe";
+    if (method === "tools/call") return this.#context.config.retry === "read-only" && this.readOnlyTools.has(toolName) ? "safe" : "unknown";
+    return effectOf(method);
   }
 
-  /** Returns the reason why the call of a late answer was given up; undefined for an unknown id. */
-  takeAbandoned(wireId: unknown): string | undefined {
-    return this.#pending.takeAbandoned(wireId);
+  /** Returns the arguments for the error of a call that is given up. */
+  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
+    return [call.method, isSent(call), this.effectOf(call)];
+  }
+
+  /** Ends a call that the server has answered. */
+  endAnswered(call: Call, ending: RequestEnding): void {
+    this.onAnswered(call.wireId);
+    this.#remove(call, ending);
   }
 
   /**
@@ -297,10 +189,10 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method, toolName } = call;
     if (call.state === "written") {
-      this.#pending.abandon(wireId, reason, this.#nowMs());
+      this.abandon(wireId, reason, this.#context.nowMs());
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
-      this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
+      this.input?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
       if (call.origin === "client") this.onAbandoned?.(call);
     } else this.#withdraw(call);
     const error = ending instanceof SidecarError ? ending : undefined;
@@ -331,7 +223,7 @@ export class CallTable {
   /** Fails the calls whose time is up. @returns the next deadline, or Infinity. */
   expire(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const call of this.#pending.values()) {
+    for (const call of this.values()) {
       if (call.deadlineMs > nowMs) nextMs = Math.min(nextMs, call.deadlineMs);
       else this.timeOut(call);
     }
@@ -341,13 +233,12 @@ export class CallTable {
   /** Fails a call whose time is up. */
   timeOut(call: Call): void {
     this.onTimeout?.(call);
-    const [, sent, effect] = this.#retries.outcomeOf(call);
-    this.giveUp(call, "timeout", requestTimedOut(call, takenMs(call), sent, effect));
+    this.giveUp(call, "timeout", requestTimedOut(call, takenMs(call), isSent(call), this.effectOf(call)));
   }
 
   /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
-    for (const call of this.#pending.values()) if (call.state === "written") extend(call, nowMs);
+    for (const call of this.values()) if (call.state === "written") extend(call, nowMs);
   }
 
   /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
@@ -362,7 +253,7 @@ export class CallTable {
     call.pause = undefined;
     renew(call, call.exchange.acceptedAtMs);
     call.semaphore?.acquire(call);
-    this.open.begin(call);
+    this.#open(call);
   }
 
   /**
@@ -371,32 +262,50 @@ export class CallTable {
    * @param isAsked true if the client is asked. A person who answers takes more time than the call has.
    */
   suspend(call: ClientCall, isAsked: boolean): void {
-    this.#pending.onAnswered(call.wireId);
+    this.onAnswered(call.wireId);
     call.pause = "suspended";
     call.state = "queued";
     call.mustNotRestart = true;
     if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
-    this.open.suspend();
-    this.#freeSlot(call);
+    this.#suspendedCount++;
+    this.#queue.openCount--;
+    call.semaphore?.release(call);
+    this.#queue.release();
   }
 
   /** Continues a suspended call, which must be sent or queued after that. It gets a new time if its client was asked. */
   continue(call: ClientCall): void {
     call.pause = undefined;
-    if (call.deadlineMs === Number.POSITIVE_INFINITY) renew(call, this.#nowMs());
-    call.wireId = this.#pending.renumber(call.wireId);
-    this.open.continue();
+    if (call.deadlineMs === Number.POSITIVE_INFINITY) renew(call, this.#context.nowMs());
+    this.delete(call.wireId);
+    call.wireId = this.mintId();
+    this.set(call.wireId, call);
+    this.#suspendedCount--;
+    this.#queue.openCount++;
   }
 
   /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
   takeRetries(): Call[] {
-    return this.#retries.takeFrom(this.#pending.values(), this.#nowMs());
+    const nowMs = this.#context.nowMs();
+    const retried: Call[] = [];
+    for (const call of this.values()) {
+      // The lost generation may have left it unwritten.
+      call.sentAtMs = undefined;
+      // Each generation gets new requests of the sidecar itself.
+      if (call.state !== "written" || call.origin === "sidecar" || !call.isKept || call.retry !== "none") continue;
+      // Its client would see progress or a question again.
+      if (call.mustNotRestart || call.deadlineMs <= nowMs || this.effectOf(call) !== "safe") continue;
+      call.state = "queued";
+      call.retry = "due";
+      retried.push(call);
+    }
+    return retried;
   }
 
   /** Fails the calls that the lost generation may have seen, and all internal requests. @returns the number of clients' calls. */
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
-    for (const call of this.#pending.values()) {
+    for (const call of this.values()) {
       if (call.state !== "written" && call.origin === "client") continue;
       if (call.origin === "client") count++;
       const error = describe(call);
@@ -404,7 +313,7 @@ export class CallTable {
       this.#remove(call, error.code);
       call.exchange.fail(error);
     }
-    this.#pending.forgetAbandoned();
+    this.forgetAbandoned();
     this.tasks.clear();
     return count;
   }
@@ -412,27 +321,40 @@ export class CallTable {
   /** Removes a call that was not written, so that it is never sent. */
   #withdraw(call: Call): void {
     this.#queue.remove(call);
-    this.#input()?.withdraw(call);
+    this.input?.withdraw(call);
   }
 
   /** Removes a call. Every call ends here. */
   #remove(call: Call, ending: RequestEnding): void {
-    this.#pending.take(call.wireId);
+    this.delete(call.wireId);
     call.stopCheck?.();
     if (call.origin === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
-    if (call.pause === "suspended") this.open.continue();
+    if (call.pause === "suspended") {
+      this.#suspendedCount--;
+      this.#queue.openCount++;
+    }
     if (call.pause !== "parked") this.#release(call, ending);
     if (call.origin === "client") this.onEnd?.();
   }
 
-  /** Ends the wait of a client for its call, and gives the slot to another one. */
-  #release(call: Call, ending: RequestEnding): void {
-    if (call.origin === "client") this.open.end(call, ending);
-    this.#freeSlot(call);
+  #open({ caller }: ClientCall): void {
+    this.#context.counters.requests.accepted++;
+    this.#queue.openCount++;
+    caller.beginCall();
   }
 
-  #freeSlot(call: Call): void {
+  /** Ends the wait of a client for its call, and gives the slot to another one. */
+  #release(call: Call, ending: RequestEnding): void {
+    if (call.origin === "client") {
+      this.#context.counters.countEnding(ending);
+      this.#queue.openCount--;
+      call.caller.endCall(this.#context.nowMs());
+      if (this.#queue.openCount + this.#suspendedCount === 0) {
+        this.#empty?.resolve();
+        this.#empty = undefined;
+      }
+    }
     call.semaphore?.release(call);
     this.#queue.release();
   }

@@ -1,10 +1,11 @@
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import type { JsonObject, NotificationMessage, Outgoing, RequestMessage } from "../mcp/message.ts";
+import { type JsonObject, type NotificationMessage, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { progressTokenText, requestToServer } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { Counters } from "../observe/counters.ts";
-import { Defects, limitedLog, type Log } from "../observe/log.ts";
-import type { Upstream, UpstreamInput } from "../process/port.ts";
+import { limitedLog, type Log } from "../observe/log.ts";
+import type { Upstream, UpstreamHandshake } from "../process/port.ts";
 import type { Caller, Exchange } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { CallTable } from "./call-table.ts";
@@ -12,242 +13,77 @@ import {
   type Call,
   type ClientCall,
   type ClientLine,
-  createCall,
   createLine,
-  createNotification,
+  effectOf,
+  holdCallMemory,
   holdMessage,
   isClientLine,
   isSent,
-  type LaneLimits,
   type LaneLoad,
-  markSent,
-  type Sender,
-  setRequest,
+  MAX_RENEWED_TIMES,
 } from "./call.ts";
-import { internalError, sessionOverloaded } from "./failures.ts";
-import { InternalCalls, OwnLines } from "./internal-calls.ts";
-import { QueueTimeoutErrors, RequestQueue, type Retries, roomError } from "./queue.ts";
-import type { CallLimits, CallVerdict, QueueEntry } from "./slots.ts";
+import { internalError, overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
+import { InternalExchange, type InternalRequest, internalRequest, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
+import { RequestQueue } from "./queue.ts";
+import type { CallCheck, CallLimits, CallVerdict, QueueEntry } from "./slots.ts";
 
-interface CallChecksOptions {
-  /** Called for a call that may be sent. */
-  readonly send: (call: Call) => void;
-  /** Called for a call that gets its response from the sidecar. */
-  readonly answer: (call: Call, verdict: CallVerdict) => void;
-  readonly defects: Pick<Defects, "guard">;
-}
+/** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
+const MAX_KEPT_BYTES = 64 * 1024;
+/** The limit for requests in turn keeps clients' requests moving: one client may cancel a thousand subscriptions at once. */
+const MAX_IN_TURN = 16;
+/** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
+const MAX_OWN_BYTES = 256 * 1024;
 
-/** Calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. They end like any other call. */
-class CallChecks {
-  readonly #options: CallChecksOptions;
-  readonly #calls = new Set<Call>();
-  #bytes = 0;
-
-  constructor(options: CallChecksOptions) {
-    this.#options = options;
-  }
-
-  /** The bytes of the calls that are being checked. */
-  get queuedBytes(): number {
-    return this.#bytes;
-  }
-
-  /** Sends a call after its check. A call that a server may have seen was checked before, and is sent at once. */
-  admit(call: Call): void {
-    if (call.check === undefined || isSent(call)) this.#options.send(call);
-    else this.#check(call, call.check);
-  }
-
-  #check(call: Call, check: NonNullable<Call["check"]>): void {
-    const { send, answer, defects } = this.#options;
-    this.#calls.add(call);
-    this.#bytes += call.byteLength ?? 0;
-    let isOver = false;
-    const onVerdict = (verdict: CallVerdict | undefined): void => {
-      isOver = true;
-      this.#forget(call);
-      if (verdict === undefined) send(call);
-      else answer(call, verdict);
-    };
-    const fail = (): void => call.exchange.fail(internalError(false));
-    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
-    if (isOver) return;
-    call.stopCheck = () => {
-      this.#forget(call);
-      stop();
-    };
-  }
-
-  #forget(call: Call): void {
-    call.stopCheck = undefined;
-    if (this.#calls.delete(call)) this.#bytes -= call.byteLength ?? 0;
-  }
-
-  /** Stops all checks and returns their calls. Called when the server is lost: the next generation may have other tools. */
-  takeAll(): Call[] {
-    const calls = [...this.#calls];
-    for (const call of calls) call.stopCheck?.();
-    return calls;
-  }
-}
-
-interface CallDeadlinesOptions {
-  readonly calls: CallTable;
-  readonly queue: RequestQueue;
-  /** Called on each sweep of the deadlines. @returns the next deadline, or Infinity. */
-  readonly onDue: (nowMs: number) => number;
-  /** The delay after which a response begins as a stream. */
-  readonly streamAfterMs: number;
-  readonly defects: Pick<Defects, "guard">;
-  readonly nowMs: () => number;
-}
-
-/** The deadlines of a lane: those of its calls and of its queue, and the times at which slow responses begin. */
-class CallDeadlines {
-  readonly #calls: CallTable;
-  readonly #streamAfterMs: number;
-  readonly #ends: DeadlineSweep;
-  readonly #slow: DeadlineSweep;
-
-  constructor({ calls, queue, onDue, streamAfterMs, defects, nowMs }: CallDeadlinesOptions) {
-    this.#calls = calls;
-    this.#streamAfterMs = streamAfterMs;
-    this.#ends = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), calls.expire(atMs), queue.expire(atMs)));
-    this.#slow = new DeadlineSweep(nowMs, defects, (atMs) => this.#beginSlow(atMs));
-  }
-
-  /** Schedules a sweep. */
-  watch(deadlineMs: number): void {
-    this.#ends.watch(deadlineMs);
-  }
-
-  watchCall({ deadlineMs, exchange }: Call): void {
-    this.#ends.watch(deadlineMs);
-    this.#slow.watch(exchange.acceptedAtMs + this.#streamAfterMs);
-  }
-
-  close(): void {
-    this.#ends.close();
-    this.#slow.close();
-  }
-
-  /** Begins the responses of calls that take long. @returns the time of the next one, or Infinity. */
-  #beginSlow(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const { exchange, state, pause } of this.#calls.values()) {
-      if (pause === "parked") continue;
-      // A queued call may still fail with status 503, which is impossible once its response has begun.
-      const dueAtMs = (state === "written" ? exchange.acceptedAtMs : nowMs) + this.#streamAfterMs;
-      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      else exchange.keepAlive();
-    }
-    return nextMs;
-  }
-}
-
-interface ClientNotificationsOptions {
-  readonly queue: RequestQueue;
-  /** Sends a line to the current generation. */
-  readonly send: (line: Outgoing, caller: Caller) => void;
-  readonly holdTimeoutMs: number;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
-/** The notifications of clients on their way to the server. */
-class ClientNotifications {
-  readonly #options: ClientNotificationsOptions;
-  readonly #log: Log;
-
-  constructor(options: ClientNotificationsOptions) {
-    this.#options = options;
-    this.#log = limitedLog(options.log, options.nowMs);
-  }
-
-  /** Sends or queues a notification, after the queued requests of its caller. @returns the error if it is rejected. */
-  carry(caller: Caller, text: string, method: string, describe: () => SidecarError): SidecarError | undefined {
-    const { queue, send, holdTimeoutMs, counters, nowMs } = this.#options;
-    const line: ClientLine = createNotification({
-      caller,
-      text,
-      expiresAtMs: nowMs() + holdTimeoutMs,
-      release: () => send(line, caller),
-      refuse: () => {
-        counters.dropped.clientNotifications++;
-        this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
-      },
-    });
-    if (queue.isReady && !queue.hasEntriesOf(caller)) line.release();
-    else if (!queue.add(line)) {
-      line.onEmptied?.();
-      return describe();
-    }
-    return undefined;
-  }
-}
-
-interface DispatchOptions {
-  readonly upstream: Upstream;
-  readonly limits: LaneLimits;
-  readonly retries: Retries;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly nowMs: () => number;
-  /** Called on each sweep of the deadlines. @returns the next deadline, or Infinity. */
-  readonly onDue: (nowMs: number) => number;
+/** A request that waits until the server is ready, without being a call yet. */
+export interface HeldRequest {
+  /** The client. It takes turns with others. */
+  readonly owner: Pick<Caller, "memory">;
+  readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
+  readonly request: Pick<RequestMessage, "method" | "text">;
+  readonly onReady: () => void;
+  /** Called with the error instead if the request waits for too long, or the queue is full. */
+  readonly onFailed: (error: SidecarError) => void;
 }
 
 /** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Dispatch {
-  readonly calls: CallTable;
+  readonly upstream: Upstream;
   readonly queue: RequestQueue;
-  readonly errors: QueueTimeoutErrors;
-  readonly #options: DispatchOptions;
-  readonly #checks: CallChecks;
-  readonly #notifications: ClientNotifications;
-  readonly #defects: Defects;
-  readonly #deadlines: CallDeadlines;
-  /** The requests of the sidecar itself. */
-  readonly internal: InternalCalls;
-  readonly #ownLines = new OwnLines();
-  /** The stdin of the current generation; undefined if there is none. */
-  #input: UpstreamInput | undefined;
-  #sentCount = 0;
+  readonly calls: CallTable;
+  /** The handshake of the current generation; undefined until it has finished. */
+  handshake: UpstreamHandshake | undefined;
+  /** The handshake of the current or the last generation; undefined before the first. */
+  lastHandshake: UpstreamHandshake | undefined;
+  /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
+  sentCount = 0;
+  readonly #context: Context;
+  /** Of lines that clients can cause at any rate. */
+  readonly #log: Log;
+  readonly #deadlines: DeadlineSweep;
+  /** The times at which slow responses begin. */
+  readonly #slow: DeadlineSweep;
+  /** The calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. They end like any other call. */
+  readonly #checking = new Set<Call>();
+  #checkingBytes = 0;
+  /** The requests of `askInTurn` that were not sent. */
+  #waiting: InternalRequest[] = [];
+  #waitingInFlight = 0;
+  /** The bytes of the lines that the server has caused and has not read. */
+  #ownBytes = 0;
   /** The client whose messages this generation has got; undefined if it has got none. */
   #principal: MemoryHolder | undefined;
   #hasOnePrincipal = true;
 
-  constructor(options: DispatchOptions) {
-    const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
-    this.#options = options;
-    this.queue = new RequestQueue({
-      maxHeld: limits.maxHeldRequests,
-      maxInFlight: limits.maxInFlight,
-      countCalls: () => this.calls.open.size,
-      isFailed: () => upstream.status().state === "failed",
-      watch: (deadlineMs) => this.#deadlines.watch(deadlineMs),
-    });
-    this.errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
-    const { holdTimeoutMs, streamAfterMs } = limits;
-    const send = (line: Outgoing, { memory }: Caller): void => {
-      this.noteClient(memory.holder);
-      this.calls.onNotification();
-      this.#input?.send(line);
-    };
-    this.#notifications = new ClientNotifications({ queue: this.queue, send, holdTimeoutMs, counters, log, nowMs });
-    this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
-    // Internal requests have a common owner and take no slot, so they do not delay clients.
-    const sidecar: Sender = { origin: "sidecar", owner: this, takesSlot: false };
-    this.internal = new InternalCalls({
-      carry: (...request) => this.#carry(sidecar, ...request),
-      giveUp: (call, reason) => this.calls.giveUp(call, reason, "unread"),
-      log,
-      nowMs,
-    });
-    const defects = (this.#defects = new Defects(log, counters));
-    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (...verdict) => this.calls.answer(...verdict), defects });
-    this.#deadlines = new CallDeadlines({ calls: this.calls, queue: this.queue, onDue, streamAfterMs, defects, nowMs });
+  /** @param onDue called on each sweep of the deadlines. Returns the next deadline, or Infinity. */
+  constructor(context: Context, upstream: Upstream, onDue: (nowMs: number) => number) {
+    this.#context = context;
+    this.upstream = upstream;
+    const { defects, log, nowMs } = context;
+    this.#log = limitedLog(log, nowMs);
+    this.#deadlines = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
+    this.queue = new RequestQueue(context, upstream, this.#deadlines);
+    this.calls = new CallTable(context, this.queue);
+    this.#slow = new DeadlineSweep(nowMs, defects, (atMs) => this.#beginSlow(atMs));
   }
 
   /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
@@ -270,74 +106,79 @@ export class Dispatch {
     this.#principal = holder;
   }
 
-  /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
-  get sentCount(): number {
-    return this.#sentCount;
-  }
-
   get load(): LaneLoad & { readonly suspended: number } {
-    const { size, suspended } = this.calls.open;
-    return { requestsInFlight: size, suspended, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
-  }
-
-  /** @returns the error if a request of this caller with this text cannot be accepted now. */
-  refusal(caller: Caller, text: string): SidecarError | undefined {
-    const { maxSessionRequests } = this.#options.limits;
-    return caller.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
+    const { openCount, entries } = this.queue;
+    return { requestsInFlight: openCount, suspended: this.calls.suspendedCount, waiting: entries.size, queuedBytes: this.#queuedBytes };
   }
 
   /** Rejects a request with this error. */
   refuse(exchange: Exchange, error: SidecarError): void {
-    this.#options.counters.countRefusal(error.code);
+    this.#context.counters.countRefusal(error.code);
     exchange.fail(error);
   }
 
-  /** @returns the error if there is no room for a line that may be held. */
-  roomError(text: string): SidecarError | undefined {
-    return roomError(text, this.#queuedBytes, this.#options.limits.maxQueuedBytes);
+  /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
+  roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
+    const roomBytes = this.#context.config.maxQueuedBytes - queuedBytes;
+    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
+    const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
+    return hasRoom ? undefined : overloaded("its input queue is full");
   }
 
   /** @returns the error if there is no room for a line that is never held. Held calls do not count: the server may need this line to end one. */
   inputRoomError(text: string): SidecarError | undefined {
-    return roomError(text, this.#input?.queuedBytes ?? 0, this.#options.limits.maxQueuedBytes);
+    return this.roomError(text, this.calls.input?.queuedBytes ?? 0);
   }
 
-  /** Sends a client's request or queues it. Rejects it if neither is possible. */
-  carry(caller: Caller, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
-    this.#carry({ origin: "client", caller, owner: caller, takesSlot: true }, exchange, request, onSettled, limits);
+  /** Returns the error for a server that is not ready. @param call undefined for a request that was never queued. */
+  notReady(call?: Call): SidecarError {
+    const status = this.upstream.status();
+    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
+    return describe(status, Date.now(), call && isSent(call), call && this.calls.effectOf(call));
   }
 
-  /** @returns the call; undefined if it was rejected. */
-  #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): Call | undefined {
-    const timeoutMs = limits?.timeoutMs ?? this.#options.limits.requestTimeoutMs;
-    const call: Call = createCall({
-      sender,
-      exchange,
-      request,
-      wireId: this.calls.mintId(),
-      timeoutMs,
-      maxWaitMs: this.#maxWaitMs(timeoutMs),
-      mayRetry: this.#options.retries.mayRetry(request.method),
-      limits,
-      onSettled,
-      release: () => this.#sendHeld(call),
-      refuse: () =>
-        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.errors.notSent(call.semaphore, call)),
-    });
+  /** Returns the error for the current obstacle. @param call undefined for a request that was never queued. */
+  notSent(call?: Call): SidecarError {
+    if (!this.queue.isReady) return this.notReady(call);
+    const { blocks, entries } = this.queue;
+    const semaphore = call?.semaphore;
+    const outcome = [call && isSent(call), call && this.calls.effectOf(call)] as const;
+    if (blocks.has("tools")) return toolsNotListed(...outcome);
+    if (blocks.has("question"))
+      return overloaded("its processes wait for answers of clients (CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS)", ...outcome);
+    if (semaphore !== undefined && semaphore.freeCount <= 0) return overloaded(semaphore.describe(), ...outcome);
+    return overloaded(`${this.#context.config.maxInFlight} in flight, ${entries.size} queued`, ...outcome);
+  }
+
+  /**
+   * Sends a request or queues it. Rejects it if neither is possible.
+   *
+   * @param caller undefined for a request of the sidecar itself.
+   * @returns the call; undefined if it was rejected.
+   */
+  carry(
+    caller: Caller | undefined,
+    exchange: Exchange,
+    request: RequestMessage,
+    onSettled?: Call["onSettled"],
+    limits?: CallLimits,
+  ): Call | undefined {
+    const { counters, defects } = this.#context;
+    const call = this.#create(caller, exchange, request, onSettled, limits);
     const mustWait = this.#mustWait(call);
     if (mustWait) {
       if (!this.queue.add(call)) {
-        const error = this.errors.notSent(call.semaphore);
-        if (call.origin === "client") this.refuse(exchange, error);
-        else exchange.fail(error);
+        const error = this.notSent(call);
+        if (caller === undefined) exchange.fail(error);
+        else this.refuse(exchange, error);
         onSettled?.(false);
         return undefined;
       }
-      if (call.takesSlot) this.#options.counters.requests.held++;
+      if (call.takesSlot) counters.requests.held++;
     }
-    this.calls.add(call);
-    exchange.onDisconnect(() => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
-    this.#deadlines.watchCall(call);
+    this.calls.accept(call);
+    exchange.onDisconnect(() => defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
+    this.#watchCall(call);
     if (!mustWait) this.#admit(call);
     return call;
   }
@@ -345,32 +186,118 @@ export class Dispatch {
   /** Sends a suspended call as this request, or queues it. */
   repeat(call: ClientCall, request: RequestMessage): void {
     const mustWait = this.#mustWait(call);
-    call.expiresAtMs = this.#options.nowMs() + this.#maxWaitMs(call.timeoutMs);
+    call.expiresAtMs = this.#context.nowMs() + this.#maxWaitMs(call.timeoutMs);
     this.calls.continue(call);
-    setRequest(call, request);
-    this.#deadlines.watchCall(call);
+    call.text = requestToServer(request, call.wireId);
+    call.byteLength = Buffer.byteLength(call.text);
+    call.memory?.release();
+    holdCallMemory(call);
+    this.#watchCall(call);
     if (!mustWait) this.#admit(call);
     else if (!this.queue.add(call)) call.refuse();
   }
 
-  #mustWait(call: Call): boolean {
-    return !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
+  /** Continues a parked call with the next request of its client. */
+  resume(call: ClientCall): void {
+    this.calls.resume(call);
+    this.#watchCall(call);
   }
 
-  /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
-  #maxWaitMs(timeoutMs: number): number {
-    const { holdTimeoutMs } = this.#options.limits;
-    return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
-  }
-
-  #admit(call: Call): void {
-    call.semaphore?.acquire(call);
-    this.#checks.admit(call);
+  /** Holds a request in the queue until the server is ready. It is then up to `onReady` to send it. */
+  hold({ owner, exchange, request, onReady, onFailed }: HeldRequest): void {
+    const error = this.roomError(request.text);
+    if (error !== undefined) return onFailed(error);
+    const memory = holdMessage(owner.memory, request.text);
+    const fail = (failure: SidecarError): void => {
+      memory.release();
+      this.queue.remove(entry);
+      onFailed(failure);
+    };
+    const entry: QueueEntry = {
+      owner,
+      takesSlot: true,
+      held: { holder: owner.memory.holder, memory, fail },
+      byteLength: Buffer.byteLength(request.text),
+      expiresAtMs: exchange.acceptedAtMs + this.#context.config.holdTimeoutMs,
+      release: () => {
+        memory.release();
+        onReady();
+      },
+      refuse: () => fail(this.notSent()),
+    };
+    if (!this.queue.add(entry)) return entry.refuse();
+    exchange.onDisconnect(() => {
+      memory.release();
+      this.queue.remove(entry);
+    });
   }
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
-    return this.roomError(text) ?? this.#notifications.carry(caller, text, method, () => this.errors.notSent());
+    const error = this.roomError(text);
+    if (error !== undefined) return error;
+    const { config, counters, nowMs } = this.#context;
+    const byteLength = Buffer.byteLength(text);
+    const memory = holdMessage(caller.memory, text, byteLength);
+    // It takes no slot, and is never sent again.
+    const line: ClientLine = {
+      origin: "client",
+      owner: caller,
+      takesSlot: false,
+      isKept: false,
+      state: "queued",
+      text,
+      byteLength,
+      expiresAtMs: nowMs() + config.holdTimeoutMs,
+      onEmptied: () => memory.release(),
+      release: () => {
+        this.noteClient(caller.memory.holder);
+        this.calls.onNotification();
+        this.calls.input?.send(line);
+      },
+      refuse: () => {
+        memory.release();
+        counters.dropped.clientNotifications++;
+        this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+      },
+    };
+    if (this.queue.isReady && !this.queue.hasEntriesOf(caller)) line.release();
+    else if (!this.queue.add(line)) {
+      memory.release();
+      return this.notSent();
+    }
+    return undefined;
+  }
+
+  /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
+  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
+    const { log, nowMs } = this.#context;
+    const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
+    const exchange = new InternalExchange(nowMs(), onFailed, onResult);
+    return this.carry(undefined, exchange, internalRequest(method, params, this.lastHandshake?.requestMeta), onSettled, limits);
+  }
+
+  /** Sends a request that only shows if the server responds. */
+  ping(onSettled?: () => void, limits?: CallLimits): Call | undefined {
+    return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onSettled, undefined, limits);
+  }
+
+  /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */
+  open(exchange: Exchange, request: RequestMessage): OpenCall {
+    let isOpen = true;
+    const call = this.carry(undefined, exchange, request, () => (isOpen = false), { timeoutMs: Number.POSITIVE_INFINITY });
+    return {
+      wireId: call?.wireId ?? Number.NaN,
+      cancel: (reason) => {
+        if (call !== undefined && isOpen) this.calls.giveUp(call, reason, "unread");
+      },
+    };
+  }
+
+  /** Sends requests of the sidecar itself in order, a few at a time. */
+  askInTurn(request: InternalRequest): void {
+    this.#waiting.push(request);
+    this.#askNext();
   }
 
   /**
@@ -381,105 +308,203 @@ export class Dispatch {
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
     this.calls.onNotification();
-    if (cause === undefined) return this.#ownLines.send(this.#input, text);
-    this.#input?.send(createLine(cause, text));
+    if (cause !== undefined) {
+      this.calls.input?.send(createLine(cause, text));
+      return true;
+    }
+    if (this.calls.input === undefined) return true;
+    const byteLength = Buffer.byteLength(text);
+    if (this.#ownBytes + byteLength > MAX_OWN_BYTES) return false;
+    this.#ownBytes += byteLength;
+    this.calls.input.send({ ...outgoing(text), byteLength, onEmptied: () => (this.#ownBytes -= byteLength) });
     return true;
   }
 
-  /** Schedules a call of `onDue`. */
+  /** Schedules a sweep of the deadlines. */
   watch(deadlineMs: number): void {
     this.#deadlines.watch(deadlineMs);
   }
 
-  /** Continues a parked call with the next request of its client. */
-  resume(call: ClientCall): void {
-    this.calls.resume(call);
-    this.#deadlines.watchCall(call);
-  }
-
-  onStarted(input: UpstreamInput): void {
-    this.#input = input;
-  }
-
   /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
-    this.#input = undefined;
+    const { config, nowMs } = this.#context;
+    this.calls.input = undefined;
+    this.handshake = undefined;
+    // The next generation gets the state of that time.
+    for (const { memory } of this.#waiting) memory?.release();
+    this.#waiting = [];
     this.#principal = undefined;
     this.#hasOnePrincipal = true;
     for (const line of unwritten) if (!isClientLine(line)) line.onEmptied?.();
-    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isClientLine), ...this.#checks.takeAll()];
-    const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
+    // The next generation may have other tools, so calls are checked again.
+    const checked = [...this.#checking];
+    for (const call of checked) call.stopCheck?.();
+    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isClientLine), ...checked];
+    const expiresAtMs = nowMs() + config.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
     this.queue.close(carried);
-    if (this.#options.upstream.status().state === "failed") this.queue.refuseAll();
+    if (this.upstream.status().state === "failed") this.queue.refuseAll();
   }
 
   /** Rejects all queued entries and stops all timers. */
   close(): void {
     this.queue.end();
     this.#deadlines.close();
+    this.#slow.close();
   }
 
-  #sendHeld(call: Call): void {
+  /** Returns a call that was not sent yet, with its text for the server. */
+  #create(
+    caller: Caller | undefined,
+    exchange: Exchange,
+    request: RequestMessage,
+    onSettled: Call["onSettled"],
+    limits: CallLimits | undefined,
+  ): Call {
+    const { retry, requestTimeoutMs } = this.#context.config;
+    const { method } = request;
+    const { acceptedAtMs } = exchange;
+    const wireId = this.calls.mintId();
+    const text = requestToServer(request, wireId);
+    const byteLength = Buffer.byteLength(text);
+    const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
+    const isTool = method === "tools/call";
+    const mayRetry = retry !== "off" && (isTool ? retry === "read-only" : effectOf(method) === "safe");
+    // A literal with all members takes half of the memory of one that gets them one by one.
+    const call: Call = {
+      origin: caller === undefined ? "sidecar" : "client",
+      caller,
+      // Internal requests have a common owner and take no slot, so they do not delay clients.
+      owner: caller ?? this,
+      takesSlot: caller !== undefined,
+      wireId,
+      method,
+      toolName: isTool ? request.outline.stringAt(Slot.toolName) : undefined,
+      semaphore: limits?.semaphore,
+      exchange,
+      text,
+      byteLength,
+      isKept: caller !== undefined && byteLength <= MAX_KEPT_BYTES && mayRetry,
+      state: "queued",
+      sentAtMs: undefined,
+      sentNumber: 0,
+      progressTokenText: progressTokenText(request),
+      timeoutMs,
+      timeoutSetting: limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting,
+      deadlineMs: acceptedAtMs + timeoutMs,
+      lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
+      expiresAtMs: acceptedAtMs + this.#maxWaitMs(timeoutMs),
+      mustNotRestart: false,
+      pause: undefined,
+      retry: "none",
+      check: limits?.check,
+      stopCheck: undefined,
+      memory: undefined,
+      onEmptied: undefined,
+      onSettled,
+      release: () => this.#admit(call),
+      refuse: () => this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.notSent(call)),
+    } as Call;
+    return call;
+  }
+
+  #askNext(): void {
+    while (this.#waitingInFlight < MAX_IN_TURN) {
+      const request = this.#waiting.shift();
+      if (request === undefined) return;
+      const { method, params, isCurrent, onSettled, memory } = request;
+      if (isCurrent?.() === false) {
+        memory?.release();
+        continue;
+      }
+      this.#waitingInFlight++;
+      this.ask(method, params, (hasResult) => {
+        this.#waitingInFlight--;
+        memory?.release();
+        onSettled?.(hasResult);
+        this.#askNext();
+      });
+    }
+  }
+
+  #mustWait(call: Call): boolean {
+    return !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
+  }
+
+  /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
+  #maxWaitMs(timeoutMs: number): number {
+    const { holdTimeoutMs } = this.#context.config;
+    return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
+  }
+
+  #watchCall({ deadlineMs, exchange }: Call): void {
+    this.#deadlines.watch(deadlineMs);
+    this.#slow.watch(exchange.acceptedAtMs + this.#context.config.streamAfterMs);
+  }
+
+  /** Sends a call after its check. A call that a server may have seen was checked before. */
+  #admit(call: Call): void {
     if (call.retry === "due") {
       call.retry = "done";
-      this.#options.counters.requests.repeated++;
+      this.#context.counters.requests.repeated++;
     }
-    this.#checks.admit(call);
+    call.semaphore?.acquire(call);
+    if (call.check === undefined || isSent(call)) this.#send(call);
+    else this.#check(call, call.check);
+  }
+
+  #check(call: Call, check: CallCheck): void {
+    const { defects } = this.#context;
+    this.#checking.add(call);
+    this.#checkingBytes += call.byteLength;
+    let isOver = false;
+    const forget = (): void => {
+      call.stopCheck = undefined;
+      if (this.#checking.delete(call)) this.#checkingBytes -= call.byteLength;
+    };
+    const onVerdict = (verdict: CallVerdict | undefined): void => {
+      isOver = true;
+      forget();
+      if (verdict === undefined) this.#send(call);
+      else this.calls.answer(call, verdict);
+    };
+    const fail = (): void => call.exchange.fail(internalError(false));
+    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
+    if (isOver) return;
+    call.stopCheck = () => {
+      forget();
+      stop();
+    };
   }
 
   /** Sends a call. Times it out instead if reading its body or queueing took too long. */
   #send(call: Call): void {
-    const nowMs = this.#options.nowMs();
+    const nowMs = this.#context.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
     if (call.origin === "client") this.noteClient(call.caller.memory.holder);
-    markSent(call, nowMs, ++this.#sentCount);
-    this.#input?.send(call);
+    call.sentAtMs = nowMs;
+    call.sentNumber = ++this.sentCount;
+    call.exchange.observed?.onSent(nowMs);
+    this.calls.input?.send(call);
+  }
+
+  /** Begins the responses of calls that take long. @returns the time of the next one, or Infinity. */
+  #beginSlow(nowMs: number): number {
+    const { streamAfterMs } = this.#context.config;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { exchange, state, pause } of this.calls.values()) {
+      if (pause === "parked") continue;
+      // A queued call may still fail with status 503, which is impossible once its response has begun.
+      const dueAtMs = (state === "written" ? exchange.acceptedAtMs : nowMs) + streamAfterMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      else exchange.keepAlive();
+    }
+    return nextMs;
   }
 
   get #queuedBytes(): number {
-    return (this.#input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checks.queuedBytes;
+    return (this.calls.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
   }
-}
-
-export interface HeldRequest<Owner extends Pick<Caller, "memory"> = Caller> {
-  /** The client. It takes turns with others. */
-  readonly owner: Owner;
-  readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
-  readonly request: Pick<RequestMessage, "method" | "text">;
-  readonly onReady: () => void;
-  /** Called with the error instead if the request waits for too long, or the queue is full. */
-  readonly onFailed: (error: SidecarError) => void;
-}
-
-/** Holds a request in the queue until the server is ready. It is then up to `onReady` to send it. */
-export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: HeldRequest<Pick<Caller, "memory">>): void {
-  const { owner, exchange, request, onReady, onFailed } = held;
-  const error = dispatch.roomError(request.text);
-  if (error !== undefined) return onFailed(error);
-  const memory = holdMessage(owner.memory, request.text);
-  const fail = (failure: SidecarError): void => {
-    memory.release();
-    dispatch.queue.remove(entry);
-    onFailed(failure);
-  };
-  const entry: QueueEntry = {
-    owner,
-    takesSlot: true,
-    held: { holder: owner.memory.holder, memory, fail },
-    byteLength: Buffer.byteLength(request.text),
-    expiresAtMs: exchange.acceptedAtMs + holdTimeoutMs,
-    release: () => {
-      memory.release();
-      onReady();
-    },
-    refuse: () => fail(dispatch.errors.notSent()),
-  };
-  if (!dispatch.queue.add(entry)) return entry.refuse();
-  exchange.onDisconnect(() => {
-    memory.release();
-    dispatch.queue.remove(entry);
-  });
 }
 
 /** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */

@@ -37,7 +37,7 @@ export class ForwardedRequests {
   add(request: RequestMessage, deadlineMs: number): string {
     const id = this.#pending.mintId();
     const { method } = request;
-    this.#pending.add(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
+    this.#pending.set(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
     return requestToClient(request, id);
   }
 
@@ -54,7 +54,8 @@ export class ForwardedRequests {
 
   /** Removes the request of a response that was sent. */
   onAnswered(response: ResponseMessage): void {
-    const request = this.#pending.take(response.id);
+    const request = this.#pending.get(response.id);
+    this.#pending.delete(response.id);
     if (request?.progressTokenText !== undefined && isCreateTaskResult(response))
       this.#taskTokens.keep(request.id, request.progressTokenText);
   }
@@ -64,7 +65,7 @@ export class ForwardedRequests {
     const idText = cancelledIdText(notification);
     const request = this.#pending.values().find((each) => each.idText === idText);
     if (request === undefined) return undefined;
-    this.#pending.take(request.id);
+    this.#pending.delete(request.id);
     return cancellationToClient(notification, request.id);
   }
 
@@ -81,7 +82,7 @@ export class ForwardedRequests {
     for (const request of this.#pending.values()) {
       if (request.deadlineMs > nowMs) nextMs = Math.min(nextMs, request.deadlineMs);
       else {
-        this.#pending.take(request.id);
+        this.#pending.delete(request.id);
         giveUp(request);
       }
     }
@@ -96,7 +97,7 @@ export class ForwardedRequests {
   }
 
   clear(): void {
-    for (const { id } of this.#pending.values()) this.#pending.take(id);
+    this.#pending.clear();
     this.#taskTokens.clear();
   }
 }

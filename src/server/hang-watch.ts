@@ -1,17 +1,8 @@
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import type { Upstream } from "../process/port.ts";
-import type { CallTable } from "./call-table.ts";
-import type { Call, LaneLimits } from "./call.ts";
+import type { Call } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
-
-export interface HangWatchOptions {
-  readonly dispatch: Dispatch;
-  readonly upstream: Upstream;
-  readonly limits: Pick<LaneLimits, "requestTimeoutMs" | "pingIntervalMs" | "hungTimeouts">;
-  /** Returns true if the server waits for a client, and so may be silent for long. */
-  readonly isWaitingForClient: () => boolean;
-  readonly nowMs: () => number;
-}
+import type { Routing } from "./routing.ts";
 
 /** The ping whose time decides. */
 interface Probe {
@@ -43,8 +34,9 @@ interface Probe {
  * timeout that counted. Requests that time out together thus count once.
  */
 export class HangWatch {
-  readonly #options: HangWatchOptions;
-  readonly #calls: CallTable;
+  readonly #context: Context;
+  readonly #dispatch: Dispatch;
+  readonly #routing: Routing;
   #isReady = false;
   /** The number of consecutive timeouts that counted. */
   #timeouts = 0;
@@ -57,16 +49,19 @@ export class HangWatch {
   #nextTickMs = Number.POSITIVE_INFINITY;
   #probe: Probe | undefined;
 
-  constructor(options: HangWatchOptions) {
-    this.#options = options;
-    this.#calls = options.dispatch.calls;
+  constructor(context: Context, dispatch: Dispatch, routing: Routing) {
+    this.#context = context;
+    this.#dispatch = dispatch;
+    this.#routing = routing;
+    dispatch.calls.onTimeout = (call) => this.#onTimeout(call);
+    dispatch.calls.onAbandoned = (call) => this.#onAbandoned(call);
   }
 
   /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
     this.#abandonedSinceMs = undefined;
-    this.#lastIgnored = this.#options.dispatch.sentCount;
+    this.#lastIgnored = this.#dispatch.sentCount;
     this.#hasSpokenSinceTick = true;
   }
 
@@ -74,10 +69,10 @@ export class HangWatch {
     this.#isReady = true;
     this.#isPinged = false;
     this.heard();
-    const { pingIntervalMs } = this.#options.limits;
+    const { pingIntervalMs } = this.#context.config;
     if (pingIntervalMs === undefined) return;
     this.#nextTickMs = nowMs + pingIntervalMs;
-    this.#options.dispatch.watch(this.#nextTickMs);
+    this.#dispatch.watch(this.#nextTickMs);
   }
 
   onLost(): void {
@@ -87,10 +82,10 @@ export class HangWatch {
   }
 
   /** Called when a request has timed out. */
-  onTimeout(call: Call): void {
+  #onTimeout(call: Call): void {
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.
-    const counts = call.origin === "client" || (call.method === "tools/list" && this.#options.dispatch.queue.isBlockedBy("tools"));
+    const counts = call.origin === "client" || (call.method === "tools/list" && this.#dispatch.queue.blocks.has("tools"));
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
@@ -98,11 +93,11 @@ export class HangWatch {
    * Called when a client has given up a request. Clients that always do so before REQUEST_TIMEOUT_MS would hide a server that hangs: if it has
    * been silent for this time, their requests count as one timeout.
    */
-  onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
-    const { limits, nowMs } = this.#options;
+  #onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
+    const { config, nowMs } = this.#context;
     if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
     this.#abandonedSinceMs ??= sentAtMs;
-    if (nowMs() - this.#abandonedSinceMs >= limits.requestTimeoutMs) this.#count(method);
+    if (nowMs() - this.#abandonedSinceMs >= config.requestTimeoutMs) this.#count(method);
   }
 
   /** @returns the time of the next call, or Infinity. */
@@ -113,60 +108,59 @@ export class HangWatch {
   }
 
   #pingIfIdle(nowMs: number): void {
-    const { dispatch, limits, isWaitingForClient } = this.#options;
-    if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return;
-    this.#nextTickMs = nowMs + limits.pingIntervalMs;
-    const isSilent = !this.#hasSpokenSinceTick && !isWaitingForClient();
+    const { pingIntervalMs } = this.#context.config;
+    if (nowMs < this.#nextTickMs || pingIntervalMs === undefined) return;
+    this.#nextTickMs = nowMs + pingIntervalMs;
+    const isSilent = !this.#hasSpokenSinceTick && !this.#routing.isWaitingForClient;
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
-    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.open.size === 0;
-    if (this.#isPinged) dispatch.internal.ping();
+    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#dispatch.queue.openCount === 0;
+    if (this.#isPinged) this.#dispatch.ping();
   }
 
   #count(method: string): void {
-    const { dispatch, limits, isWaitingForClient } = this.#options;
-    if (!this.#isReady || this.#probe !== undefined || isWaitingForClient()) return;
-    this.#lastIgnored = dispatch.sentCount;
+    if (!this.#isReady || this.#probe !== undefined || this.#routing.isWaitingForClient) return;
+    this.#lastIgnored = this.#dispatch.sentCount;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
-    if (this.#timeouts >= limits.hungTimeouts) this.#sendProbe(method);
+    if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
   }
 
   #sendProbe(method: string): void {
-    const { dispatch, upstream, limits, nowMs } = this.#options;
-    let timeMs = limits.requestTimeoutMs;
-    for (const call of this.#calls.values())
-      if (call.origin === "client" && call.state === "written") timeMs = Math.max(timeMs, call.timeoutMs);
+    const { requestTimeoutMs, hungTimeouts } = this.#context.config;
+    let timeMs = requestTimeoutMs;
+    for (const { origin, state, timeoutMs } of this.#dispatch.calls.values())
+      if (origin === "client" && state === "written") timeMs = Math.max(timeMs, timeoutMs);
     const onSettled = (): void => (this.#probe = undefined);
-    const call = dispatch.internal.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
+    const call = this.#dispatch.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
     if (call === undefined) return;
-    const last = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
+    const last = hungTimeouts === 1 ? "timed out" : `timed out, the last of ${hungTimeouts} timeouts in a row`;
     const cause = `${shorten(method)} ${last}`;
-    const probe: Probe = { call, cause, timeMs, ...upstream.traffic(), isTaken: call.state === "written", deadlineMs: nowMs() + timeMs };
+    const probe: Probe = { call, cause, timeMs, ...this.#dispatch.upstream.traffic(), isTaken: call.state === "written", deadlineMs: 0 };
     this.#probe = probe;
     call.onEmptied = () => {
       probe.isTaken = true;
       this.#renew(probe);
     };
-    dispatch.watch(probe.deadlineMs);
+    this.#renew(probe);
   }
 
   #renew(probe: Probe): void {
-    probe.deadlineMs = this.#options.nowMs() + probe.timeMs;
-    this.#options.dispatch.watch(probe.deadlineMs);
+    probe.deadlineMs = this.#context.nowMs() + probe.timeMs;
+    this.#dispatch.watch(probe.deadlineMs);
   }
 
   /** Decides when the time of the ping is over. */
   #judge(nowMs: number): void {
-    const { upstream, isWaitingForClient } = this.#options;
+    const { upstream, calls } = this.#dispatch;
     const probe = this.#probe;
     if (probe === undefined || nowMs < probe.deadlineMs) return;
     const { call, cause, timeMs, isTaken } = probe;
     const { outputs, inputs, isReading } = upstream.traffic();
-    if (outputs !== probe.outputs || isReading || isWaitingForClient()) {
+    if (outputs !== probe.outputs || isReading || this.#routing.isWaitingForClient) {
       this.heard();
       // This also ends the probe.
-      this.#calls.giveUp(call, "no longer needed", "unread");
+      calls.giveUp(call, "no longer needed", "unread");
     } else if (!isTaken && inputs !== probe.inputs) {
       probe.inputs = inputs;
       this.#renew(probe);

@@ -1,27 +1,16 @@
+import type { Context } from "../context.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, Reservation } from "../memory.ts";
-import type { Counters, RequestEnding } from "../observe/counters.ts";
-import type { Defects } from "../observe/log.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
+import type { RequestEnding } from "../observe/counters.ts";
 import type { Exchange } from "../session/session.ts";
-import { holdMessage, type LaneLimits } from "./call.ts";
+import { holdMessage } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { internalError } from "./failures.ts";
 import type { Routing } from "./routing.ts";
 import type { QueueEntry } from "./slots.ts";
-
-export interface InitializeRequestsOptions {
-  readonly dispatch: Dispatch;
-  readonly limits: LaneLimits;
-  readonly routing: Pick<Routing, "initialize">;
-  readonly counters: Counters;
-  readonly defects: Defects;
-  /** Returns the handshake of the current generation; undefined until it has finished. */
-  readonly handshake: () => UpstreamHandshake | undefined;
-}
 
 /** A client's `initialize`. */
 export interface InitializeRequest {
@@ -48,27 +37,27 @@ export interface InitializeRefusal {
   readonly fail: (error: SidecarError) => void;
 }
 
-interface Waiting {
-  readonly entry: QueueEntry;
-  readonly memory: Reservation;
-}
-
 /** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
 export class InitializeRequests {
-  readonly #options: InitializeRequestsOptions;
-  readonly #waiting = new Map<InitializeRequest, Waiting>();
+  readonly #context: Context;
+  readonly #dispatch: Dispatch;
+  readonly #routing: Routing;
+  readonly #waiting = new Map<InitializeRequest, { readonly entry: QueueEntry; readonly memory: Reservation }>();
 
-  constructor(options: InitializeRequestsOptions) {
-    this.#options = options;
+  constructor(context: Context, dispatch: Dispatch, routing: Routing) {
+    this.#context = context;
+    this.#dispatch = dispatch;
+    this.#routing = routing;
   }
 
   /** @param refusal the error if the request is rejected. */
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
-    const { dispatch, limits, routing, counters, handshake } = this.#options;
+    const dispatch = this.#dispatch;
+    const { config, counters } = this.#context;
     const { exchange, request } = initialize;
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
-    if (handshake() !== undefined) {
+    if (dispatch.handshake !== undefined) {
       if (initialize.isRepeated !== true) counters.requests.accepted++;
       return this.#answer(initialize);
     }
@@ -78,11 +67,11 @@ export class InitializeRequests {
       takesSlot: false,
       held: { holder: initialize.memory.holder, memory, fail: (failure) => this.#fail(initialize, failure) },
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + routing.initialize.timeoutMs(limits),
+      expiresAtMs: exchange.acceptedAtMs + this.#routing.initialize.timeoutMs(config),
       release: () => this.#answer(initialize),
-      refuse: () => this.#fail(initialize, dispatch.errors.notReady()),
+      refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
-    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.errors.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.notReady());
     if (error !== undefined) {
       memory.release();
       return this.#refuse(initialize, error);
@@ -102,7 +91,7 @@ export class InitializeRequests {
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
       const { exchange, onRefused, onFailed } = initialize;
-      const end = (ending: RequestEnding): void => this.#options.counters.countEnding(ending);
+      const end = (ending: RequestEnding): void => this.#context.counters.countEnding(ending);
       const refusal: InitializeRefusal = {
         refusesRevision: refusesRevision(response),
         answer: () => {
@@ -127,11 +116,12 @@ export class InitializeRequests {
   }
 
   #answer(initialize: InitializeRequest): void {
-    const { dispatch, routing, counters, defects, handshake } = this.#options;
+    const dispatch = this.#dispatch;
+    const { counters, defects } = this.#context;
     const { exchange, request, open } = initialize;
-    const current = handshake();
-    if (current === undefined) return this.#fail(initialize, dispatch.errors.notReady());
-    const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
+    const { handshake } = dispatch;
+    if (handshake === undefined) return this.#fail(initialize, dispatch.notReady());
+    const { protocolVersion, body } = this.#routing.initialize.answer(handshake, request, exchange.idText);
     this.#forget(initialize);
     let refusal: SidecarError | undefined;
     try {
@@ -152,18 +142,18 @@ export class InitializeRequests {
 
   #refuse(initialize: InitializeRequest, error: SidecarError): void {
     if (initialize.isRepeated === true) return this.#fail(initialize, error);
-    this.#options.dispatch.refuse(initialize.exchange, error);
+    this.#dispatch.refuse(initialize.exchange, error);
     initialize.onFailed?.();
   }
 
   #end(initialize: InitializeRequest, ending: RequestEnding): void {
     this.#forget(initialize);
-    this.#options.counters.countEnding(ending);
+    this.#context.counters.countEnding(ending);
   }
 
   #forget(initialize: InitializeRequest): void {
     const waiting = this.#waiting.get(initialize);
-    if (waiting !== undefined) this.#options.dispatch.queue.remove(waiting.entry);
+    if (waiting !== undefined) this.#dispatch.queue.remove(waiting.entry);
     waiting?.memory.release();
     this.#waiting.delete(initialize);
   }

@@ -1,14 +1,15 @@
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
 import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
 import { findPath } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import { isJsonObject, type JsonObject, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
-import type { Log } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller, Session } from "../session/session.ts";
 import type { CallTable } from "./call-table.ts";
-import { isSent, type LaneLimits } from "./call.ts";
+import { isSent } from "./call.ts";
 import { sessionOutdated } from "./failures.ts";
 
 /** The response to a client's `initialize`: the negotiated revision and the JSON text. */
@@ -20,7 +21,7 @@ interface InitializeAnswer {
 /** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
 export interface InitializeRules {
   /** Returns the time that an `initialize` waits for the server. */
-  timeoutMs(limits: LaneLimits): number;
+  timeoutMs(config: Config): number;
   /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
   readonly isRefusalFinal: boolean;
   answer(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
@@ -72,24 +73,18 @@ function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   return { ...capabilities, tasks: others };
 }
 
-interface SessionCapabilitiesOptions {
-  readonly calls: CallTable;
-  readonly log: Log;
-  readonly endSession: (session: Session) => void;
-}
-
 /** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
 export class SessionCapabilities {
+  readonly #context: Context;
   readonly #calls: CallTable;
-  readonly #log: Log;
   readonly #endSession: (session: Session) => void;
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
 
-  constructor({ calls, log, endSession }: SessionCapabilitiesOptions) {
+  constructor(context: Context, calls: CallTable, endSession: (session: Session) => void) {
+    this.#context = context;
     this.#calls = calls;
-    this.#log = log;
     this.#endSession = endSession;
   }
 
@@ -147,7 +142,7 @@ export class SessionCapabilities {
   #end(sessions: ReadonlySet<Session>, missing: string, generation?: number): void {
     const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
-    this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");
+    this.#context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
     const outdated = this.#calls.values().filter((call) => call.origin === "client" && callers.has(call.caller) && !isSent(call));
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));

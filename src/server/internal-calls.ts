@@ -1,13 +1,9 @@
 import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
-import { outgoing, readMessage, type RequestMessage } from "../mcp/message.ts";
+import { readMessage, type RequestMessage } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Log } from "../observe/log.ts";
-import type { UpstreamHandshake, UpstreamInput } from "../process/port.ts";
 import type { Exchange } from "../session/session.ts";
-import type { Call } from "./call.ts";
-import type { CallLimits } from "./slots.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
@@ -82,67 +78,12 @@ export class InternalExchange implements Exchange {
   }
 }
 
-interface InternalCallsOptions {
-  /** Sends or queues a request of the sidecar. @returns the call; undefined if it was rejected. */
-  readonly carry: (exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits) => Call | undefined;
-  /** Ends a call without its response. */
-  readonly giveUp: (call: Call, reason: string) => void;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
 /** A request that stays open. */
 export interface OpenCall {
   /** Its id on the wire. */
   readonly wireId: number;
   /** Cancels it. Does nothing after its end. */
   cancel(reason: string): void;
-}
-
-/** The requests that the sidecar itself sends to the server. */
-export class InternalCalls {
-  readonly #options: InternalCallsOptions;
-  /** The handshake of the current or the last generation; undefined before the first. */
-  #handshake: UpstreamHandshake | undefined;
-
-  constructor(options: InternalCallsOptions) {
-    this.#options = options;
-  }
-
-  /** The handshake of the current or the last generation; undefined before the first. */
-  get lastHandshake(): UpstreamHandshake | undefined {
-    return this.#handshake;
-  }
-
-  onReady(handshake: UpstreamHandshake): void {
-    this.#handshake = handshake;
-  }
-
-  /** Sends or queues a request. @returns the call; undefined if it was rejected. */
-  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const { carry, log, nowMs } = this.#options;
-    const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
-    const exchange = new InternalExchange(nowMs(), onFailed, onResult);
-    return carry(exchange, internalRequest(method, params, this.#handshake?.requestMeta), onSettled, limits);
-  }
-
-  /** Sends a request that only shows if the server responds. */
-  ping(onSettled?: () => void, limits?: CallLimits): Call | undefined {
-    return this.ask(this.#handshake?.pingMethod ?? "ping", {}, onSettled, undefined, limits);
-  }
-
-  /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */
-  open(exchange: Exchange, request: RequestMessage): OpenCall {
-    const { carry, giveUp } = this.#options;
-    let isOpen = true;
-    const call = carry(exchange, request, () => (isOpen = false), { timeoutMs: Number.POSITIVE_INFINITY });
-    return {
-      wireId: call?.wireId ?? Number.NaN,
-      cancel(reason) {
-        if (call !== undefined && isOpen) giveUp(call, reason);
-      },
-    };
-  }
 }
 
 /** A request that the sidecar itself sends to the server. */
@@ -154,65 +95,4 @@ export interface InternalRequest {
   readonly onSettled?: (hasResult: boolean) => void;
   /** The memory of the client that has caused the request, until its end. */
   readonly memory?: Reservation | undefined;
-}
-
-/** The limit keeps clients' requests moving: one client may cancel a thousand subscriptions at once. */
-const MAX_IN_FLIGHT = 16;
-
-/** The queue of internal requests. Sends them in order, a few at a time. */
-export class InternalRequests {
-  readonly #send: (method: string, params: object, onSettled: (hasResult: boolean) => void) => void;
-  #queue: InternalRequest[] = [];
-  #inFlight = 0;
-
-  constructor(send: (method: string, params: object, onSettled: (hasResult: boolean) => void) => void) {
-    this.#send = send;
-  }
-
-  add(request: InternalRequest): void {
-    this.#queue.push(request);
-    this.#sendNext();
-  }
-
-  /** Drops all queued requests. Called when the server is lost: the next generation gets the state of that time. */
-  clear(): void {
-    for (const { memory } of this.#queue) memory?.release();
-    this.#queue = [];
-  }
-
-  #sendNext(): void {
-    while (this.#inFlight < MAX_IN_FLIGHT) {
-      const request = this.#queue.shift();
-      if (request === undefined) return;
-      if (request.isCurrent?.() === false) {
-        request.memory?.release();
-        continue;
-      }
-      this.#inFlight++;
-      this.#send(request.method, request.params, (hasResult) => {
-        this.#inFlight--;
-        request.memory?.release();
-        request.onSettled?.(hasResult);
-        this.#sendNext();
-      });
-    }
-  }
-}
-
-/** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
-const MAX_BYTES = 256 * 1024;
-
-/** The lines that a server has caused and has not read. */
-export class OwnLines {
-  #bytes = 0;
-
-  /** @returns false if the server has left too many unread. */
-  send(input: UpstreamInput | undefined, text: string): boolean {
-    if (input === undefined) return true;
-    const byteLength = Buffer.byteLength(text);
-    if (this.#bytes + byteLength > MAX_BYTES) return false;
-    this.#bytes += byteLength;
-    input.send({ ...outgoing(text), byteLength, onEmptied: () => (this.#bytes -= byteLength) });
-    return true;
-  }
 }

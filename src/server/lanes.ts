@@ -1,8 +1,8 @@
 import type { Isolation } from "../config/options.ts";
+import type { Context } from "../context.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Defects, Log } from "../observe/log.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
@@ -119,31 +119,15 @@ export interface PrivateClient {
   readonly isTakenUp: boolean;
 }
 
-interface LanesOptions {
-  /** The lane whose server runs from the start to the end. */
-  readonly shared: SupervisedLane;
-  /** True if the shared server keeps no state of any client, so that all clients share it. Undefined until that is known. */
-  readonly isStateless: () => boolean | undefined;
-  /** Creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves. */
-  readonly createPrivate: (
-    name: string,
-    initialize: RequestMessage,
-    client: PrivateClient,
-    start: Promise<void> | undefined,
-  ) => SupervisedLane;
-  readonly isolation: Isolation;
-  readonly maxPrivateServers: number;
-  /** The time without use after which a session with a private server ends. */
-  readonly idleTimeoutMs: number;
-  readonly sessions: Pick<SessionStore, "end" | "evict">;
-  readonly defects: Defects;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
+type CreatePrivate = (name: string, initialize: RequestMessage, client: PrivateClient, start: Promise<void> | undefined) => SupervisedLane;
 
 /** The pool of lanes: the shared lane, and a private lane for each client that needs its own server. */
 export class Lanes {
-  readonly #options: LanesOptions;
+  readonly #context: Context;
+  readonly #shared: SupervisedLane;
+  readonly #isStateless: () => boolean | undefined;
+  readonly #createPrivate: CreatePrivate;
+  readonly #sessions: SessionStore;
   /** By name. Includes lanes whose server is still stopping: its process counts until it has exited. */
   readonly #lanes = new Map<string, PooledLane>();
   readonly #ending = new Set<PooledLane>();
@@ -151,53 +135,62 @@ export class Lanes {
   readonly #waiting = new Map<PooledLane, () => void>();
   readonly #idle: DeadlineSweep;
   #lastNumber = 0;
-  #isDraining = false;
 
-  constructor(options: LanesOptions) {
-    this.#options = options;
-    this.#idle = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#endIdle(nowMs));
+  /**
+   * @param shared the lane whose server runs from the start to the end.
+   * @param isStateless true if the shared server keeps no state of any client, so that all clients share it. Undefined until that is known.
+   * @param createPrivate creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves.
+   */
+  constructor(
+    context: Context,
+    shared: SupervisedLane,
+    isStateless: () => boolean | undefined,
+    createPrivate: CreatePrivate,
+    sessions: SessionStore,
+  ) {
+    this.#context = context;
+    this.#shared = shared;
+    this.#isStateless = isStateless;
+    this.#createPrivate = createPrivate;
+    this.#sessions = sessions;
+    this.#idle = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endIdle(nowMs));
     // Its first user is the pool, so it never ends.
-    this.#lanes.set(SHARED, new PooledLane(options.shared, () => undefined));
+    this.#lanes.set(SHARED, new PooledLane(shared, () => undefined));
   }
 
   get load(): { readonly shared: SupervisedLane["lane"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
     const loads = this.#private().map(({ supervised }) => supervised.lane.load);
-    return { shared: this.#options.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
-  }
-
-  /** True from the first call of `drain`, `stop` or `kill` on. New clients are rejected then. */
-  get isDraining(): boolean {
-    return this.#isDraining;
+    return { shared: this.#shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
   /** Holds a request until it is known if its client gets its own server: until the shared server, which may restart, is ready. */
   whenKnown(held: Omit<HeldRequest, "owner">, memory: MemoryAccount): void {
-    this.#options.shared.lane.whenReady({ ...held, owner: { memory } });
+    this.#shared.lane.whenReady({ ...held, owner: { memory } });
   }
 
   /** True if clients may share the shared server, so that its revision counts for all. */
   get mayShare(): boolean {
-    return this.#options.isolation !== "session";
+    return this.#context.config.isolation !== "session";
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
   isPrivate(initialize: RequestMessage): boolean {
-    return this.#options.isStateless() !== true && needsOwnServer(initialize, this.#options.isolation);
+    return this.#isStateless() !== true && needsOwnServer(initialize, this.#context.config.isolation);
   }
 
   /** True if `isPrivate` is known to be right. */
   isDecided(initialize: RequestMessage): boolean {
-    return !needsOwnServer(initialize, this.#options.isolation) || this.#options.isStateless() !== undefined;
+    return !needsOwnServer(initialize, this.#context.config.isolation) || this.#isStateless() !== undefined;
   }
 
   /** Returns the error if a client with this `initialize` can get no lane now. */
   refusal(initialize: RequestMessage): SidecarError | undefined {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
-    if (this.#isDraining) return shuttingDown("initialize", false);
+    if (this.#context.draining.aborted || this.#context.kill.aborted) return shuttingDown("initialize", false);
     if (!isPrivate) return undefined;
     if (!this.#isFull) return undefined;
-    return findSessionToEnd(this.#privateSessions(), this.#options.nowMs()) === undefined ? this.#noServerLeft() : undefined;
+    return findSessionToEnd(this.#privateSessions(), this.#context.nowMs()) === undefined ? this.#noServerLeft() : undefined;
   }
 
   /**
@@ -205,7 +198,7 @@ export class Lanes {
    * make room, and the new server starts when the other one has exited. The client must be admitted by `refusal`.
    */
   acquire(initialize: RequestMessage, client: PrivateClient): PooledLane {
-    const { createPrivate, idleTimeoutMs, nowMs } = this.#options;
+    const { config, nowMs } = this.#context;
     const name = this.isPrivate(initialize) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
@@ -213,12 +206,12 @@ export class Lanes {
     const start = this.#hasPlace ? undefined : Promise.withResolvers<void>();
     // The server gets it again at each start.
     const kept = client.memory.hold("requests", textMemoryBytes(initialize.text));
-    const supervised = createPrivate(name, initialize, client, start?.promise);
+    const supervised = this.#createPrivate(name, initialize, client, start?.promise);
     const end = (): void => void this.#end(name, pooled, kept);
     const pooled = new PooledLane(supervised, end);
     this.#lanes.set(name, pooled);
     if (start !== undefined) this.#waiting.set(pooled, start.resolve);
-    this.#idle.watch(nowMs() + idleTimeoutMs);
+    this.#idle.watch(nowMs() + config.sessionIdleTimeoutMs);
     void supervised.ended.then(end);
     return pooled;
   }
@@ -232,14 +225,12 @@ export class Lanes {
 
   /** Rejects new clients and requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.#isDraining = true;
     for (const { sessions } of this.#lanes.values()) for (const { streams } of sessions) streams.endStandalone();
     await Promise.all(this.#all().map(({ lane }) => lane.drain()));
   }
 
   /** Rejects new clients, fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
   async stop(): Promise<void> {
-    this.#isDraining = true;
     this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
     await Promise.all(this.#all().map((supervised) => supervised.stop()));
@@ -247,7 +238,6 @@ export class Lanes {
 
   /** Rejects new clients, and kills all servers at once. */
   kill(): void {
-    this.#isDraining = true;
     for (const supervised of this.#all()) supervised.kill();
   }
 
@@ -256,9 +246,9 @@ export class Lanes {
     if (this.#ending.has(pooled)) return;
     this.#ending.add(pooled);
     this.#waiting.delete(pooled);
-    const { sessions, defects } = this.#options;
+    const { defects } = this.#context;
     // The lane still has sessions if its server ended by itself. They can never get another response.
-    for (const session of pooled.sessions) defects.guard("session end", () => sessions.end(session));
+    for (const session of pooled.sessions) defects.guard("session end", () => this.#sessions.end(session));
     defects.guard("lane end", () => pooled.supervised.lane.close());
     await pooled.supervised.stop();
     kept.release();
@@ -274,16 +264,16 @@ export class Lanes {
   }
 
   get #hasPlace(): boolean {
-    return this.#serverCount < this.#options.maxPrivateServers;
+    return this.#serverCount < this.#context.config.maxPrivateServers;
   }
 
   /** True if clients have or await all places. The place of a server that is stopping goes to the next client. */
   get #isFull(): boolean {
-    return this.#lanes.size - 1 - this.#ending.size >= this.#options.maxPrivateServers;
+    return this.#lanes.size - 1 - this.#ending.size >= this.#context.config.maxPrivateServers;
   }
 
   #makeRoom(): void {
-    const session = findSessionToEnd(this.#privateSessions(), this.#options.nowMs());
+    const session = findSessionToEnd(this.#privateSessions(), this.#context.nowMs());
     if (session !== undefined) this.#evict(session, "room for a new client");
   }
 
@@ -296,7 +286,7 @@ export class Lanes {
   }
 
   #endIdle(nowMs: number): number {
-    const { idleTimeoutMs } = this.#options;
+    const { sessionIdleTimeoutMs: idleTimeoutMs } = this.#context.config;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const { sessions } of this.#private()) {
       // The session may be opened at any time.
@@ -314,13 +304,13 @@ export class Lanes {
 
   #evict(session: Session, reason: string): void {
     const [lane] = [...this.#lanes].find(([, { sessions }]) => sessions.has(session)) ?? [];
-    this.#options.log.info({ lane, reason }, "session ended");
-    this.#options.sessions.evict(session);
+    this.#context.log.info({ lane, reason }, "session ended");
+    this.#sessions.evict(session);
   }
 
   #noServerLeft(): SidecarError {
-    const { maxPrivateServers, idleTimeoutMs, nowMs } = this.#options;
-    return noPrivateServerLeft(maxPrivateServers, placeFreeInMs(this.#private(), idleTimeoutMs, nowMs()));
+    const { config, nowMs } = this.#context;
+    return noPrivateServerLeft(config.maxPrivateServers, placeFreeInMs(this.#private(), config.sessionIdleTimeoutMs, nowMs()));
   }
 
   #all(): SupervisedLane[] {
@@ -332,6 +322,6 @@ export class Lanes {
   }
 
   #private(): PooledLane[] {
-    return [...this.#lanes.values()].filter(({ supervised }) => supervised !== this.#options.shared);
+    return [...this.#lanes.values()].filter(({ supervised }) => supervised !== this.#shared);
   }
 }

@@ -12,7 +12,8 @@ import type { Dispatch } from "./dispatch.ts";
 import { upstreamChanged } from "./failures.ts";
 import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
-import { refuseRequest, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import type { Lane } from "./lane.ts";
+import { refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
 import { SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import {
@@ -35,25 +36,25 @@ const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$
 export class ModernRouting implements Routing {
   readonly initialize: InitializeRules = DISCOVERED_INITIALIZE;
   readonly isWaitingForClient = false;
-  readonly #access: RoutingAccess;
+  readonly #lane: Lane;
   /** The subscriptions of clients without a session, with the principal of each. */
   readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
   readonly #sessions = new ModernSessions(() => this.#laneSubscription);
   readonly #questions: SessionQuestions;
   #laneSubscription: LaneSubscription | undefined;
 
-  constructor(access: RoutingAccess) {
-    this.#access = access;
-    this.#questions = new SessionQuestions(access);
+  constructor(lane: Lane) {
+    this.#lane = lane;
+    this.#questions = new SessionQuestions(lane);
   }
 
   /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
   subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
-    const { dispatch, nowMs } = this.#access;
+    const { dispatch, context } = this.#lane;
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
+    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: context.nowMs(), onEnd });
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
     return (reason) => opened.cancel(reason);
@@ -65,13 +66,13 @@ export class ModernRouting implements Routing {
   }
 
   #open(subscription: ModernSubscription, holder: MemoryHolder): void {
-    this.#access.dispatch.noteClient(holder);
+    this.#lane.dispatch.noteClient(holder);
     subscription.open();
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
     // The resources of sessions are in requests of the sidecar itself.
-    this.#access.dispatch.noteClient(caller.memory.holder);
+    this.#lane.dispatch.noteClient(caller.memory.holder);
     return this.#sessions.decide(caller, request);
   }
 
@@ -98,15 +99,17 @@ export class ModernRouting implements Routing {
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
     else if (LIST_CHANGED.test(method)) return this.#sessions.deliverToAll(text);
-    this.#access.dropped.notification(method);
+    this.#lane.dropped.notification(method);
   }
 
   onServerRequest(request: RequestMessage): void {
-    if (!this.#access.dispatch.sendInternal(refuseRequest(request))) this.#access.dropped.request(request.method);
+    if (!this.#lane.dispatch.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, tools } = this.#access;
+    const { context, dispatch, tools } = this.#lane;
+    const { nowMs } = context;
+    const timeoutMs = context.config.requestTimeoutMs;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
@@ -126,7 +129,7 @@ export class ModernRouting implements Routing {
    * work, so it is not delivered if the server has ever got something of another principal.
    */
   #deliverLog(text: string, level: string | undefined): boolean {
-    const { calls, hasOnePrincipal } = this.#access.dispatch;
+    const { calls, hasOnePrincipal } = this.#lane.dispatch;
     const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
     if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
@@ -161,13 +164,13 @@ export class ModernRouting implements Routing {
     else if (LIST_CHANGED.test(method)) {
       this.#sessions.deliverToAll(ofSession(text));
     } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
-      this.#access.dropped.notification(method);
+      this.#lane.dropped.notification(method);
     }
   }
 
   /** Announces one change of each list, because the server may have announced some without a subscription. */
   #announce(lists: SubscriptionFilter["lists"]): void {
-    if (lists.has("toolsListChanged")) this.#access.tools.onChanged();
+    if (lists.has("toolsListChanged")) this.#lane.tools.onChanged();
     for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
   }
 
@@ -200,10 +203,10 @@ export class AnyEraRouting extends ModernRouting {
   readonly #dispatch: Dispatch;
   #era: ServerEra = "legacy";
 
-  constructor(access: RoutingAccess) {
-    super(access);
-    this.#legacy = new SharedRouting(access);
-    this.#dispatch = access.dispatch;
+  constructor(lane: Lane) {
+    super(lane);
+    this.#legacy = new SharedRouting(lane);
+    this.#dispatch = lane.dispatch;
   }
 
   override onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {

@@ -9,8 +9,8 @@ import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
-import { InternalRequests } from "./internal-calls.ts";
-import { answerPing, errorAnswer, refuse, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import type { Lane } from "./lane.ts";
+import { answerPing, errorAnswer, refuse, type RequestDecision, type Routing } from "./routing.ts";
 import { Subscriptions } from "./shared-routing.ts";
 
 /** The state that a client has set on its private server, besides subscriptions. It is restored on each new generation. */
@@ -68,7 +68,7 @@ interface PrivateRoutingOptions {
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
   readonly initialize = PRIVATE_INITIALIZE;
-  readonly #access: RoutingAccess;
+  readonly #lane: Lane;
   readonly #streams: SessionStreams;
   readonly #memory: MemoryAccount;
   /** The memory of the `notifications/initialized` for the next generation. */
@@ -77,19 +77,17 @@ export class PrivateRouting implements Routing {
   readonly #forwarded = new ForwardedRequests();
   readonly #state = new SessionState();
   readonly #subscriptions = new Subscriptions();
-  readonly #requests: InternalRequests;
   #isReady = false;
   #isInitialized: boolean;
   #isOver = false;
 
-  constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
-    this.#access = access;
+  constructor(lane: Lane, options: PrivateRoutingOptions) {
+    this.#lane = lane;
     this.#streams = options.streams;
     this.#memory = options.memory;
     this.#kept = options.memory.hold("requests", 0);
     this.#onInitialized = options.onInitialized;
     this.#isInitialized = options.isInitialized;
-    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
   get isWaitingForClient(): boolean {
@@ -118,7 +116,7 @@ export class PrivateRouting implements Routing {
 
   /** Sends a `notifications/initialized`, and keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
-    const { dispatch, tools } = this.#access;
+    const { dispatch, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
@@ -129,12 +127,12 @@ export class PrivateRouting implements Routing {
   }
 
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
-    const { dispatch, nowMs } = this.#access;
+    const { dispatch, context } = this.#lane;
     const text = this.#forwarded.responseText(response);
     if (text === undefined) return this.#forwarded.hadRequestOf(response) ? undefined : answerElsewhere();
     if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
     this.#forwarded.onAnswered(response);
-    dispatch.calls.extend(nowMs());
+    dispatch.calls.extend(context.nowMs());
     return undefined;
   }
 
@@ -143,13 +141,13 @@ export class PrivateRouting implements Routing {
     if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
       const rewritten = this.#forwarded.cancel(notification);
-      if (rewritten === undefined) this.#access.dropped.notification(method);
+      if (rewritten === undefined) this.#lane.dropped.notification(method);
       else this.#emit(rewritten);
     } else this.#emit(text);
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { dispatch, dropped, nowMs, requestTimeoutMs } = this.#access;
+    const { dispatch, dropped, context } = this.#lane;
     if (request.method === "ping") {
       if (!dispatch.sendInternal(answerPing(request))) dropped.request(request.method);
     } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
@@ -159,7 +157,7 @@ export class PrivateRouting implements Routing {
       const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
       this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
     } else {
-      const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
+      const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
       this.#emit(this.#forwarded.add(request, deadlineMs));
       dispatch.watch(deadlineMs);
     }
@@ -169,12 +167,11 @@ export class PrivateRouting implements Routing {
     if (this.#isOver) return;
     this.#isReady = true;
     this.#restoreState();
-    if (this.#isInitialized) this.#access.tools.onInitialized();
+    if (this.#isInitialized) this.#lane.tools.onInitialized();
   }
 
   onLost(): void {
     this.#isReady = false;
-    this.#requests.clear();
     for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
   }
 
@@ -190,7 +187,7 @@ export class PrivateRouting implements Routing {
   }
 
   expire(nowMs: number): number {
-    const { dispatch, dropped } = this.#access;
+    const { dispatch, dropped } = this.#lane;
     return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
       const reason = `The client did not answer ${shorten(method)} in time`;
       if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
@@ -211,13 +208,13 @@ export class PrivateRouting implements Routing {
   /** Restores the state that the client has set on the former generation. */
   #restoreState(): void {
     const { level, hasChangedRoots } = this.#state;
-    if (level !== undefined) this.#requests.add({ method: "logging/setLevel", params: { level } });
-    if (hasChangedRoots) this.#access.dispatch.sendInternal(ROOTS_CHANGED);
-    for (const request of this.#subscriptions.restart()) this.#requests.add(request);
+    if (level !== undefined) this.#lane.dispatch.askInTurn({ method: "logging/setLevel", params: { level } });
+    if (hasChangedRoots) this.#lane.dispatch.sendInternal(ROOTS_CHANGED);
+    for (const request of this.#subscriptions.restart()) this.#lane.dispatch.askInTurn(request);
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {
-    const { dispatch, dropped } = this.#access;
+    const { dispatch, dropped } = this.#lane;
     if (!dispatch.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
   }
 
@@ -227,7 +224,7 @@ export class PrivateRouting implements Routing {
    */
   #emit(text: string): void {
     const inFlight: Exchange[] = [];
-    for (const { state, origin, exchange } of this.#access.dispatch.calls.values()) {
+    for (const { state, origin, exchange } of this.#lane.dispatch.calls.values()) {
       // A message for the client cannot belong to an internal request.
       if (state === "written" && origin === "client") inFlight.push(exchange);
     }

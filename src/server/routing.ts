@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import {
@@ -13,10 +14,8 @@ import { type Log, LogLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller, Exchange } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
-import type { Dispatch } from "./dispatch.ts";
 import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits } from "./slots.ts";
-import type { ServerTools } from "./tools.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
@@ -24,8 +23,8 @@ export class DropLog {
   readonly #log: Log;
   readonly #limiter: LogLimiter;
 
-  constructor(log: Log, { dropped }: Counters, nowMs: () => number) {
-    this.#counts = dropped;
+  constructor({ counters, log, nowMs }: Context) {
+    this.#counts = counters.dropped;
     this.#log = log;
     this.#limiter = new LogLimiter(nowMs);
   }
@@ -60,15 +59,6 @@ export class DropLog {
     if (isForMemory) this.#log.warn(fields, "stdout line discarded: the memory was full");
     else this.#log.warn(fields, "stdout line discarded: longer than the limit");
   }
-}
-
-/** The parts of a lane that its routing may use. */
-export interface RoutingAccess {
-  readonly dispatch: Dispatch;
-  readonly dropped: DropLog;
-  readonly tools: ServerTools;
-  readonly nowMs: () => number;
-  readonly requestTimeoutMs: number;
 }
 
 /** The handling of a client's request. */

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
+import type { Context } from "../context.ts";
 import { findMembers, findPath, textOf } from "../json/find.ts";
 import { parseJson } from "../json/value.ts";
 import { checkClientMessage } from "../mcp/client-message.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, readText, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { Counters } from "../observe/counters.ts";
-import { type Defects, type Log, LogLimiter } from "../observe/log.ts";
+import { LogLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import { type Exchange, type Principal, Session } from "../session/session.ts";
@@ -69,20 +69,8 @@ function shortInfo(text: string, params: number): string {
   return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
 }
 
-export interface SessionOpenerOptions {
-  readonly lanes: Lanes;
-  readonly sessions: SessionStore;
-  readonly ids: SessionIds;
-  readonly eventLog: EventLog;
-  /** Undefined means no limit. */
-  readonly sessionsPerMinute: number | undefined;
-  /** Called at the end of each session. */
-  readonly onSessionEnd: ((protocolVersion: string, durationMs: number) => void) | undefined;
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly defects: Defects;
-  readonly nowMs: () => number;
-}
+/** Called at the end of each session. */
+export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;
 
 /** The client of a new session. */
 interface NewSession {
@@ -120,14 +108,33 @@ interface OpenedSession extends Required<NewSession> {
 
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
-  readonly #options: SessionOpenerOptions;
+  readonly #context: Context;
+  readonly #lanes: Lanes;
+  readonly #sessions: SessionStore;
+  readonly #ids: SessionIds;
+  readonly #eventLog: EventLog;
+  readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
   readonly #limiter: LogLimiter;
 
-  constructor(options: SessionOpenerOptions) {
-    this.#options = options;
-    this.#limiter = new LogLimiter(options.nowMs);
-    this.#rate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
+  /** @param onSessionEnd undefined if nothing observes the end of sessions. */
+  constructor(
+    context: Context,
+    lanes: Lanes,
+    sessions: SessionStore,
+    ids: SessionIds,
+    eventLog: EventLog,
+    onSessionEnd: OnSessionEnd | undefined,
+  ) {
+    this.#context = context;
+    this.#lanes = lanes;
+    this.#sessions = sessions;
+    this.#ids = ids;
+    this.#eventLog = eventLog;
+    this.#onSessionEnd = onSessionEnd;
+    const { sessionsPerMinute } = context.config;
+    this.#limiter = new LogLimiter(context.nowMs);
+    this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
   /** @param onOpen called with the new session, before the response is sent. */
@@ -137,7 +144,7 @@ export class SessionOpener {
 
   /** Returns the session with this id that is not open here; undefined if it cannot be taken up. */
   recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
-    const claims = this.#options.ids.open(id, owner);
+    const claims = this.#ids.open(id, owner);
     const initialize = claims && initializeOf(claims);
     if (claims === undefined || initialize === undefined) return undefined;
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
@@ -145,7 +152,7 @@ export class SessionOpener {
 
   /** Ends a session that is not open here. */
   forget({ id, owner }: KnownSession): void {
-    this.#options.ids.end(id, owner);
+    this.#ids.end(id, owner);
   }
 
   /**
@@ -155,16 +162,15 @@ export class SessionOpener {
    * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
    */
   takeUp(known: KnownSession, client: TakeUpOptions, onTaken: (session: Session | SidecarError) => void): void {
-    const { lanes, sessions, defects } = this.#options;
     const { initialize } = known;
     const { memory, exchange, startsServer, waitingText } = client;
     const open = (): void => {
       // The token may have been removed while the body arrived.
       if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
-      else if (lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
-      else onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));
+      else if (this.#lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
+      else onTaken(this.#sessions.get(known.id) ?? this.#takeUp(known, memory));
     };
-    if (lanes.isDecided(initialize)) return open();
+    if (this.#lanes.isDecided(initialize)) return open();
     const onReady = (): void => {
       // Another request may have taken the session up meanwhile, or ended it.
       if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
@@ -172,41 +178,44 @@ export class SessionOpener {
     };
     const request = { method: "initialize", text: waitingText() };
     const onDefect = (): void => onTaken(internalError(false));
-    lanes.whenKnown({ exchange, request, onReady: () => defects.guard("session start", onReady, onDefect), onFailed: onTaken }, memory);
+    this.#lanes.whenKnown(
+      { exchange, request, onReady: () => this.#context.defects.guard("session start", onReady, onDefect), onFailed: onTaken },
+      memory,
+    );
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
-    const { ids, lanes, eventLog, counters, sessions } = this.#options;
-    const roomRefusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    const { counters } = this.#context;
+    const roomRefusal = this.#lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
-    const refusal = roomRefusal ?? (ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
+    const refusal = roomRefusal ?? (this.#ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       return refusal;
     }
-    const streams = new SessionStreams(eventLog.forClient(memory), true);
-    const pooled = lanes.acquire(initialize, { streams, memory, isTakenUp: true });
+    const streams = new SessionStreams(this.#eventLog.forClient(memory), true);
+    const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
     const session = this.#add(initialize, pooled, { ...known, memory, streams, isTakenUp: true });
     if (session !== undefined) return session;
     pooled.release();
-    const error = tooManySessions(sessions.maxSessions);
+    const error = tooManySessions(this.#sessions.maxSessions);
     counters.countRefusal(error.code);
     return error;
   }
 
   #begin(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isFirst = true): void {
     const { owner, memory } = client;
-    const { lanes, eventLog, counters } = this.#options;
+    const { counters } = this.#context;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
-    const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
+    const refusal = this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       if (isFirst) counters.countRefusal(refusal.code);
       else counters.countEnding(refusal.code);
       exchange.fail(refusal);
       return;
     }
-    const streams = client.streams ?? new SessionStreams(eventLog.forClient(memory));
-    const pooled = lanes.acquire(request, { streams, memory, isTakenUp: false });
+    const streams = client.streams ?? new SessionStreams(this.#eventLog.forClient(memory));
+    const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
       exchange,
@@ -216,7 +225,7 @@ export class SessionOpener {
         const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
         const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
         if (session !== undefined) onOpen(session);
-        return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
+        return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
       isRepeated: !isFirst,
       onRefused: (answer) =>
@@ -227,11 +236,11 @@ export class SessionOpener {
 
   /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
   #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
-    const { lanes, counters, defects } = this.#options;
+    const { counters, defects } = this.#context;
     const onKnown = (): void => {
-      if (!lanes.isPrivate(request)) begin();
+      if (!this.#lanes.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-      else if (refusal.refusesRevision && lanes.mayShare) this.#failOutdated(refusal);
+      else if (refusal.refusesRevision && this.#lanes.mayShare) this.#failOutdated(refusal);
       else refusal.answer();
     };
     const held = {
@@ -243,48 +252,45 @@ export class SessionOpener {
         }),
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
-    lanes.whenKnown({ exchange: held, request, onReady, onFailed: onReady }, memory);
+    this.#lanes.whenKnown({ exchange: held, request, onReady, onFailed: onReady }, memory);
   }
 
   #failOutdated(refusal: InitializeRefusal): void {
-    const { log } = this.#options;
     const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-    if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+    if (this.#limiter.allows()) this.#context.log.warn({ reason }, "shared mcp server outdated");
     refusal.fail(sharedServerOutdated());
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
-    const { sessions } = this.#options;
-    return sessions.hasRoomFor(holder) ? undefined : tooManySessions(sessions.maxSessions);
+    return this.#sessions.hasRoomFor(holder) ? undefined : tooManySessions(this.#sessions.maxSessions);
   }
 
   #rateRefusal(): SidecarError | undefined {
-    const { sessionsPerMinute = 0, nowMs } = this.#options;
+    const { config, nowMs } = this.#context;
     const waitMs = this.#rate?.take(nowMs());
-    return waitMs === undefined ? undefined : sessionRateExceeded(sessionsPerMinute, waitMs);
+    return waitMs === undefined ? undefined : sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
   }
 
   #issueId(initialize: RequestMessage, protocolVersion: string, owner: Principal | undefined): string {
-    const { ids, lanes } = this.#options;
-    return ids.issue(claimsOf(initialize, protocolVersion, lanes.isPrivate(initialize)), owner);
+    return this.#ids.issue(claimsOf(initialize, protocolVersion, this.#lanes.isPrivate(initialize)), owner);
   }
 
   /** @returns undefined if there is no room for another session. */
   #add(initialize: RequestMessage, pooled: PooledLane, client: OpenedSession): Session | undefined {
     const { owner, protocolVersion } = client;
-    const { sessions, ids, onSessionEnd, defects, nowMs } = this.#options;
+    const { defects, nowMs } = this.#context;
     const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
     const onEnd = (isOver: boolean): void => {
       pooled.release(session);
-      if (isOver) ids.end(client.id, owner);
-      onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+      if (isOver) this.#ids.end(client.id, owner);
+      this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
     const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });
-    if (!sessions.add(session)) return undefined;
+    if (!this.#sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
-    if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => sessions.end(session)));
+    if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => this.#sessions.end(session)));
     return session;
   }
 }

@@ -13,8 +13,8 @@ import { PendingRequests } from "./call-table.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import { cancellation } from "./forwarded-requests.ts";
+import type { Lane } from "./lane.ts";
 import { SessionExchange } from "./modern-sessions.ts";
-import type { RoutingAccess } from "./routing.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -171,12 +171,12 @@ interface OpenQuestion {
  * Between two requests the call is suspended: it takes no slot, and outlives the server.
  */
 export class SessionQuestions {
-  readonly #access: RoutingAccess;
+  readonly #lane: Lane;
   readonly #questions = new PendingRequests<OpenQuestion>();
   readonly #waiting = new Set<Round>();
 
-  constructor(access: RoutingAccess) {
-    this.#access = access;
+  constructor(lane: Lane) {
+    this.#lane = lane;
   }
 
   /** See `Routing.onUnfinished`. */
@@ -185,7 +185,7 @@ export class SessionQuestions {
     if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const isInvalid = typeof asked === "string";
-    this.#access.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
+    this.#lane.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
     const failure = isInvalid ? { reason: "invalid question", error: invalidQuestion(asked) } : this.#begin(call, exchange, asked);
     if (failure !== undefined) this.#fail(call, failure);
     return true;
@@ -230,7 +230,7 @@ export class SessionQuestions {
 
   /** @returns the failure if the client is not asked. */
   #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): Failure | undefined {
-    const { dispatch, nowMs, requestTimeoutMs } = this.#access;
+    const { dispatch, context } = this.#lane;
     const undeclared = checkDeclared(questions, exchange.declared);
     if (undeclared !== undefined) return { reason: "question of an undeclared kind", error: undeclared };
     if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
@@ -239,7 +239,7 @@ export class SessionQuestions {
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return { reason: "out of memory", error: responseOutOfMemory(call.method) };
-    const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : nowMs() + REPEAT_DELAY_MS;
+    const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : context.nowMs() + REPEAT_DELAY_MS;
     const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
     exchange.onEnded = () => this.#cancel(round);
     this.#waiting.add(round);
@@ -247,7 +247,7 @@ export class SessionQuestions {
       dispatch.watch(repeatAtMs);
       return undefined;
     }
-    const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
+    const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
     dispatch.watch(deadlineMs);
     for (const [id, { request }] of questions.map((question) => this.#open(round, question, deadlineMs))) {
       // The client may have disconnected while it got the others.
@@ -259,13 +259,13 @@ export class SessionQuestions {
   #open(round: Round, question: Question, deadlineMs: number): [id: number, question: Question] {
     const { keyText, request } = question;
     const id = this.#questions.mintId();
-    this.#questions.add(id, { id, round, keyText, method: request.method, deadlineMs });
+    this.#questions.set(id, { id, round, keyText, method: request.method, deadlineMs });
     round.open.add(id);
     return [id, question];
   }
 
   #take({ id, round }: OpenQuestion): void {
-    this.#questions.take(id);
+    this.#questions.delete(id);
     round.open.delete(id);
   }
 
@@ -290,11 +290,11 @@ export class SessionQuestions {
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
     if (stateText !== undefined) members.push(`"requestState":${stateText}`);
     this.#end(round);
-    this.#access.dispatch.repeat(call, exchange.requestWith(members.join(",")));
+    this.#lane.dispatch.repeat(call, exchange.requestWith(members.join(",")));
   }
 
   #fail(call: ClientCall, { reason, error }: Failure): void {
-    this.#access.dispatch.calls.giveUp(call, reason, error);
+    this.#lane.dispatch.calls.giveUp(call, reason, error);
   }
 
   /** Tells the client not to answer any more, because the call has ended. */
@@ -308,7 +308,7 @@ export class SessionQuestions {
     this.#waiting.delete(round);
     round.exchange.onEnded = undefined;
     round.memory.release();
-    for (const id of round.open) this.#questions.take(id);
+    for (const id of round.open) this.#questions.delete(id);
     round.open.clear();
   }
 

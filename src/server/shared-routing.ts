@@ -8,8 +8,9 @@ import type { Caller } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { SHARED_INITIALIZE } from "./initialize.ts";
-import { type InternalRequest, InternalRequests } from "./internal-calls.ts";
-import { answerPing, refuse, refuseRequest, type RequestDecision, type Routing, type RoutingAccess } from "./routing.ts";
+import type { InternalRequest } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
+import { answerPing, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
 import type { CallLimits } from "./slots.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 
@@ -267,17 +268,15 @@ function sendIf(isCurrent: () => boolean): CallLimits {
 export class SharedRouting implements Routing {
   readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
-  protected readonly access: RoutingAccess;
+  protected readonly lane: Lane;
   /** The callers that get each change of a list. */
   readonly #listeners = new Set<Caller>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
-  readonly #requests: InternalRequests;
   #isReady = false;
 
-  constructor(access: RoutingAccess) {
-    this.access = access;
-    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
+  constructor(lane: Lane) {
+    this.lane = lane;
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
@@ -306,7 +305,7 @@ export class SharedRouting implements Routing {
     const taskId = stringOf(text, span);
     if (span !== undefined && taskId === undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');
-    const isForeign = this.access.dispatch.calls.tasks.owners.isOfOther(taskId, memory.holder);
+    const isForeign = this.lane.dispatch.calls.tasks.owners.isOfOther(taskId, memory.holder);
     return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 
@@ -324,11 +323,11 @@ export class SharedRouting implements Routing {
       for (const caller of this.#listeners) caller.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
-    else this.access.dropped.notification(method);
+    else this.lane.dropped.notification(method);
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { dispatch, dropped } = this.access;
+    const { dispatch, dropped } = this.lane;
     const isPing = request.method === "ping";
     if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
     const owner = isPing ? undefined : findOnlyCaller(dispatch);
@@ -345,8 +344,8 @@ export class SharedRouting implements Routing {
     this.#levels.forgetSentLevel();
     this.#sendPendingLevel();
     for (const request of this.#subscriptions.restart()) this.#ask(request);
-    for (const { memory } of this.#subscriptions.callers) this.access.dispatch.noteClient(memory.holder);
-    this.access.tools.onInitialized();
+    for (const { memory } of this.#subscriptions.callers) this.lane.dispatch.noteClient(memory.holder);
+    this.lane.tools.onInitialized();
   }
 
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
@@ -356,7 +355,6 @@ export class SharedRouting implements Routing {
 
   onLost(): void {
     this.#isReady = false;
-    this.#requests.clear();
   }
 
   /** True if a caller gets the messages for all clients. */
@@ -418,7 +416,7 @@ export class SharedRouting implements Routing {
 
   /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
   #ask(request: InternalRequest): void {
-    if (this.#isReady) this.#requests.add(request);
+    if (this.#isReady) this.lane.dispatch.askInTurn(request);
   }
 
   #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
@@ -439,7 +437,7 @@ export class SharedRouting implements Routing {
 
   #onResourceUpdated(uri: string | undefined, text: string): void {
     const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Caller>();
-    if (subscribers.size === 0) this.access.dropped.notification("notifications/resources/updated");
+    if (subscribers.size === 0) this.lane.dropped.notification("notifications/resources/updated");
     for (const caller of subscribers) caller.deliverOnce(text);
   }
 
@@ -449,8 +447,8 @@ export class SharedRouting implements Routing {
    * if the server has ever got something of another principal.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.access.dispatch);
-    if (owner === undefined) return this.access.dropped.notification("notifications/message");
+    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.dispatch);
+    if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);
   }

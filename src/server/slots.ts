@@ -99,26 +99,15 @@ export type CallVerdict = { readonly error: SidecarError } | { readonly resultTe
  */
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
 
-/** A setting that limits the time of calls. */
-export type TimeoutSetting = "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS";
-
 /** The limits of a single call, in addition to the limits of its lane. */
 export interface CallLimits {
   /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
   readonly timeoutMs?: number;
   /** The setting that this timeout comes from, if there is one. */
-  readonly timeoutSetting?: TimeoutSetting;
+  readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
   /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
   readonly semaphore?: ToolSemaphore;
-  readonly check?: CallCheck;
-}
-
-/** A request that waits for the server without being one of its calls. */
-interface Held {
-  readonly holder: MemoryHolder;
-  readonly memory: Reservation;
-  /** Removes the entry, and fails the request. */
-  fail(error: SidecarError): void;
+  readonly check?: CallCheck | undefined;
 }
 
 /** An entry of the queue. Exactly one of `release` and `refuse` is called, unless the entry is removed first. */
@@ -133,8 +122,13 @@ export interface QueueEntry {
   readonly expiresAtMs: number;
   /** The UTF-8 length of its text. */
   readonly byteLength: number;
-  /** Undefined for a call or a notification. */
-  readonly held?: Held;
+  /** For a request that waits for the server without being one of its calls; undefined for a call or a notification. */
+  readonly held?: {
+    readonly holder: MemoryHolder;
+    readonly memory: Reservation;
+    /** Removes the entry, and fails the request. */
+    fail(error: SidecarError): void;
+  };
   /** Sends the entry. */
   release(): void;
   /** Rejects the entry, because it has expired or was evicted. */

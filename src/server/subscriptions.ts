@@ -131,7 +131,7 @@ interface Listening {
 }
 
 interface LaneSubscriptionOptions {
-  readonly dispatch: Pick<Dispatch, "watch"> & { readonly internal: Pick<Dispatch["internal"], "open"> };
+  readonly dispatch: Dispatch;
   readonly nowMs: () => number;
   /** The time of the server to acknowledge a subscription. */
   readonly timeoutMs: number;
@@ -275,7 +275,7 @@ export class LaneSubscription {
       () => this.#onEnd(listening, !hasFailed),
     );
     // It may fail at once.
-    listening.call = dispatch.internal.open(exchange, request);
+    listening.call = dispatch.open(exchange, request);
     dispatch.watch(deadlineMs);
   }
 
@@ -464,7 +464,7 @@ export class ModernSubscription implements Exchange {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#dispatch.internal.open(this, this.#request);
+    this.#open = this.#dispatch.open(this, this.#request);
   }
 
   /** Forgets the lost generation. */

@@ -1,13 +1,13 @@
+import type { Context } from "../context.ts";
 import { findElements, findMembers } from "../json/find.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import type { Defects, Log } from "../observe/log.ts";
-import type { Upstream, UpstreamHandshake } from "../process/port.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
 import { RateLimit } from "../timers.ts";
 import { isSent } from "./call.ts";
-import type { RetryMode } from "../config/options.ts";
 import type { Dispatch, LanePolicy } from "./dispatch.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
 
@@ -225,18 +225,6 @@ class ToolListing {
   }
 }
 
-interface ServerToolsOptions {
-  readonly dispatch: Dispatch;
-  readonly upstream: Upstream;
-  /** With "read-only", the tools are listed even without a watcher. */
-  readonly retry: RetryMode;
-  /** The policy of the lane if it needs the tools. */
-  readonly watcher: LanePolicy | undefined;
-  readonly defects: Pick<Defects, "guard">;
-  readonly log: Log;
-  readonly nowMs: () => number;
-}
-
 /** The maximum number of consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
@@ -248,7 +236,9 @@ const MAX_NAME_LENGTH = 1000;
  * them is then restarted. One that does not answer in time is asked again: `HangWatch` decides if it is still alive.
  */
 export class ServerTools {
-  readonly #options: ServerToolsOptions;
+  readonly #context: Context;
+  readonly #dispatch: Dispatch;
+  readonly #watcher: LanePolicy | undefined;
   /** Undefined if the tools are not needed. */
   readonly #listing: ToolListing | undefined;
   #handshake: UpstreamHandshake | undefined;
@@ -256,15 +246,16 @@ export class ServerTools {
   version = 0;
   #isInitialized = false;
   #failures = 0;
-  /** The tools that the server has annotated as read-only. Empty until all tools are listed, and while they are outdated. */
-  #readOnlyNames: ReadonlySet<string> = new Set();
 
-  constructor(options: ServerToolsOptions) {
-    this.#options = options;
-    const { dispatch, retry, watcher, defects, log, nowMs } = options;
-    if (retry !== "read-only" && watcher === undefined) return;
+  /** @param watcher the policy of the lane if it needs the tools. With RETRY=read-only, they are listed even without one. */
+  constructor(context: Context, dispatch: Dispatch, watcher: LanePolicy | undefined) {
+    this.#context = context;
+    this.#dispatch = dispatch;
+    this.#watcher = watcher;
+    const { config, defects, log, nowMs } = context;
+    if (config.retry !== "read-only" && watcher === undefined) return;
     this.#listing = new ToolListing({
-      ask: (params, onResult) => dispatch.internal.ask("tools/list", params, undefined, onResult),
+      ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
       defects,
       log,
       nowMs,
@@ -274,12 +265,7 @@ export class ServerTools {
 
   /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
-    return this.#options.dispatch.queue.isBlockedBy("tools");
-  }
-
-  /** True if every tool of this name is certainly read-only. */
-  isReadOnly(toolName: string | undefined): boolean {
-    return toolName !== undefined && this.#readOnlyNames.has(toolName);
+    return this.#dispatch.queue.blocks.has("tools");
   }
 
   /**
@@ -290,10 +276,10 @@ export class ServerTools {
    */
   list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
-    const { dispatch, log, nowMs } = this.#options;
+    const { log, nowMs } = this.#context;
     const endMs = nowMs() + timeoutMs;
     const ask = (params: object, onResult: OnInternalResult): void =>
-      void dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+      void this.#dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
     return new Promise((resolve) => listTools(ask, log, (tools) => resolve(tools)));
   }
 
@@ -302,10 +288,9 @@ export class ServerTools {
     this.#handshake = handshake;
     this.version++;
     this.#failures = 0;
-    this.#readOnlyNames = new Set();
-    const { dispatch, watcher } = this.#options;
-    if (watcher === undefined) return;
-    dispatch.queue.block("tools");
+    this.#dispatch.calls.readOnlyTools = new Set();
+    if (this.#watcher === undefined) return;
+    this.#dispatch.queue.blocks.add("tools");
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
@@ -325,14 +310,14 @@ export class ServerTools {
   onChanged(): void {
     this.version++;
     if (this.#listing?.isOpen !== true) return;
-    this.#readOnlyNames = new Set();
+    this.#dispatch.calls.readOnlyTools = new Set();
     this.#listing.onChanged();
   }
 
   /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
     this.close();
-    this.#options.watcher?.onLost();
+    this.#watcher?.onLost();
   }
 
   /** Stops listing. A listing that fails from now on says nothing about the server. */
@@ -343,7 +328,7 @@ export class ServerTools {
   }
 
   #open(): void {
-    if (this.#options.watcher !== undefined && !this.#hasToolsCapability) return;
+    if (this.#watcher !== undefined && !this.#hasToolsCapability) return;
     this.#listing?.open();
   }
 
@@ -354,33 +339,35 @@ export class ServerTools {
   }
 
   #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
-    const { dispatch, watcher } = this.#options;
+    const { calls, queue } = this.#dispatch;
+    const watcher = this.#watcher;
     this.#failures = 0;
     // Outdated annotations must not be used.
-    if (!areOutdated) this.#readOnlyNames = namesOf(tools, isReadOnlyTool);
+    if (!areOutdated) calls.readOnlyTools = namesOf(tools, isReadOnlyTool);
     if (watcher === undefined || this.#handshake === undefined) return;
     watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
-    dispatch.queue.block("tools");
+    queue.blocks.add("tools");
     this.#review(watcher);
-    dispatch.queue.unblock("tools");
+    queue.unblock("tools");
   }
 
   #onNotListed({ generation }: UpstreamHandshake, problem: string, isTimeout: boolean): void {
-    const { upstream, watcher, log } = this.#options;
+    const watcher = this.#watcher;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
     if (this.areAwaited && !this.#isInitialized) return;
     if (!isTimeout) this.#failures++;
     const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);
-    if (watcher !== undefined && isGivenUp) return upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
+    if (watcher !== undefined && isGivenUp)
+      return this.#dispatch.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability))
-      log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
+      this.#context.log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
     if (watcher !== undefined) this.#listing?.onChanged();
   }
 
   /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
   #review(watcher: LanePolicy): void {
-    const { calls } = this.#options.dispatch;
+    const { calls } = this.#dispatch;
     for (const call of calls.values()) {
       if (call.method !== "tools/call" || call.origin === "sidecar" || call.state === "written") continue;
       const verdict = watcher.review(call, isSent(call));

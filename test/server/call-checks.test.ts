@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type CallCheck, type CallVerdict, ToolSemaphore } from "../../src/server/slots.ts";
-import type { LaneLimits } from "../../src/server/call.ts";
+import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
@@ -38,7 +38,7 @@ interface CheckedBench {
   readonly heardCalls: () => number;
 }
 
-function createBench(limits: Partial<LaneLimits> = {}): CheckedBench {
+function createBench(limits: Partial<Config> = {}): CheckedBench {
   const bench = LaneBench.shared(limits);
   const [session, held] = [bench.join(), new HeldCheck()];
   bench.start();

@@ -9,7 +9,7 @@ useFakeClock(TIMERS);
 describe("after a kill of all servers", () => {
   it("every initialize is rejected, and starts no server", () => {
     const bench = new LanesBench();
-    bench.lanes.kill();
+    bench.kill();
     for (const capabilities of [{ sampling: {} }, {}]) expect(bench.connect({ capabilities }).exchange.outcome).toBe("SHUTTING_DOWN");
     expect(bench.servers).toEqual([]);
   });

@@ -1,14 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { ToolSemaphore } from "../../src/server/slots.ts";
-import type { LaneLimits } from "../../src/server/call.ts";
+import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { ACCOUNT } from "./support/memory.ts";
 import { RecordedExchange } from "./support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-const LIMITS: Partial<LaneLimits> = {
+const LIMITS: Partial<Config> = {
   maxInFlight: 2,
   maxHeldRequests: 5,
   maxSessionRequests: 4,

@@ -70,7 +70,7 @@ describe("a session that returns", () => {
     const [first, second] = [replicas.open(SHARED), replicas.open(SHARED)];
     (replicas.takeUp(first).taken() as Session).beginCall();
     expect(replicas.refusalOf(second)).toBe("TOO_MANY_SESSIONS");
-    void replicas.other.lanes.drain();
+    replicas.other.drain();
     expect([replicas.refusalOf(second), replicas.other.opener.recognize(second, undefined)?.id]).toEqual(["SHUTTING_DOWN", second]);
   });
 

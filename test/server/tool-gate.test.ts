@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../src/mcp/message.ts";
 import { toolNotFound } from "../../src/server/failures.ts";
-import type { Call, LaneLimits } from "../../src/server/call.ts";
+import type { Config } from "../../src/config/load.ts";
+import type { Call } from "../../src/server/call.ts";
 import type { CallVerdict } from "../../src/server/slots.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, OpenPolicy } from "./support/lane-bench.ts";
@@ -29,7 +30,7 @@ class Watcher extends OpenPolicy {
   }
 }
 
-function watched(limits: Partial<LaneLimits> = {}): { readonly bench: LaneBench; readonly watcher: Watcher } {
+function watched(limits: Partial<Config> = {}): { readonly bench: LaneBench; readonly watcher: Watcher } {
   const watcher = new Watcher();
   return { watcher, bench: LaneBench.shared(limits, { policy: watcher, retry: "read-only" }) };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import type { LaneLimits } from "../../src/server/call.ts";
+import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import type { RecordedExchange } from "./support/recorded-exchange.ts";
@@ -10,7 +10,7 @@ useFakeClock();
 
 const ROOMY = { maxHeldRequests: 1000, maxQueuedBytes: 10_000_000 };
 
-function startShared(limits: Partial<LaneLimits>): LaneBench {
+function startShared(limits: Partial<Config>): LaneBench {
   const bench = LaneBench.ready({ ...ROOMY, ...limits });
   return bench;
 }

@@ -1,26 +1,28 @@
 import { randomUUID } from "node:crypto";
-import { Counters } from "../../../src/observe/counters.ts";
+import type { Counters } from "../../../src/observe/counters.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
-import type { Call, LaneLimits } from "../../../src/server/call.ts";
+import type { Config } from "../../../src/config/load.ts";
+import type { Call } from "../../../src/server/call.ts";
 import type { RetryMode } from "../../../src/config/options.ts";
 import type { CallLimits, CallVerdict } from "../../../src/server/slots.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, type Exchange, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
 import type { LanePolicy } from "../../../src/server/dispatch.ts";
-import type { Routing, RoutingAccess } from "../../../src/server/routing.ts";
+import type { Routing } from "../../../src/server/routing.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
 import { SharedRouting } from "../../../src/server/shared-routing.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { contextOf } from "../../support/context.ts";
+import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
 import { RecordedUpstream } from "./recorded-upstream.ts";
 import { ACCOUNT } from "./memory.ts";
 
-const LIMITS: LaneLimits = {
+const LIMITS: Partial<Config> = {
   requestTimeoutMs: 1000,
   holdTimeoutMs: 500,
   streamAfterMs: 200,
@@ -92,43 +94,42 @@ export class OpenPolicy implements LanePolicy {
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
   readonly eventLog = new EventLog({ replayMaxBytes: 1_000_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
-  readonly log = new RecordedLog();
+  readonly context: ReturnType<typeof contextOf>;
   readonly lane: Lane;
-  readonly counters = new Counters();
   /** The sessions that could not continue with the latest server. */
   readonly ended: Session[] = [];
   readonly #open = new OpenPolicy();
+  readonly #draining = new AbortController();
   #generation = 0;
 
   constructor(
-    createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
-    limits: Partial<LaneLimits> = {},
+    createRouting: (lane: Lane, eventLog: EventLog) => Routing,
+    limits: Partial<Config> = {},
     { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
   ) {
-    const { upstream, log } = this;
-    this.lane = new Lane({
-      upstream,
-      log,
-      limits: { ...LIMITS, ...limits },
-      retry,
-      nowMs: Date.now,
-      endSession: (session) => {
-        this.ended.push(session);
-        endSession(session);
-      },
-      counters: this.counters,
-      policy: policy ?? this.#open,
-      createRouting: (access) => createRouting(access, this.eventLog),
-    });
+    this.context = contextOf({ ...LIMITS, retry, ...limits }, { draining: this.#draining.signal });
+    const onEnded = (session: Session): void => {
+      this.ended.push(session);
+      endSession(session);
+    };
+    this.lane = new Lane(this.context, this.upstream, onEnded, (lane) => createRouting(lane, this.eventLog), policy ?? this.#open);
   }
 
-  static shared(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((access) => new SharedRouting(access), limits, options);
+  static shared(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
+    return new LaneBench((lane) => new SharedRouting(lane), limits, options);
   }
 
   /** A shared lane whose server is ready. */
-  static ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
+  static ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
     return started(LaneBench.shared(limits, options));
+  }
+
+  get log(): RecordedLog {
+    return this.context.log;
+  }
+
+  get counters(): Counters {
+    return this.context.counters;
   }
 
   get dropped(): Counters["dropped"] {
@@ -222,13 +223,13 @@ export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
 
-  constructor(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions) {
+  constructor(limits: Partial<Config> = {}, options?: LaneBenchOptions) {
     const initialized: string[] = [];
     let streams: SessionStreams | undefined;
     super(
-      (access, eventLog) => {
+      (lane, eventLog) => {
         streams = new SessionStreams(eventLog.forClient(ACCOUNT));
-        return new PrivateRouting(access, {
+        return new PrivateRouting(lane, {
           streams,
           memory: ACCOUNT,
           onInitialized: (text) => initialized.push(text),
@@ -249,7 +250,7 @@ export class PrivateLaneBench extends LaneBench {
   }
 
   /** A private lane whose server is ready. */
-  static override ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): PrivateLaneBench {
+  static override ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): PrivateLaneBench {
     return started(new PrivateLaneBench(limits, options));
   }
 }

@@ -8,8 +8,8 @@ import type { Session } from "../../../src/session/session.ts";
 import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
-import { Defects } from "../../../src/observe/log.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { contextOf } from "../../support/context.ts";
+import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
@@ -82,10 +82,12 @@ export class LanesBench {
   readonly servers: PrivateServer[] = [];
   readonly sessions: SessionStore;
   readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
-  readonly log = new RecordedLog();
+  readonly context: ReturnType<typeof contextOf>;
   readonly lanes: Lanes;
   readonly opener: SessionOpener;
   readonly ids: SessionIds;
+  readonly #draining = new AbortController();
+  readonly #kill = new AbortController();
 
   constructor({
     isolation = "auto",
@@ -101,35 +103,37 @@ export class LanesBench {
     this.sessions = new SessionStore(maxSessions);
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
-    const { lane, counters } = this.shared;
-    const nowMs = Date.now;
-    const defects = new Defects(this.log, counters);
-    this.lanes = new Lanes({
-      shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
+    const settings = { isolation, maxPrivateServers, sessionsPerMinute, sessionIdleTimeoutMs: idleTimeoutMs };
+    const signals = { draining: this.#draining.signal, kill: this.#kill.signal };
+    this.context = contextOf(settings, { counters: this.shared.counters, ...signals });
+    this.lanes = new Lanes(
+      this.context,
+      {
+        lane: this.shared.lane,
+        ended: new Promise(() => undefined),
+        stop: () => Promise.resolve(),
+        kill: () => undefined,
+      },
       isStateless,
-      createPrivate: (_name, _initialize, ...client) => this.#createPrivate(...client),
-      isolation,
-      maxPrivateServers,
-      idleTimeoutMs,
-      sessions: this.sessions,
-      defects,
-      log: this.log,
-      nowMs,
-    });
-    const { lanes, sessions, eventLog } = this;
-    this.opener = new SessionOpener({
-      onSessionEnd: undefined,
-      lanes,
-      sessions,
-      ids,
-      eventLog,
-      sessionsPerMinute,
-      log: this.log,
-      counters,
-      defects,
-      nowMs,
-    });
+      (_name, _initialize, ...client) => this.#createPrivate(...client),
+      this.sessions,
+    );
+    this.opener = new SessionOpener(this.context, this.lanes, this.sessions, ids, this.eventLog, undefined);
     if (isStarted) this.shared.start();
+  }
+
+  get log(): RecordedLog {
+    return this.context.log;
+  }
+
+  /** Begins the drain. */
+  drain(): void {
+    this.#draining.abort();
+  }
+
+  /** Kills all servers. */
+  kill(): void {
+    this.#kill.abort();
   }
 
   /** Sends a client's `initialize`, with or without params. */
@@ -157,7 +161,7 @@ export class LanesBench {
 
   #createPrivate(client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
+      (lane) => new PrivateRouting(lane, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
