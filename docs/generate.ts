@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import { stdout } from "node:process";
 import { fileURLToPath } from "node:url";
-import { flagUsage, OPTION_GROUPS } from "../src/config/option.ts";
-import { ALL_OPTIONS, COMMON_OPTIONS } from "../src/config/options.ts";
+import { flagUsage } from "../src/config/option.ts";
+import { COMMON_OPTIONS, OPTION_GROUPS } from "../src/config/options.ts";
 import { actionOf, ERROR_CATALOG, type ErrorEntry, type SidecarErrorCode, SPECIAL_CLIENTS, type SpecialClient } from "../src/mcp/errors.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 import { metricsMarkdown } from "./metrics.ts";
@@ -36,8 +36,8 @@ function readmeMarkdown(): string {
 }
 
 function configurationMarkdown(): string {
-  const sections = OPTION_GROUPS.map((group) => {
-    const rows = ALL_OPTIONS.filter((option) => option.group === group).map((option) =>
+  const sections = Object.entries(OPTION_GROUPS).map(([group, options]) => {
+    const rows = Object.values(options).map((option) =>
       row([`\`${option.variable}\``, code(flagUsage(option)), code(option.defaultText), option.description]),
     );
     return [`## ${group}`, "", row(["variable", "flag", "default", "meaning"]), row(["---", "---", "---", "---"]), ...rows, ""].join("\n");

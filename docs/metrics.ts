@@ -4,8 +4,7 @@ import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
 /** Returns the tables of all metrics, made of their definitions. */
 export function metricsMarkdown(): string {
   const own = Object.entries<MetricDefinition>(METRICS).map(
-    ([name, { type, labels = [], help }]) =>
-      `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
+    ([name, { type, labels, help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
   );
   const ofProcess = new Exposition().processMetrics.map(({ name, help }) => `| \`${name}\` | ${help} |`);
   return [

@@ -45,7 +45,7 @@ export function stableNames(): string {
     ),
     "log messages, with the fields that their place adds": logLines,
     "log fields": LOG_FIELDS,
-    metrics: Object.entries<MetricDefinition>(METRICS).map(([name, { type, labels = [] }]) => [type, name, ...labels].join(" ")),
+    metrics: Object.entries<MetricDefinition>(METRICS).map(([name, { type, labels }]) => [type, name, ...labels].join(" ")),
     "fields of /status": [...readDocument("docs/operations/status.md").text.matchAll(/^\| `([\w.]+)` \|/gm)].map(
       ([, field]) => field ?? "",
     ),

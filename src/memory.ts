@@ -118,15 +118,19 @@ export class MemoryBudget {
     return isEnough();
   }
 
-  /** Adds bytes to the use, or removes them. Only accounts call this. */
-  change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
+  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
+  change(kind: MemoryKind, account: MemoryAccount, changeBytes: number): void {
+    const { holder } = account;
     this.#usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
     let use = this.#usedByHolder.get(holder);
     if (use === undefined) this.#usedByHolder.set(holder, (use = { ...NO_USE }));
     use.bytes += changeBytes;
     if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
-    if (kind === LASTING_KIND) use.lastingBytes += changeBytes;
+    if (kind === LASTING_KIND) {
+      use.lastingBytes += changeBytes;
+      account.lastingBytes += changeBytes;
+    }
     if (use.bytes === 0) this.#usedByHolder.delete(holder);
     if (changeBytes > 0) this.relieve();
   }
@@ -214,26 +218,22 @@ export class MemoryAccount {
 
   /** Counts memory that is in use already, even above the limit. */
   hold(kind: MemoryKind, bytes: number): Reservation {
-    const reservation = new Reservation(this, kind);
+    const reservation = new Reservation(this.#budget, this, kind);
     reservation.resize(bytes);
     return reservation;
-  }
-
-  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
-  change(kind: MemoryKind, changeBytes: number): void {
-    if (kind === LASTING_KIND) this.lastingBytes += changeBytes;
-    this.#budget.change(kind, this.holder, changeBytes);
   }
 }
 
 /** Memory that is in use. Its size may change until it is released. */
 export class Reservation {
+  readonly #budget: MemoryBudget;
   readonly #account: MemoryAccount;
   readonly #kind: MemoryKind;
   #bytes = 0;
   #isReleased = false;
 
-  constructor(account: MemoryAccount, kind: MemoryKind) {
+  constructor(budget: MemoryBudget, account: MemoryAccount, kind: MemoryKind) {
+    this.#budget = budget;
     this.#account = account;
     this.#kind = kind;
   }
@@ -254,7 +254,7 @@ export class Reservation {
     if (this.#isReleased || bytes === this.#bytes) return;
     const changeBytes = bytes - this.#bytes;
     this.#bytes = bytes;
-    this.#account.change(this.#kind, changeBytes);
+    this.#budget.change(this.#kind, this.#account, changeBytes);
   }
 
   /** Releases everything. A second call does nothing. */

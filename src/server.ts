@@ -8,22 +8,14 @@ import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
 import type { RequestMessage } from "./mcp/message.ts";
 import type { MemoryHolder } from "./memory.ts";
-import { LogLimiter } from "./observe/log.ts";
 import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
-import { type ChildCommand, type StartProcess, STOP_GRACES } from "./process/child.ts";
-import {
-  AnyEraHandshake,
-  ClientHandshake,
-  type ClientInfo,
-  DiscoverHandshake,
-  type HandshakeScript,
-  SidecarHandshake,
-} from "./process/handshake.ts";
+import type { ServerProgram } from "./process/generation.ts";
+import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { OutputMemory } from "./process/stdio.ts";
-import { ReadyTimeout, RestartPolicy, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { ReadyTimeout, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-exchange.ts";
 import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
@@ -32,7 +24,7 @@ import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
-import { INITIALIZED, PrivateRouting } from "./server/private-routing.ts";
+import { PrivateRouting } from "./server/private-routing.ts";
 import { RivalServers } from "./server/rival-servers.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
@@ -42,7 +34,7 @@ import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
-import { AbandonedSessions, SessionStore } from "./session/store.ts";
+import { SessionStore } from "./session/store.ts";
 
 /** For a server that gets `initialize` only. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
@@ -55,8 +47,7 @@ const SHARED_LANE = "shared";
 
 /** The parts of the sidecar that a server uses, besides its context. */
 export interface ServerOptions {
-  readonly command: ChildCommand;
-  readonly startProcess: StartProcess;
+  readonly program: ServerProgram;
   /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
   /** The operator's rules about tools, for all lanes; undefined if there are none. */
@@ -80,7 +71,7 @@ interface LaneKind<Routed extends Routing> {
   readonly createRouting: (lane: Lane) => Routed;
   /** That of the lane in the log; undefined for the shared lane. */
   readonly name?: string;
-  readonly handshake: HandshakeScript;
+  readonly handshake: Handshake;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
   /** The client of a private server. */
@@ -93,38 +84,26 @@ interface LaneKind<Routed extends Routing> {
 /** Returns a function that starts supervised servers, each with the lane that it serves. */
 function laneStarter(
   context: Context,
-  { command, startProcess, policy, observeLane }: ServerOptions,
+  { program, policy, observeLane }: ServerOptions,
   readyTimeout: ReadyTimeout,
   endSession: (session: Session) => void,
 ): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
-  const { config, memory, counters, secrets, nowMs } = context;
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
-  const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
+  const { config, memory, nowMs } = context;
   const outputMemory = new OutputMemory(memory);
   const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
     const laneContext = name === undefined ? context : contextWith(context, { lane: name });
     const { log } = laneContext;
-    const supervisor = new Supervisor({
-      command,
-      startProcess,
-      limits: { maxLineBytes: config.maxLineBytes, ...STOP_GRACES },
-      handshake,
-      readyTimeout,
-      isShared: name === undefined,
-      probeTimeoutMs,
-      restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, restartLimit, crashLoop, random: Math.random }),
-      memory: outputMemory.forServer(client),
-      counters,
-      log,
-      secrets,
-      nowMs,
-    });
+    const output = outputMemory.forServer(client);
+    const supervisor = new Supervisor(laneContext, program, handshake, output, readyTimeout, name === undefined, probeTimeoutMs);
     const rules = policy?.forLane(laneContext, name);
     const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
     const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
-      supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
+      supervisor.run(
+        lane,
+        observers.filter((each) => each !== undefined),
+      );
     const failed = start === undefined ? run() : start.then(run);
     return {
       lane,
@@ -141,22 +120,7 @@ function laneStarter(
       ),
       // `ended` reports the error of a defect.
       stop: () => supervisor.stop().catch(() => undefined),
-      kill: () => supervisor.kill(),
     };
-  };
-}
-
-function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
-  return {
-    onStarted(input) {
-      for (const each of observers) each.onStarted(input);
-    },
-    onReady(handshake) {
-      for (const each of observers) each.onReady(handshake);
-    },
-    onLost(exit, unwritten) {
-      for (const each of observers) each.onLost(exit, unwritten);
-    },
   };
 }
 
@@ -185,10 +149,10 @@ export class McpServer {
   #isLeaving = false;
 
   private constructor(context: Context, options: ServerOptions) {
-    const { config, memory, defects, nowMs } = context;
-    const { isolation, maxSessions } = config;
+    const { config, memory } = context;
+    const { isolation } = config;
     [this.#context, this.#options] = [context, options];
-    const sessions = (this.#sessions = new SessionStore(maxSessions, limitedEnd(context, "room for a new session")));
+    const sessions = (this.#sessions = new SessionStore(context));
     this.#readyTimeout = new ReadyTimeout(config.readyTimeoutMs);
     this.#startLane = laneStarter(context, options, this.#readyTimeout, (session) => sessions.end(session));
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
@@ -205,8 +169,8 @@ export class McpServer {
     );
     this.#lanes = lanes;
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
-    const ids = new SessionIds({ keys, maxAgeMs: config.sessionMaxAgeMs });
-    const eventLog = (this.#eventLog = new EventLog(config, nowMs, defects));
+    const ids = new SessionIds(context, keys);
+    const eventLog = (this.#eventLog = new EventLog(context));
     this.#opener = new SessionOpener(context, lanes, sessions, ids, eventLog, options.onSessionEnd);
     if (servesStateless) {
       const asking = isolation === "shared" ? undefined : new AskingLanes(context, (...lane) => this.#startAsking(...lane));
@@ -214,14 +178,7 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addDroppable(eventLog);
-    const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd: limitedEnd(context, "room in the memory budget") });
-    memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
     memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
-    context.kill.addEventListener("abort", () => {
-      lanes.kill();
-      this.#eras?.kill();
-    });
   }
 
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
@@ -299,7 +256,7 @@ export class McpServer {
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     this.#stateless?.drain();
-    await Promise.all([this.#lanes.drain(), this.#eras?.drain()]);
+    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
@@ -320,10 +277,13 @@ export class McpServer {
   #startShared(childEra: ChildEraMode): StartedLane<ModernRouting> {
     const { clientInfo } = this.#options;
     if (childEra === "modern") {
-      const handshake = new DiscoverHandshake(clientInfo, SESSIONS_HINT);
+      const handshake = new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
       return this.#startLane({ handshake, createRouting: (lane) => new ModernRouting(lane) });
     }
-    const handshake = childEra === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo);
+    const handshake =
+      childEra === "legacy"
+        ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
+        : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
     return this.#startLane({ handshake, createRouting: (lane) => new AnyEraRouting(lane) });
   }
 
@@ -339,7 +299,7 @@ export class McpServer {
     return (observer) =>
       this.#startLane({
         name: "modern",
-        handshake: new DiscoverHandshake(this.#options.clientInfo, ""),
+        handshake: new Handshake(discoverAttempt(this.#options.clientInfo)),
         createRouting: (lane) => new ModernRouting(lane),
         observer,
         probeTimeoutMs: Math.min(this.#readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
@@ -348,7 +308,7 @@ export class McpServer {
 
   /** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
   #startAsking(name: string, kinds: AskKinds, onChanged: () => void): EraLane<AskingRouting> {
-    const handshake = new SidecarHandshake(this.#options.clientInfo, "", capabilitiesFor(kinds));
+    const handshake = new Handshake(initializeAttempt(this.#options.clientInfo, "", capabilitiesFor(kinds)));
     return this.#startLane({ name, handshake, createRouting: (lane) => new AskingRouting(lane, onChanged) });
   }
 
@@ -359,9 +319,9 @@ export class McpServer {
     { streams, memory, isTakenUp }: PrivateClient,
     start: Promise<void> | undefined,
   ): SupervisedLane {
-    const handshake = new ClientHandshake(initialize);
-    const onInitialized = (text: string): void => handshake.keepInitialized(text);
-    if (isTakenUp) onInitialized(INITIALIZED);
+    const handshake = new Handshake(clientAttempt(initialize));
+    handshake.initialized = isTakenUp ? INITIALIZED : undefined;
+    const onInitialized = (text: string): void => void (handshake.initialized = text);
     const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp });
     return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
   }
@@ -376,15 +336,7 @@ export class McpServer {
 
   /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
   #freeUnsent(bytes: number, holder: MemoryHolder): void {
-    const freeBytes = this.#lanes.freeUnsent(bytes, holder);
-    if (freeBytes < bytes) this.#eras?.freeUnsent(bytes - freeBytes, holder);
+    let freeBytes = this.#lanes.freeUnsent(bytes, holder);
+    for (const lane of this.#eras?.lanes ?? []) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
   }
-}
-
-/** Returns a function that logs the end of a session, unless it has logged many. */
-function limitedEnd({ log, nowMs }: Context, reason: string): () => void {
-  const limiter = new LogLimiter(nowMs);
-  return () => {
-    if (limiter.allows()) log.info({ reason }, "session ended");
-  };
 }

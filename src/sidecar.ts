@@ -124,8 +124,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
   const [server, { createApp, createOperatorRoutes }, pageModule] = await Promise.all([
     McpServer.start(context, {
-      command,
-      startProcess: options.startProcess ?? startProcess,
+      program: { command, start: options.startProcess ?? startProcess },
       clientInfo: { name: "claw-mcp-stdio", version },
       policy,
       observer,
@@ -178,7 +177,7 @@ function createContext({ config, log, secrets, kill }: SidecarOptions, draining:
 function createObservers(context: Context, recentLog: RecentLog | undefined) {
   const { config, defects, secrets } = context;
   const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
-  const metrics = config.metrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
+  const metrics = config.metrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
   const activity = recentLog && new RecentActivity(recentLog, nowMs);
   const observer = observeAll([requestLog, metrics, activity].filter((each) => each !== undefined));
   return { observer, requestLog, metrics, activity };

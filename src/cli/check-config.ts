@@ -1,6 +1,6 @@
 import type { Config, LoadResult } from "../config/load.ts";
-import { type Option, OPTION_GROUPS } from "../config/option.ts";
-import { type OptionKey, OPTIONS } from "../config/options.ts";
+import type { Option } from "../config/option.ts";
+import { OPTION_GROUPS, type OptionKey, OPTIONS } from "../config/options.ts";
 import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
 import type { Secrets } from "../observe/redact.ts";
@@ -25,18 +25,17 @@ export function effectiveConfigJson(config: Config, { replacer }: Secrets): stri
 
 /** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
 export function effectiveConfigText(config: Config, given: Given, secrets: Secrets): string {
-  const keys = Object.keys(OPTIONS) as OptionKey[];
-  return OPTION_GROUPS.map((group) => {
-    const lines = keys
-      .filter((key) => OPTIONS[key].group === group)
-      .map((key) => {
-        const option: Option<unknown> = OPTIONS[key];
-        const value = valueOf(key, config, given);
-        const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, secrets);
-        return secrets.redact(`  ${option.variable} = ${shown}  (${sourceOf(key, config, given)})\n`);
-      });
+  const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
+    const lines = (Object.keys(options) as OptionKey[]).map((key) => {
+      const option: Option<unknown> = OPTIONS[key];
+      const value = valueOf(key, config, given);
+      const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, secrets);
+      return secrets.redact(`  ${option.variable} = ${shown}  (${sourceOf(key, config, given)})
+`);
+    });
     return `${group}:\n${lines.join("")}`;
-  }).join("\n");
+  });
+  return groups.join("\n");
 }
 
 function valueOf(key: OptionKey, config: Config, given: Given): unknown {

@@ -8,7 +8,7 @@ import { parseJson } from "../json/value.ts";
 import { describeError, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, readInSteps, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
-import { DiscoverHandshake, HANDSHAKE_ID, HandshakeError } from "../process/handshake.ts";
+import { type Attempt, discoverAttempt, HANDSHAKE_ID, HandshakeError, readHandshake } from "../process/handshake.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools, resultTextOf } from "./listing.ts";
@@ -265,14 +265,14 @@ class UrlSession {
 /** Lists the tools of a server without sessions (MCP 2026-07-28, basic/transports). Each request names its method in a header too. */
 async function listStateless(endpoint: Endpoint): Promise<Listing> {
   const { bounds, headers } = endpoint;
-  const discovery = new DiscoverHandshake(bounds.clientInfo);
+  const discovery = discoverAttempt(bounds.clientInfo);
   headers["MCP-Protocol-Version"] = NEWEST_MODERN_PROTOCOL_VERSION;
   const request = async (message: JsonObject): Promise<ResponseMessage> => {
     const method = String(message["method"]);
     headers["Mcp-Method"] = method;
     return (await endpoint.request(method, message)).response;
   };
-  const discovered = await request(parseJson(discovery.begin()) as JsonObject);
+  const discovered = await request(parseJson(discovery.request) as JsonObject);
   const { resultText, protocolVersion, requestMeta } = readDiscovery(discovery, discovered, endpoint);
   headers["MCP-Protocol-Version"] = protocolVersion;
   let lastId = HANDSHAKE_ID;
@@ -281,9 +281,9 @@ async function listStateless(endpoint: Endpoint): Promise<Listing> {
   );
 }
 
-function readDiscovery(discovery: DiscoverHandshake, response: ResponseMessage, endpoint: Endpoint): UpstreamHandshake {
+function readDiscovery(discovery: Attempt, response: ResponseMessage, endpoint: Endpoint): UpstreamHandshake {
   try {
-    return discovery.read(response, 1);
+    return readHandshake(response, 1, discovery);
   } catch (error) {
     throw error instanceof HandshakeError ? endpoint.error("server/discover", error.message) : error;
   }

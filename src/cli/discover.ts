@@ -324,14 +324,9 @@ class DiscoverRun {
         return await listFromUrl(bounds, url, token);
       }
       const { listFromProcess } = await import("./discover-process.ts");
-      return await listFromProcess({
-        ...bounds,
-        command: { command, args, env: serverEnvironment(environment), cwd },
-        secrets,
-        kill: this.#kill.signal,
-        onStart: (lastLine) => {
-          stderrLastLine = lastLine;
-        },
+      const childCommand = { command, args, env: serverEnvironment(environment), cwd };
+      return await listFromProcess(bounds, childCommand, secrets, this.#kill.signal, (lastLine) => {
+        stderrLastLine = lastLine;
       });
     } finally {
       clearTimeout(timer);

@@ -1,5 +1,5 @@
-import { flagUsage, type Option, OPTION_GROUPS, VARIABLE_PREFIX } from "../config/option.ts";
-import { ALL_OPTIONS, COMMON_OPTIONS } from "../config/options.ts";
+import { flagUsage, type Option, VARIABLE_PREFIX } from "../config/option.ts";
+import { ALL_OPTIONS, COMMON_OPTIONS, OPTION_GROUPS } from "../config/options.ts";
 
 /** The longest and the shortest lines of the help. */
 const MAX_COLUMNS = 100;
@@ -67,8 +67,8 @@ export function helpText(columns: number | undefined, isFull: boolean): string {
     `Usage:\n${list(USAGE)}`,
     `Example:\n${wrap(SERVE_EXAMPLE, INDENT)}`,
     `General:\n${list(GENERAL)}`,
-    ...OPTION_GROUPS.flatMap((group) => {
-      const options = (isFull ? ALL_OPTIONS : COMMON_OPTIONS).filter((option) => option.group === group);
+    ...Object.entries(OPTION_GROUPS).flatMap(([group, all]) => {
+      const options = Object.values(all).filter((option) => isFull || COMMON_OPTIONS.includes(option));
       return options.length === 0 ? [] : [`${group}:\n${list(options.map(entryOf))}`];
     }),
     wrap(`Flags take precedence over environment variables. In descriptions, variables are named without ${VARIABLE_PREFIX}.`),

@@ -44,10 +44,6 @@ export interface CommandLine {
   readonly problems: readonly string[];
 }
 
-/** Flags that are not options of the sidecar, and their short forms. */
-const OTHER_FLAGS = { help: "h", version: "v", "check-config": undefined } as const;
-/** The short forms of options. */
-const SHORT_FLAGS: Readonly<Record<string, string>> = { port: "p" };
 /** The values of a flag that may be the next word although it needs none. Any other word is the command. */
 const OPTIONAL_VALUES: ReadonlySet<string> = new Set(["on", "off"]);
 const HELP_TOPIC = "all";
@@ -61,24 +57,25 @@ const OTHER_WAYS: ReadonlyMap<string, string> = new Map([
 /** Flags by name: `string` with a value, `boolean` without, or with an optional one. */
 export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
 
-/** The names of all flags. */
-export const FLAG_NAMES: readonly string[] = [
-  ...Object.keys(OTHER_FLAGS),
-  ...Object.values(OPTIONS).flatMap(({ flag }) => (flag === undefined ? [] : [flag])),
-];
+/** The flags that are not options of the sidecar. */
+const OTHER_FLAGS: FlagTypes = {
+  help: { type: "boolean", short: "h" },
+  version: { type: "boolean", short: "v" },
+  "check-config": { type: "boolean" },
+};
 
 function serveFlagTypes(): FlagTypes {
-  const types: Record<string, FlagTypes[string]> = {};
-  for (const [flag, short] of Object.entries(OTHER_FLAGS)) types[flag] = { type: "boolean", ...(short === undefined ? {} : { short }) };
-  for (const { flag, isSwitch } of Object.values(OPTIONS)) {
-    const short = flag === undefined ? undefined : SHORT_FLAGS[flag];
-    if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string", ...(short === undefined ? {} : { short }) };
-  }
-  return types;
+  const types = { ...OTHER_FLAGS };
+  for (const { flag, isSwitch } of Object.values(OPTIONS)) if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string" };
+  return { ...types, port: { type: "string", short: "p" } };
 }
 
+const SERVE_FLAGS = serveFlagTypes();
+/** The names of all flags. */
+export const FLAG_NAMES: readonly string[] = Object.keys(SERVE_FLAGS);
+
 /** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
-export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
+export function readCommandLine(argv: readonly string[], options: FlagTypes = SERVE_FLAGS): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
   const problems: string[] = [];

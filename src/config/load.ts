@@ -3,8 +3,8 @@ import { isLoopback, type ListenAddress } from "./authority.ts";
 import { defaultBudgetBytes, HOLDER_SHARE, largestBodyBytes } from "../memory.ts";
 import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";
-import { describeInvalid, problemText, VARIABLE_PREFIX, isSamePath } from "./option.ts";
-import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./options.ts";
+import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX } from "./option.ts";
+import { type OptionKey, OPTIONS, type Settings } from "./options.ts";
 import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
@@ -48,19 +48,21 @@ interface GivenOption {
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const { flags, rest } = commandLine;
-  const given = new GivenOptions(commandLine, environment);
-  const settings = collectSettings((key) => given.read(key));
+  const problems = [...commandLine.problems, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
+  const { settings, given, invalid } = readSettings(flags, environment, problems);
   const { addr: _, command: commandVariable, ...direct } = settings;
   const [command = "", ...args] = rest.length > 0 ? rest : [commandVariable ?? "", ...settings.args];
-  const { problems } = given;
   if (needsCommand && command === "") {
     problems.push(`no command is given; put it after the options, as in -- npx -y some-mcp, or set ${OPTIONS.command.variable}`);
   }
-  problems.push(...contradictions(given, settings));
-  const authTokens = needsCommand ? readAuthTokens(given, settings) : [];
-  const sessionKeys = needsCommand ? readSessionKeys(given, settings) : [];
+  problems.push(...contradictions(settings, given, invalid));
+  // `healthcheck` needs no tokens.
+  const authTokens = needsCommand ? readAuthTokens(settings, given, problems) : [];
+  const sessionKeys = needsCommand
+    ? readSecrets(settings.sessionKey ?? [], settings.sessionKeyFile, KEYS, given.get("sessionKey"), given.get("sessionKeyFile"), problems)
+    : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
-  const isFirstGiven = given.sourceOf("restartBackoffMs") !== undefined;
+  const isFirstGiven = given.has("restartBackoffMs");
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
   const unknownVariables = Object.keys(environment)
     .filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name))
@@ -68,7 +70,8 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
       const meant = nearest(name, knownVariables);
       return meant === undefined ? name : `${name}; did you mean ${meant}?`;
     });
-  const found = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine), given: given.all(rest.length > 0) };
+  if (rest.length > 0) for (const key of ["command", "args"] as const) given.set(key, { source: COMMAND_LINE, text: "" });
+  const found = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine), given };
   if (problems.length > 0) return { config: undefined, problems, ...found };
   const listen = listenAddressOf(settings, flags);
   const memoryBudgetBytes = settings.memoryBudgetBytes ?? defaultBudgetBytes();
@@ -101,110 +104,79 @@ function listenAddressOf({ addr, host: hostText, port }: Settings, flags: Comman
   return { host: flags.has("host") ? host : addr.host, port: flags.has("port") ? port : addr.port };
 }
 
-/** The options that an operator has set, and the problems with them. */
-class GivenOptions {
-  readonly problems: string[];
-  readonly #flags: CommandLine["flags"];
-  readonly #environment: Environment;
-  readonly #invalid = new Set<OptionKey>();
+type Given = Map<OptionKey, GivenOption>;
 
-  constructor({ flags, problems }: CommandLine, environment: Environment) {
-    this.#flags = flags;
-    this.#environment = environment;
-    this.problems = [...problems, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
-  }
-
-  /** Returns the flag or variable that sets an option; undefined if none does. */
-  sourceOf(key: OptionKey): string | undefined {
-    return this.#find(key)?.source;
-  }
-
-  /** Returns all options that are set. @param isCommandGiven true if the command line has the command. */
-  all(isCommandGiven: boolean): Map<OptionKey, GivenOption> {
-    const all = new Map<OptionKey, GivenOption>();
-    for (const key of Object.keys(OPTIONS) as OptionKey[]) {
-      const found = this.#find(key);
-      if (found !== undefined) all.set(key, found);
+/**
+ * Reads the options that an operator has set. An empty variable counts as not set: compose files pass unset variables as empty ones. An
+ * invalid value counts as not set too, so that the other options can still be checked.
+ */
+function readSettings(flags: CommandLine["flags"], environment: Environment, problems: string[]) {
+  const settings: Partial<Record<OptionKey, unknown>> = {};
+  const given: Given = new Map();
+  const invalid = new Set<OptionKey>();
+  for (const key of Object.keys(OPTIONS) as OptionKey[]) {
+    const option: Option<unknown> = OPTIONS[key];
+    const { flag, variable, kind } = option;
+    settings[key] = option.defaultValue;
+    const isFlag = flag !== undefined && flags.has(flag);
+    const text = isFlag ? (flags.get(flag) ?? "") : (environment[variable] ?? "");
+    if (!isFlag && text === "") continue;
+    const source = isFlag ? `--${flag}` : variable;
+    given.set(key, { source, text });
+    const value = text === "" ? undefined : kind.parse(text);
+    if (value !== undefined) settings[key] = value;
+    else {
+      invalid.add(key);
+      problems.push(describeInvalid(source, text, option));
     }
-    if (isCommandGiven) for (const key of ["command", "args"] as const) all.set(key, { source: COMMAND_LINE, text: "" });
-    return all;
   }
-
-  /** True if an option is set to a value that is not valid. */
-  isInvalid(key: OptionKey): boolean {
-    return this.#invalid.has(key);
-  }
-
-  /** Returns the setting of an option. An invalid value counts as not set, so that the other options can still be checked. */
-  read<Key extends OptionKey>(key: Key): Settings[Key] {
-    const option = OPTIONS[key];
-    const found = this.#find(key);
-    if (found === undefined) return option.defaultValue;
-    const value = found.text === "" ? undefined : option.kind.parse(found.text);
-    if (value !== undefined) return value;
-    this.#invalid.add(key);
-    this.problems.push(describeInvalid(found.source, found.text, option));
-    return option.defaultValue;
-  }
-
-  /** An empty variable counts as not set: compose files pass unset variables as empty ones. */
-  #find(key: OptionKey): GivenOption | undefined {
-    const { flag, variable } = OPTIONS[key];
-    if (flag !== undefined && this.#flags.has(flag)) return { source: `--${flag}`, text: this.#flags.get(flag) ?? "" };
-    const text = this.#environment[variable] ?? "";
-    return text === "" ? undefined : { source: variable, text };
-  }
+  return { settings: settings as Settings, given, invalid };
 }
 
 /** Yields the problems of options that are valid by themselves. */
-function* contradictions(given: GivenOptions, settings: Settings): Generator<string, void> {
+function* contradictions(settings: Settings, given: Given, invalid: ReadonlySet<OptionKey>): Generator<string, void> {
   const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
-  if (cwd !== undefined && !isDirectory(cwd)) yield problemText(given.sourceOf("cwd") ?? "", JSON.stringify(cwd), "an existing directory");
-  if (legacySse === "on" && isSamePath(path, LEGACY_PATHS)) {
-    yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`;
-  }
-  if (page === true && isSamePath(path, PAGE_PATHS))
-    yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but PAGE needs ${PAGE_PATHS.join(" and ")}`;
+  const sourceOf = (key: OptionKey): string => given.get(key)?.source ?? "";
+  if (cwd !== undefined && !isDirectory(cwd)) yield problemText(sourceOf("cwd"), JSON.stringify(cwd), "an existing directory");
+  const ofPath = `${sourceOf("path")} is ${JSON.stringify(path)}`;
+  if (legacySse === "on" && isSamePath(path, LEGACY_PATHS)) yield `${ofPath}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`;
+  if (page === true && isSamePath(path, PAGE_PATHS)) yield `${ofPath}, but PAGE needs ${PAGE_PATHS.join(" and ")}`;
   if (childEra === "modern" && (modern === "off" || isolation === "session")) {
     const reason = modern === "off" ? "MODERN is off" : "ISOLATION is session";
-    yield `${given.sourceOf("childEra")} is modern, but ${reason}, so the server gets initialize only`;
+    yield `${sourceOf("childEra")} is modern, but ${reason}, so the server gets initialize only`;
   }
-  const [firstSource, longestSource] = [given.sourceOf("restartBackoffMs"), given.sourceOf("restartMaxMs")];
-  const isChecked = longestSource !== undefined && !given.isInvalid("restartBackoffMs") && !given.isInvalid("restartMaxMs");
-  if (firstSource !== undefined && isChecked && first > longest)
-    yield `${firstSource} (${first}) is greater than RESTART_MAX_MS (${longest})`;
+  const areGiven = (["restartBackoffMs", "restartMaxMs"] as const).every((key) => given.has(key) && !invalid.has(key));
+  if (areGiven && first > longest) yield `${sourceOf("restartBackoffMs")} (${first}) is greater than RESTART_MAX_MS (${longest})`;
 }
 
-/** Must be called only for `serve`: `healthcheck` needs no tokens. */
-function readAuthTokens(given: GivenOptions, { authToken, authTokenFile, requireAuth }: Settings): readonly string[] {
-  const { problems } = given;
-  const [token, file] = [given.sourceOf("authToken"), given.sourceOf("authTokenFile")];
-  if (token !== undefined && file !== undefined) {
-    problems.push(`${token} and ${file} are both set; use only one of them`);
-  } else if (authTokenFile !== undefined) {
-    return readSecrets(given, file ?? "", authTokenFile, TOKENS);
-  } else if (requireAuth && token === undefined && file === undefined) {
+function readAuthTokens({ authToken, authTokenFile, requireAuth }: Settings, given: Given, problems: string[]): readonly string[] {
+  const [token, file] = [given.get("authToken"), given.get("authTokenFile")];
+  if (requireAuth && token === undefined && file === undefined) {
     const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
-    problems.push(`${given.sourceOf("requireAuth")} is on, but ${needed}`);
+    problems.push(`${given.get("requireAuth")?.source} is on, but ${needed}`);
   }
-  return authToken === undefined ? [] : [authToken];
+  return readSecrets(authToken === undefined ? [] : [authToken], authTokenFile, TOKENS, token, file, problems);
 }
 
-/** Must be called only for `serve`. */
-function readSessionKeys(given: GivenOptions, { sessionKey, sessionKeyFile }: Settings): readonly string[] {
-  const [key, file] = [given.sourceOf("sessionKey"), given.sourceOf("sessionKeyFile")];
-  if (key !== undefined && file !== undefined) given.problems.push(`${key} and ${file} are both set; use only one of them`);
-  else if (sessionKeyFile !== undefined) return readSecrets(given, file ?? "", sessionKeyFile, KEYS);
-  return sessionKey ?? [];
-}
-
-/** @param source the option that names the file. */
-function readSecrets({ problems }: GivenOptions, source: string, path: string, kind: SecretKind): readonly string[] {
-  const { texts = [], problem } = readSecretFile(path, kind);
+/** Returns the tokens or keys of an option, or those in the file that another option names. Only one of the two may be set. */
+function readSecrets(
+  texts: readonly string[],
+  path: string | undefined,
+  kind: SecretKind,
+  given: GivenOption | undefined,
+  givenFile: GivenOption | undefined,
+  problems: string[],
+): readonly string[] {
+  if (given !== undefined && givenFile !== undefined) {
+    problems.push(`${given.source} and ${givenFile.source} are both set; use only one of them`);
+    return texts;
+  }
+  if (path === undefined) return texts;
+  const { texts: inFile = [], problem } = readSecretFile(path, kind);
   // The value may be a secret by mistake, so it is shown only if it looks like a path.
   const shown = /^[.~]*\//.test(path) ? JSON.stringify(path) : undefined;
-  if (problem !== undefined) problems.push(problemText(source, shown, `a file with one ${kind.noun} a line`, problem));
-  return texts;
+  if (problem !== undefined) problems.push(problemText(givenFile?.source ?? "", shown, `a file with one ${kind.noun} a line`, problem));
+  return inFile;
 }
 
 export function isDirectory(path: string): boolean {

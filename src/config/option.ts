@@ -101,27 +101,26 @@ export const listenAddress: ValueKind<ListenAddress> = {
 export const jsonStrings: ValueKind<readonly string[]> = {
   expected: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
   parse: (text) => {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      return undefined;
-    }
+    const value = parsedOrUndefined(text);
     return Array.isArray(value) && value.every(isArgument) ? value : undefined;
   },
   explain: (text) => {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      return explainSyntax(text);
-    }
+    const value = parsedOrUndefined(text);
+    if (value === undefined) return explainSyntax(text);
     if (!Array.isArray(value)) return `it is ${typeName(value)}, not an array`;
     const index = value.findIndex((element) => !isArgument(element));
     const element: unknown = value[index];
     return `element ${index + 1} ${typeof element === "string" ? "contains NUL" : `is ${typeName(element)}, not a string`}`;
   },
 };
+
+function parsedOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
 
 /** Describes the position at which a text stops being JSON. The message of V8 would quote the text. */
 function explainSyntax(text: string): string {
@@ -224,12 +223,8 @@ function parseList<Item>(text: string, parse: (item: string) => Item | undefined
 
 export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
-/** The most used groups first. */
-export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Tool policy", "Supervision", "Limits", "Logs"] as const;
-
 /** An option of the sidecar, set by a flag or an environment variable. */
 export interface Option<Setting> {
-  readonly group: (typeof OPTION_GROUPS)[number];
   /** The flag without its dashes; undefined if the command line has another place for the value. */
   readonly flag: string | undefined;
   readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
@@ -253,44 +248,42 @@ export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
 export const MIB = 1024 * 1024;
 
 interface OptionInput<Value> {
-  readonly group: Option<unknown>["group"];
-  readonly flag: string | undefined;
+  /** The variable without its prefix. The flag is the same in lower case, with dashes. */
   readonly name: string;
-  readonly placeholder: string;
   readonly description: string;
-  readonly defaultText?: string;
   readonly kind: ValueKind<Value>;
-  readonly isSecret?: boolean;
-  readonly isSwitch?: boolean;
+  readonly defaultText?: string;
+  /** By default the unit, which is the ending of the name; or `N`. */
+  readonly placeholder?: string;
+  readonly hasFlag?: false;
+  readonly isSecret?: true;
+  readonly isSwitch?: true;
 }
 
 /** Creates an option. Without a default, its value is `undefined` unless it is set. */
 export function option<Value>(input: OptionInput<Value> & { readonly defaultText: string }): Option<Value>;
 export function option<Value>(input: OptionInput<Value>): Option<Value | undefined>;
 export function option<Value>(input: OptionInput<Value>): Option<Value | undefined> {
-  const { name, defaultText, kind, isSecret = false, isSwitch = false, ...rest } = input;
+  const { name, description, kind, defaultText, hasFlag = true, isSecret = false, isSwitch = false } = input;
+  const unit = name.endsWith("_MS") ? "MS" : name.endsWith("_BYTES") ? "BYTES" : "N";
   const defaultValue = defaultText === undefined ? undefined : kind.parse(defaultText);
   if (defaultText !== undefined && defaultValue === undefined) throw new Error(`the default of ${name} is not valid`);
-  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, defaultValue, kind, isSecret, isSwitch };
+  return {
+    flag: hasFlag ? name.toLowerCase().replaceAll("_", "-") : undefined,
+    variable: `${VARIABLE_PREFIX}${name}`,
+    placeholder: input.placeholder ?? (isSwitch ? "on|off" : unit),
+    description,
+    defaultText,
+    defaultValue,
+    kind,
+    isSecret,
+    isSwitch,
+  };
 }
 
-/** Creates an option that is a whole number of at least 1. The ending of its name, `_MS` or `_BYTES`, is the unit. */
-export function limit(
-  group: Option<number>["group"],
-  name: string,
-  defaultValue: number,
-  max: number,
-  description: string,
-): Option<number> {
-  return option({
-    group,
-    flag: name.toLowerCase().replaceAll("_", "-"),
-    name,
-    placeholder: name.endsWith("_MS") ? "MS" : name.endsWith("_BYTES") ? "BYTES" : "N",
-    description,
-    defaultText: String(defaultValue),
-    kind: wholeNumber(max),
-  });
+/** Creates an option that is a whole number of at least 1. */
+export function limit(name: string, defaultValue: number, max: number, description: string): Option<number> {
+  return option({ name, description, defaultText: String(defaultValue), kind: wholeNumber(max) });
 }
 
 /** Returns the flag as it is written on a command line, or undefined without a flag. */

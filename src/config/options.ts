@@ -49,8 +49,6 @@ const MAX_IDLE_MS = MAX_MS - 10_000;
 
 const HTTP_OPTIONS = {
   addr: option({
-    group: "HTTP",
-    flag: "addr",
     name: "ADDR",
     placeholder: "HOST:PORT",
     description:
@@ -58,8 +56,6 @@ const HTTP_OPTIONS = {
     kind: listenAddress,
   }),
   host: option({
-    group: "HTTP",
-    flag: "host",
     name: "HOST",
     placeholder: "HOST",
     description: "Host to listen on, or `*` for all interfaces. The image sets `*`.",
@@ -67,8 +63,6 @@ const HTTP_OPTIONS = {
     kind: listenHost,
   }),
   port: option({
-    group: "HTTP",
-    flag: "port",
     name: "PORT",
     placeholder: "PORT",
     description: "Listen port, `8080` or `:8080`.",
@@ -76,8 +70,6 @@ const HTTP_OPTIONS = {
     kind: port,
   }),
   adminAddr: option({
-    group: "HTTP",
-    flag: "admin-addr",
     name: "ADMIN_ADDR",
     placeholder: "HOST:PORT",
     description:
@@ -85,17 +77,12 @@ const HTTP_OPTIONS = {
     kind: listenAddress,
   }),
   page: option({
-    group: "HTTP",
-    flag: "page",
     name: "PAGE",
-    placeholder: "on|off",
     description: "Web page at `/`. Default: `on` if only this machine can reach it.",
     kind: onOff,
     isSwitch: true,
   }),
   path: option({
-    group: "HTTP",
-    flag: "path",
     name: "PATH",
     placeholder: "PATH",
     description: "Path of the MCP endpoint.",
@@ -103,8 +90,6 @@ const HTTP_OPTIONS = {
     kind: endpointPath,
   }),
   authToken: option({
-    group: "HTTP",
-    flag: "auth-token",
     name: "AUTH_TOKEN",
     placeholder: "TOKEN",
     description:
@@ -113,8 +98,6 @@ const HTTP_OPTIONS = {
     isSecret: true,
   }),
   authTokenFile: option({
-    group: "HTTP",
-    flag: "auth-token-file",
     name: "AUTH_TOKEN_FILE",
     placeholder: "FILE",
     description:
@@ -122,18 +105,13 @@ const HTTP_OPTIONS = {
     kind: anyText,
   }),
   requireAuth: option({
-    group: "HTTP",
-    flag: "require-auth",
     name: "REQUIRE_AUTH",
-    placeholder: "on|off",
     description: "Mandatory authentication: with `on`, the sidecar does not start unless AUTH_TOKEN or AUTH_TOKEN_FILE is set.",
     defaultText: "off",
     kind: onOff,
     isSwitch: true,
   }),
   allowedOrigins: option({
-    group: "HTTP",
-    flag: "allowed-origins",
     name: "ALLOWED_ORIGINS",
     placeholder: "ORIGINS",
     description:
@@ -141,8 +119,6 @@ const HTTP_OPTIONS = {
     kind: origins,
   }),
   allowedHosts: option({
-    group: "HTTP",
-    flag: "allowed-hosts",
     name: "ALLOWED_HOSTS",
     placeholder: "HOSTS",
     description:
@@ -150,10 +126,7 @@ const HTTP_OPTIONS = {
     kind: hosts,
   }),
   legacySse: option({
-    group: "HTTP",
-    flag: "legacy-sse",
     name: "LEGACY_SSE",
-    placeholder: "on|off",
     description:
       "HTTP+SSE transport of MCP 2024-11-05 for clients that support nothing newer; deprecated. `on` adds it at `/sse` and `/messages`.",
     defaultText: "off",
@@ -161,10 +134,7 @@ const HTTP_OPTIONS = {
     isSwitch: true,
   }),
   modern: option({
-    group: "HTTP",
-    flag: "modern",
     name: "MODERN",
-    placeholder: "on|off",
     description:
       "Requests without a session, of MCP 2026-07-28. `off` answers them as a server does that knows sessions only. With ISOLATION=session they are off.",
     defaultText: "on",
@@ -172,49 +142,37 @@ const HTTP_OPTIONS = {
     isSwitch: true,
   }),
   requestTimeoutMs: limit(
-    "HTTP",
     "REQUEST_TIMEOUT_MS",
     60_000,
     MAX_MS,
     "Time limit of a request, from its arrival to the server's response. Progress and server requests renew it, up to ten times this value in all.",
   ),
   streamAfterMs: limit(
-    "HTTP",
     "STREAM_AFTER_MS",
     10_000,
     MAX_MS,
     "Time after which a pending response becomes an event stream, if the client accepts one. A message that precedes the response starts the stream sooner.",
   ),
   keepAliveMs: limit(
-    "HTTP",
     "KEEP_ALIVE_MS",
     15_000,
     MAX_MS,
     "Interval of comments on open event streams. They keep proxies and clients from closing a quiet connection.",
   ),
   headersTimeoutMs: limit(
-    "HTTP",
     "HEADERS_TIMEOUT_MS",
     10_000,
     MAX_MS,
     "Time limit for a client to send the headers of a request; a slower one gets 408.",
   ),
-  bodyTimeoutMs: limit(
-    "HTTP",
-    "BODY_TIMEOUT_MS",
-    60_000,
-    MAX_MS,
-    "Time limit for a client to send a whole request; a slower one gets 408.",
-  ),
+  bodyTimeoutMs: limit("BODY_TIMEOUT_MS", 60_000, MAX_MS, "Time limit for a client to send a whole request; a slower one gets 408."),
   connectionIdleTimeoutMs: limit(
-    "HTTP",
     "CONNECTION_IDLE_TIMEOUT_MS",
     120_000,
     MAX_IDLE_MS,
     "Time after which a client should close its idle connection, which it is told in whole seconds. The sidecar closes it up to 10 s later. A balancer in front needs a shorter time of its own, so that no request is sent on a closing connection.",
   ),
   readerTimeoutMs: limit(
-    "HTTP",
     "READER_TIMEOUT_MS",
     30_000,
     MAX_MS,
@@ -227,85 +185,71 @@ const MAX_BUDGET_BYTES = 2 ** 40;
 
 const LIMIT_OPTIONS = {
   memoryBudgetBytes: option({
-    group: "Limits",
-    flag: "memory-budget-bytes",
     name: "MEMORY_BUDGET_BYTES",
-    placeholder: "BYTES",
     description:
       "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single body may have a fifth of it, and a message of the server a quarter. Default: a quarter of the container's memory above 56 MiB, at least 2 MiB and at most 256 MiB.",
     kind: wholeNumber(MAX_BUDGET_BYTES, MIN_BUDGET_BYTES),
   }),
   maxBodyBytes: limit(
-    "Limits",
     "MAX_BODY_BYTES",
     4 * MIB,
     MAX_LENGTH_BYTES,
     "Largest request body, at most a fifth of MEMORY_BUDGET_BYTES; a larger one gets 413.",
   ),
   maxLineBytes: limit(
-    "Limits",
     "MAX_LINE_BYTES",
     64 * MIB,
     MAX_LENGTH_BYTES,
     "Longest message of the server, at most a quarter of MEMORY_BUDGET_BYTES. A longer one is discarded, and its request fails.",
   ),
   maxConnections: limit(
-    "Limits",
     "MAX_CONNECTIONS",
     4096,
     1_000_000,
     "Maximum number of connections with a client's request, for each listen address: one with a valid token, or if none is configured, any but a probe. Above it, a request gets OVERLOADED; if no token is configured, the connection that has been idle for longest is closed first, if there is one.",
   ),
   maxConnectionsWithoutToken: limit(
-    "Limits",
     "MAX_CONNECTIONS_WITHOUT_TOKEN",
     512,
     1_000_000,
     "Maximum number of all other connections, for each listen address. One more closes the one of them that has been idle for longest, else the oldest. If no token is configured, they may also use what MAX_CONNECTIONS leaves.",
   ),
   maxInFlight: limit(
-    "Limits",
     "MAX_IN_FLIGHT",
     1024,
     1_000_000,
     "Maximum number of requests in flight at one server; further requests are queued. 1 is for a server that can do only one thing at a time, together with ISOLATION=shared.",
   ),
   maxSessionRequests: limit(
-    "Limits",
     "MAX_SESSION_REQUESTS",
     1024,
     1_000_000,
     "Maximum number of requests of one session, or of one client without a session, in flight or queued; further requests get 429.",
   ),
   maxHeldRequests: limit(
-    "Limits",
     "MAX_HELD_REQUESTS",
     256,
     1_000_000,
     "Maximum number of requests that are held for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
   ),
   maxQueuedBytes: limit(
-    "Limits",
     "MAX_QUEUED_BYTES",
     64 * MIB,
     MAX_LENGTH_BYTES,
     "Maximum size of all messages that are queued or not yet read by the server; further requests get 503.",
   ),
   replayMaxBytes: limit(
-    "Limits",
     "REPLAY_MAX_BYTES",
     32 * MIB,
     MAX_LENGTH_BYTES,
     "Memory of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
   ),
-  replayMaxAgeMs: limit("Limits", "REPLAY_MAX_AGE_MS", 300_000, MAX_MS, "Time for which an event is kept for replay."),
-  replayMaxEvents: limit("Limits", "REPLAY_MAX_EVENTS", 1000, 1_000_000, "Maximum number of events kept for a single stream."),
+  replayMaxAgeMs: limit("REPLAY_MAX_AGE_MS", 300_000, MAX_MS, "Time for which an event is kept for replay."),
+  replayMaxEvents: limit("REPLAY_MAX_EVENTS", 1000, 1_000_000, "Maximum number of events kept for a single stream."),
 } as const;
 
 const LOG_OPTIONS = {
   logLevel: option({
-    group: "Logs",
-    flag: "log-level",
     name: "LOG_LEVEL",
     placeholder: "LEVEL",
     description: `Log level, one of ${LOG_LEVELS.join(", ")}. Payloads are never logged.`,
@@ -313,8 +257,6 @@ const LOG_OPTIONS = {
     kind: oneOf(LOG_LEVELS),
   }),
   requestLog: option({
-    group: "Logs",
-    flag: "request-log",
     name: "REQUEST_LOG",
     placeholder: "MODE",
     description:
@@ -323,10 +265,7 @@ const LOG_OPTIONS = {
     kind: oneOf(REQUEST_LOG_MODES),
   }),
   metrics: option({
-    group: "Logs",
-    flag: "metrics",
     name: "METRICS",
-    placeholder: "on|off",
     description: "Metrics for Prometheus at `/metrics`, under the same rules as `/status`.",
     defaultText: "on",
     kind: onOff,
@@ -340,8 +279,6 @@ const MAX_PER_MINUTE = 1_000_000;
 
 export const POLICY_OPTIONS = {
   allowTools: option({
-    group: "Tool policy",
-    flag: "allow-tools",
     name: "ALLOW_TOOLS",
     placeholder: "NAMES",
     description:
@@ -349,18 +286,13 @@ export const POLICY_OPTIONS = {
     kind: toolNames,
   }),
   denyTools: option({
-    group: "Tool policy",
-    flag: "deny-tools",
     name: "DENY_TOOLS",
     placeholder: "NAMES",
     description: "Tools that are hidden from clients, even if ALLOW_TOOLS matches them. Default: none.",
     kind: toolNames,
   }),
   readOnly: option({
-    group: "Tool policy",
-    flag: "read-only",
     name: "READ_ONLY",
-    placeholder: "on|off",
     description:
       "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint` (`readOnly` in pods). The server sets these annotations, and the sidecar does not verify them.",
     defaultText: "off",
@@ -368,8 +300,6 @@ export const POLICY_OPTIONS = {
     isSwitch: true,
   }),
   descriptor: option({
-    group: "Tool policy",
-    flag: "descriptor",
     name: "DESCRIPTOR",
     placeholder: "FILE",
     description:
@@ -377,8 +307,6 @@ export const POLICY_OPTIONS = {
     kind: anyText,
   }),
   descriptorMode: option({
-    group: "Tool policy",
-    flag: "descriptor-mode",
     name: "DESCRIPTOR_MODE",
     placeholder: "MODE",
     description:
@@ -387,8 +315,6 @@ export const POLICY_OPTIONS = {
     kind: oneOf(DESCRIPTOR_MODES),
   }),
   argumentCheck: option({
-    group: "Tool policy",
-    flag: "argument-check",
     name: "ARGUMENT_CHECK",
     placeholder: "MODE",
     description:
@@ -397,8 +323,6 @@ export const POLICY_OPTIONS = {
     kind: oneOf(ARGUMENT_CHECK_MODES),
   }),
   toolTimeoutsMs: option({
-    group: "Tool policy",
-    flag: "tool-timeouts-ms",
     name: "TOOL_TIMEOUTS_MS",
     placeholder: "NAME=MS,…",
     description:
@@ -406,8 +330,6 @@ export const POLICY_OPTIONS = {
     kind: toolNumbers(MAX_MS),
   }),
   toolConcurrency: option({
-    group: "Tool policy",
-    flag: "tool-concurrency",
     name: "TOOL_CONCURRENCY",
     placeholder: "NAME=N,…",
     description:
@@ -415,8 +337,6 @@ export const POLICY_OPTIONS = {
     kind: toolNumbers(1_000_000),
   }),
   toolCallsPerMinute: option({
-    group: "Tool policy",
-    flag: "tool-calls-per-minute",
     name: "TOOL_CALLS_PER_MINUTE",
     placeholder: "NAME=N,…",
     description:
@@ -424,19 +344,13 @@ export const POLICY_OPTIONS = {
     kind: toolNumbers(MAX_PER_MINUTE),
   }),
   sessionCallsPerMinute: option({
-    group: "Tool policy",
-    flag: "session-calls-per-minute",
     name: "SESSION_CALLS_PER_MINUTE",
-    placeholder: "N",
     description:
       "Maximum number of tool calls of one session, or of one client without a session, per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
     kind: wholeNumber(MAX_PER_MINUTE),
   }),
   maxResultBytes: option({
-    group: "Tool policy",
-    flag: "max-result-bytes",
     name: "MAX_RESULT_BYTES",
-    placeholder: "BYTES",
     description:
       "Largest response to a tool call, progress included. `cllama` reads up to 16384 bytes. A longer result is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
     kind: wholeNumber(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
@@ -445,16 +359,14 @@ export const POLICY_OPTIONS = {
 
 const SERVER_OPTIONS = {
   command: option({
-    group: "MCP server",
-    flag: undefined,
+    hasFlag: false,
     name: "COMMAND",
     placeholder: "COMMAND",
     description: "Executable of the stdio MCP server, started without a shell. On the command line, the first argument after the options.",
     kind: anyText,
   }),
   args: option({
-    group: "MCP server",
-    flag: undefined,
+    hasFlag: false,
     name: "ARGS",
     placeholder: "JSON",
     description: "Arguments of the server, as a JSON array of strings. On the command line, all arguments after the command.",
@@ -462,16 +374,12 @@ const SERVER_OPTIONS = {
     kind: jsonStrings,
   }),
   cwd: option({
-    group: "MCP server",
-    flag: "cwd",
     name: "CWD",
     placeholder: "DIR",
     description: "Working directory of the server. Default: that of the sidecar.",
     kind: anyText,
   }),
   childEra: option({
-    group: "MCP server",
-    flag: "child-era",
     name: "CHILD_ERA",
     placeholder: "ERA",
     description:
@@ -480,7 +388,6 @@ const SERVER_OPTIONS = {
     kind: oneOf(CHILD_ERA_MODES),
   }),
   readyTimeoutMs: limit(
-    "MCP server",
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
@@ -490,8 +397,6 @@ const SERVER_OPTIONS = {
 
 const SESSION_OPTIONS = {
   isolation: option({
-    group: "Sessions",
-    flag: "isolation",
     name: "ISOLATION",
     placeholder: "MODE",
     description:
@@ -500,24 +405,18 @@ const SESSION_OPTIONS = {
     kind: oneOf(ISOLATION_MODES),
   }),
   maxSessions: limit(
-    "Sessions",
     "MAX_SESSIONS",
     10_000,
     10_000_000,
     "Maximum number of sessions. A new one above it evicts the session that was unused for longest; its next request opens it again. One with an open stream or a request in flight is not evicted: if all have one, the new one gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
   ),
   sessionsPerMinute: option({
-    group: "Sessions",
-    flag: "sessions-per-minute",
     name: "SESSIONS_PER_MINUTE",
-    placeholder: "N",
     description:
       "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
     kind: wholeNumber(1_000_000),
   }),
   sessionKey: option({
-    group: "Sessions",
-    flag: "session-key",
     name: "SESSION_KEY",
     placeholder: "KEYS",
     description: `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, sessions go on at other replicas, and after a restart. The first key signs, and all are accepted. Prefer the file, because flags appear in the process list. Default: derived from the token of the client if it has at least ${MIN_KEY_LENGTH} characters, else random.`,
@@ -525,8 +424,6 @@ const SESSION_OPTIONS = {
     isSecret: true,
   }),
   sessionKeyFile: option({
-    group: "Sessions",
-    flag: "session-key-file",
     name: "SESSION_KEY_FILE",
     placeholder: "FILE",
     description:
@@ -534,8 +431,6 @@ const SESSION_OPTIONS = {
     kind: anyText,
   }),
   serverName: option({
-    group: "Sessions",
-    flag: "server-name",
     name: "SERVER_NAME",
     placeholder: "NAME",
     description:
@@ -544,35 +439,30 @@ const SESSION_OPTIONS = {
     kind: serverName,
   }),
   sessionMaxAgeMs: limit(
-    "Sessions",
     "SESSION_MAX_AGE_MS",
     604_800_000,
     MAX_MS,
     "Age since `initialize` up to which a session goes on at another replica, after a restart, or after its eviction; the default is seven days. A session that stays open does not expire.",
   ),
   maxPrivateServers: limit(
-    "Sessions",
     "MAX_PRIVATE_SERVERS",
     32,
     100_000,
     "Maximum number of private server processes, each for one client. The same number limits the processes that may ask clients without a session; one client has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
   ),
   sessionIdleTimeoutMs: limit(
-    "Sessions",
     "SESSION_IDLE_TIMEOUT_MS",
     600_000,
     MAX_MS,
     "Time after which the private server of an unused session ends. The next request starts another one. Unused means no request in flight and no open stream. A process that may ask clients without a session ends after the same time.",
   ),
   parkTimeoutMs: limit(
-    "Sessions",
     "PARK_TIMEOUT_MS",
     300_000,
     MAX_MS,
     "Time in which a client without a session answers the questions of a tool call. After it, the server's elicitations are cancelled, its other questions fail, and the call is cancelled.",
   ),
   maxParkedCalls: limit(
-    "Sessions",
     "MAX_PARKED_CALLS",
     64,
     100_000,
@@ -582,95 +472,74 @@ const SESSION_OPTIONS = {
 
 const SUPERVISION_OPTIONS = {
   restartBackoffMs: limit(
-    "Supervision",
     "RESTART_BACKOFF_MS",
     1000,
     MAX_MS,
     "First pause before a restart. It doubles with each further restart, up to RESTART_MAX_MS.",
   ),
   restartMaxMs: limit(
-    "Supervision",
     "RESTART_MAX_MS",
     15_000,
     MAX_MS,
     "Longest pause before a restart. A server that runs for this long is stable, and its next restart waits for RESTART_BACKOFF_MS only.",
   ),
   holdTimeoutMs: limit(
-    "Supervision",
     "HOLD_TIMEOUT_MS",
     20_000,
     MAX_MS,
     "Time for which a request is held while the server is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then it gets 503. For a busy server, this is at most half of REQUEST_TIMEOUT_MS, or of the tool's limit.",
   ),
   preStopMs: option({
-    group: "Supervision",
-    flag: "pre-stop-ms",
     name: "PRE_STOP_MS",
-    placeholder: "MS",
     description:
       "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 meanwhile, and each response closes its connection, so that a balancer sends its requests to other replicas.",
     defaultText: "0",
     kind: wholeNumber(MAX_MS, 0),
   }),
   drainTimeoutMs: limit(
-    "Supervision",
     "DRAIN_TIMEOUT_MS",
     5000,
     MAX_MS,
     "Time limit for requests in flight to finish after SIGTERM, SIGINT or SIGHUP, and after PRE_STOP_MS.",
   ),
   crashLoopExits: limit(
-    "Supervision",
     "CRASH_LOOP_EXITS",
     5,
     1000,
     "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. The state is then `failed`, requests are rejected at once, and the server is restarted only every RESTART_MAX_MS.",
   ),
   crashLoopPeriodMs: limit(
-    "Supervision",
     "CRASH_LOOP_PERIOD_MS",
     60_000,
     MAX_MS,
     "Period in which CRASH_LOOP_EXITS exits make a crash loop. The crash loop is over once the server has been ready for this long.",
   ),
   keepTrying: option({
-    group: "Supervision",
-    flag: "keep-trying",
     name: "KEEP_TRYING",
-    placeholder: "on|off",
     description:
       "Restarts of a server that exits before it was ever ready. With `off`, the sidecar ends with its exit code. Default: `on`; on a terminal outside of a container, `off`.",
     kind: onOff,
     isSwitch: true,
   }),
   restartLimit: option({
-    group: "Supervision",
-    flag: "restart-limit",
     name: "RESTART_LIMIT",
-    placeholder: "N",
     description:
       "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
     kind: wholeNumber(1_000_000),
   }),
   pingIntervalMs: option({
-    group: "Supervision",
-    flag: "ping-interval-ms",
     name: "PING_INTERVAL_MS",
-    placeholder: "MS",
     description:
       "Interval of `ping` requests to an idle server; `server/discover` if it has no sessions. A ping without a response before the next one is a timeout that HUNG_TIMEOUTS counts. Default: no pings.",
     kind: wholeNumber(MAX_MS),
   }),
   hungTimeouts: limit(
-    "Supervision",
     "HUNG_TIMEOUTS",
     3,
     1000,
     "Number of consecutive timeouts of requests or pings, without any message from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
   ),
   retry: option({
-    group: "Supervision",
-    flag: "retry",
     name: "RETRY",
     placeholder: "MODE",
     description:
@@ -679,6 +548,17 @@ const SUPERVISION_OPTIONS = {
     kind: oneOf(RETRY_MODES),
   }),
 } as const;
+
+/** The options by their groups, in the order of the documents: the most used groups first. */
+export const OPTION_GROUPS: Readonly<Record<string, Readonly<Record<string, Option<unknown>>>>> = {
+  "MCP server": SERVER_OPTIONS,
+  HTTP: HTTP_OPTIONS,
+  Sessions: SESSION_OPTIONS,
+  "Tool policy": POLICY_OPTIONS,
+  Supervision: SUPERVISION_OPTIONS,
+  Limits: LIMIT_OPTIONS,
+  Logs: LOG_OPTIONS,
+};
 
 const ALL = {
   ...SERVER_OPTIONS,
@@ -695,7 +575,7 @@ export type OptionKey = keyof typeof ALL;
 /** The value of each option, set or default. */
 export type Settings = { readonly [Key in OptionKey]: (typeof ALL)[Key] extends Option<infer Setting> ? Setting : never };
 
-/** All options. `docs/CONFIGURATION.md` and `--help` are generated from them, in this order within each group. */
+/** All options. `docs/CONFIGURATION.md` and `--help` are generated from them. */
 export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = ALL;
 
 export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
@@ -718,9 +598,3 @@ export const COMMON_OPTIONS: readonly Option<unknown>[] = [
   OPTIONS.maxResultBytes,
   OPTIONS.logLevel,
 ];
-
-/** Reads each option in order. TypeScript cannot type a loop over keys, so only this function asserts the types. */
-export function collectSettings(read: <Key extends OptionKey>(key: Key) => Settings[Key]): Settings {
-  const names = Object.keys(OPTIONS) as OptionKey[];
-  return Object.fromEntries(names.map((key) => [key, read(key)])) as Settings;
-}

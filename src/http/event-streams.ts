@@ -213,7 +213,7 @@ export function openStatelessStream(connections: SseConnections, response: Serve
   const sse = connections.open(response, memory);
   const connection: EventSink = { send: (_eventId, text) => sse.sendWithoutId("message", text), end: () => sse.end() };
   const name = { isStandalone: false, streamId: 1, replica: "" };
-  const stream = new EventStream(name, undefined, () => undefined);
+  const stream = new EventStream(name, memory, undefined, () => undefined);
   stream.attach(connection);
   return { stream, connection, isPrimed: false };
 }
@@ -261,7 +261,7 @@ function connect(
   const connection = connections.open(response, session.memory, { "Mcp-Session-Id": session.id });
   connection.replay(() => {
     stream.attach(connection, sequence);
-    if (!stream.isStandalone) return;
+    if (!stream.name.isStandalone) return;
     session.announceLists();
     session.streams.deliverWaiting();
   });

@@ -4,7 +4,7 @@ import type { Counters } from "../observe/counters.ts";
 import type { UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
 import type { Lanes } from "../server/lanes.ts";
-import type { StatelessStatus } from "../server/stateless-requests.ts";
+import type { StatelessRequests } from "../server/stateless-requests.ts";
 import type { PageLane } from "./page-update.ts";
 import { discardBody, type Route, sendJson } from "./response.ts";
 
@@ -73,7 +73,7 @@ export interface ServerStatus {
   readonly openStreams: number;
   readonly counters: Counters;
   /** The requests without a session, and the era of the server for them; undefined if they are not served. */
-  readonly stateless: StatelessStatus | undefined;
+  readonly stateless: StatelessRequests["status"] | undefined;
   /** The status of the tool policy; undefined without one. */
   readonly policy: object | undefined;
 }

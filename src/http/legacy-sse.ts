@@ -78,7 +78,7 @@ class LegacySsePair implements EventSink, SharedResponse {
     acceptedAtMs: number,
     observed: ObservedRequest | undefined,
   ): void {
-    const streams = new SessionStreams(undefined);
+    const streams = new SessionStreams(this.#memory);
     const stream = streams.openStandalone();
     stream.attach(this);
     const exchange = this.openExchange(idTextOf(request), acceptedAtMs, observed);

@@ -144,7 +144,7 @@ export class PostExchange implements Exchange {
       if (this.#open !== undefined) {
         const { stream, connection, isPrimed } = this.#open;
         stream.detach(connection);
-        if (!this.#front.cancelsOnDisconnect(isPrimed || stream.hasBegun)) return;
+        if (!this.#front.cancelsOnDisconnect(isPrimed || stream.lastSequence > 0)) return;
         stream.end();
       }
       this.#isFinished = true;

@@ -6,7 +6,7 @@ import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { type RequestMessage, Slot } from "../mcp/message.ts";
+import type { RequestMessage } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
@@ -309,17 +309,11 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
 export function observe(
   observer: RequestObserver | undefined,
   { request: { socket }, principal, acceptedAtMs }: Post,
-  { method, text, outline }: RequestMessage,
+  message: RequestMessage,
   session?: Session,
 ): ObservedRequest | undefined {
   if (observer === undefined) return undefined;
-  const observed = new ObservedRequest(observer, {
-    method,
-    tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
-    principal: principal?.name ?? socket.remoteAddress ?? "unknown",
-    acceptedAtMs,
-    requestBytes: Buffer.byteLength(text),
-  });
+  const observed = new ObservedRequest(observer, message, principal?.name ?? socket.remoteAddress ?? "unknown", acceptedAtMs);
   if (session !== undefined) observed.setSession(session);
   return observed;
 }

@@ -15,13 +15,13 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
 
 /** Returns the edits that remove members by their names from the object that starts at `start`. */
 export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
-  const removal = new Removal();
-  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-    const end = skipValue(text, valueStart);
-    removal.visit(keyStart, end, !isRemoved(decodeString(text, keyStart, keyEnd)));
-    return end;
+  return removalOf((visit) => {
+    walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
+      const end = skipValue(text, valueStart);
+      visit(keyStart, end, !isRemoved(decodeString(text, keyStart, keyEnd)));
+      return end;
+    });
   });
-  return removal.end();
 }
 
 type NewMember = readonly [name: string, valueText: string];
@@ -58,42 +58,35 @@ interface ListItem extends Span {
 
 /** Returns the edits that remove the items that are not kept. @param items all items of one object or array, in order. */
 export function removeItems(items: readonly ListItem[]): Edit[] {
-  const removal = new Removal();
-  for (const { start, end, isKept } of items) removal.visit(start, end, isKept);
-  return removal.end();
+  return removalOf((visit) => {
+    for (const { start, end, isKept } of items) visit(start, end, isKept);
+  });
 }
 
 /**
- * Collects the edits that remove items of one object or array. Keeps nothing for items that stay, because there may be millions.
+ * Returns the edits that remove items of one object or array: each together with the comma after it, and the last ones together with the
+ * comma before them. Keeps nothing for items that stay, because there may be millions.
  *
- * Items are removed together with the comma after them; the last ones together with the comma before them.
+ * @param visitAll must visit each item, in order.
  */
-class Removal {
-  readonly #edits: Edit[] = [];
+function removalOf(visitAll: (visit: (start: number, end: number, isKept: boolean) => void) => void): Edit[] {
+  const edits: Edit[] = [];
   /** The first item of those that are removed since the last one that is kept. */
-  #removedStart: number | undefined;
-  #lastKeptEnd: number | undefined;
-  #lastEnd = 0;
-
-  /** Must be called for each item, in order. */
-  visit(start: number, end: number, isKept: boolean): void {
-    this.#lastEnd = end;
+  let removedStart: number | undefined;
+  let lastKeptEnd: number | undefined;
+  let lastEnd = 0;
+  visitAll((start, end, isKept) => {
+    lastEnd = end;
     if (!isKept) {
-      this.#removedStart ??= start;
+      removedStart ??= start;
       return;
     }
-    if (this.#removedStart !== undefined) this.#edits.push({ start: this.#removedStart, end: start, text: "" });
-    this.#removedStart = undefined;
-    this.#lastKeptEnd = end;
-  }
-
-  /** @returns the edits. */
-  end(): Edit[] {
-    if (this.#removedStart !== undefined) {
-      this.#edits.push({ start: this.#lastKeptEnd ?? this.#removedStart, end: this.#lastEnd, text: "" });
-    }
-    return this.#edits;
-  }
+    if (removedStart !== undefined) edits.push({ start: removedStart, end: start, text: "" });
+    removedStart = undefined;
+    lastKeptEnd = end;
+  });
+  if (removedStart !== undefined) edits.push({ start: lastKeptEnd ?? removedStart, end: lastEnd, text: "" });
+  return edits;
 }
 
 /** Applies edits to a text. They must not overlap. */

@@ -19,12 +19,26 @@ export function findMembers(text: string, start: number, names: readonly string[
   let duplicate: string | undefined;
   let otherCase: string | undefined;
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-    const position = matchName(text, keyStart, keyEnd, names);
     const valueEnd = skipValue(text, valueStart);
+    const length = keyEnd - keyStart - 2;
+    let position = -1;
+    // Most other names are excluded by their length, which is cheap. An escape takes up to six characters for one.
+    let isLike = false;
+    for (let index = 0; index < names.length && position === -1; index++) {
+      const name = names[index] ?? "";
+      if (name.length === length && text.startsWith(name, keyStart + 1)) position = index;
+      isLike ||= name.length <= length && length <= 6 * name.length;
+    }
+    if (position === -1 && isLike) {
+      // Such as "\u0069d", or "ID".
+      const key = decodeString(text, keyStart, keyEnd);
+      position = names.indexOf(key);
+      if (position === -1 && otherCase === undefined && names.some((name) => isOtherCase(key, name))) otherCase = key;
+    }
     if (position !== -1) {
       if (spans[position] !== undefined) duplicate ??= names[position];
       spans[position] = { start: valueStart, end: valueEnd };
-    } else otherCase ??= findOtherCase(text, keyStart, keyEnd, names);
+    }
     return valueEnd;
   });
   return { spans, duplicate, otherCase };
@@ -67,34 +81,4 @@ export function findElements(text: string, start = 0, maxCount = Number.POSITIVE
     return end;
   });
   return spans;
-}
-
-function matchName(text: string, keyStart: number, keyEnd: number, names: readonly string[]): number {
-  const length = keyEnd - keyStart - 2;
-  let mayHaveEscapes = false;
-  for (let position = 0; position < names.length; position++) {
-    const name = names[position] ?? "";
-    if (name.length === length && text.startsWith(name, keyStart + 1)) return position;
-    mayHaveEscapes ||= name.length < length && mayBeEscaped(name, length);
-  }
-  // Such as "\u0069d".
-  if (!mayHaveEscapes) return -1;
-  return text.slice(keyStart, keyEnd).includes("\\") ? names.indexOf(decodeString(text, keyStart, keyEnd)) : -1;
-}
-
-/** True if a key of this length may be the name with escapes, which take up to six characters for one. */
-function mayBeEscaped(name: string, keyLength: number): boolean {
-  return keyLength <= 6 * name.length;
-}
-
-function findOtherCase(text: string, keyStart: number, keyEnd: number, names: readonly string[]): string | undefined {
-  const length = keyEnd - keyStart - 2;
-  let key: string | undefined;
-  for (const name of names) {
-    // Most other keys are excluded by their length, which is cheap.
-    if (length < name.length || !mayBeEscaped(name, length)) continue;
-    key ??= decodeString(text, keyStart, keyEnd);
-    if (isOtherCase(key, name)) return key;
-  }
-  return undefined;
 }

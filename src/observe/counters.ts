@@ -24,18 +24,8 @@ export const EXIT_KINDS = [
 ] as const;
 export type ExitKind = (typeof EXIT_KINDS)[number];
 
-interface CountsByKey {
-  readonly failures: ReadonlyMap<SidecarErrorCode, number>;
-  readonly refusals: ReadonlyMap<SidecarErrorCode, number>;
-  readonly exits: ReadonlyMap<ExitKind, number>;
-  readonly statuses: ReadonlyMap<number, number>;
-}
-
-/** The ways in which an accepted request ends without a failure. */
-type AnswerKind = keyof Counters["answers"];
-
 /** The end of an accepted request; a code if the sidecar answered it with an error. */
-export type RequestEnding = AnswerKind | SidecarErrorCode;
+export type RequestEnding = keyof Counters["answers"] | SidecarErrorCode;
 
 /**
  * Counts of events since the start, for all lanes together. They are plain numbers, because they change with every message.
@@ -97,54 +87,48 @@ export class Counters {
   };
   /** Defects of the sidecar, each of which failed at most one exchange or one server. */
   defects = 0;
-  /** Accepted requests that ended with an error of the sidecar, by code. */
-  readonly #failures = new Map<SidecarErrorCode, number>();
-  /** Rejected requests, by code. */
-  readonly #refusals = new Map<SidecarErrorCode, number>();
-  readonly #exits = new Map<ExitKind, number>();
-  readonly #statuses = new Map<number, number>();
-
-  /** The counts by code, kind or status. */
-  get byKey(): CountsByKey {
-    return { failures: this.#failures, refusals: this.#refusals, exits: this.#exits, statuses: this.#statuses };
-  }
+  readonly byKey = {
+    /** Accepted requests that ended with an error of the sidecar, by code. */
+    failures: new Map<SidecarErrorCode, number>(),
+    /** Rejected requests, by code. */
+    refusals: new Map<SidecarErrorCode, number>(),
+    exits: new Map<ExitKind, number>(),
+    /** HTTP responses. */
+    statuses: new Map<number, number>(),
+  };
 
   /** Counts the end of an accepted request. */
   countEnding(ending: RequestEnding): void {
-    if (isAnswer(ending)) this.answers[ending]++;
-    else increment(this.#failures, ending);
+    if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") this.answers[ending]++;
+    else increment(this.byKey.failures, ending);
   }
 
   /** Counts a rejected request. */
   countRefusal(code: SidecarErrorCode): void {
-    increment(this.#refusals, code);
+    increment(this.byKey.refusals, code);
   }
 
   countExit(kind: ExitKind): void {
-    increment(this.#exits, kind);
+    increment(this.byKey.exits, kind);
   }
 
   countStatus(httpStatus: number): void {
-    increment(this.#statuses, httpStatus);
+    increment(this.byKey.statuses, httpStatus);
   }
 
   /** Returns the counters in the form of `/status`. */
   toJSON(): object {
-    const { requests, answers, dropped, policy, http, defects } = this;
+    const { requests, answers, dropped, policy, http, defects, byKey } = this;
     return {
-      requests: { ...requests, refused: Object.fromEntries(this.#refusals) },
-      answers: { ...answers, failures: Object.fromEntries(this.#failures) },
-      exits: Object.fromEntries(this.#exits),
+      requests: { ...requests, refused: Object.fromEntries(byKey.refusals) },
+      answers: { ...answers, failures: Object.fromEntries(byKey.failures) },
+      exits: Object.fromEntries(byKey.exits),
       dropped,
       policy,
-      http: { ...http, responses: Object.fromEntries(this.#statuses) },
+      http: { ...http, responses: Object.fromEntries(byKey.statuses) },
       defects,
     };
   }
-}
-
-function isAnswer(ending: RequestEnding): ending is AnswerKind {
-  return ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread";
 }
 
 function increment<Key>(counts: Map<Key, number>, key: Key): void {

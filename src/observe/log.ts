@@ -64,20 +64,23 @@ export interface Log {
   error(fields: LogFields, message: string): void;
 }
 
+/** Returns a logger that does this with each line. */
+export function logOf(write: (level: keyof Log, fields: LogFields, message: string) => void): Log {
+  const at =
+    (level: keyof Log): Log[keyof Log] =>
+    (fields, message) =>
+      write(level, fields, message);
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
 /** Returns a logger that adds fields to each line. */
 export function withFields(log: Log, common: LogFields): Log {
-  return {
-    debug: (fields, message) => log.debug({ ...common, ...fields }, message),
-    info: (fields, message) => log.info({ ...common, ...fields }, message),
-    warn: (fields, message) => log.warn({ ...common, ...fields }, message),
-    error: (fields, message) => log.error({ ...common, ...fields }, message),
-  };
+  return logOf((level, fields, message) => log[level]({ ...common, ...fields }, message));
 }
 
 /** Returns a logger that logs every line at the level `debug`. */
 export function atDebug(log: Log): Log {
-  const debug: Log["debug"] = (fields, message) => log.debug(fields, message);
-  return { debug, info: debug, warn: debug, error: debug };
+  return logOf((_level, fields, message) => log.debug(fields, message));
 }
 
 const LINES_PER_PERIOD = 10;
@@ -114,18 +117,15 @@ const LIMITED_LINES_PER_PERIOD = 100;
 export function limitedLog(log: Log, nowMs: () => number): Log {
   const limiter = new LogLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
   let suppressed = 0;
-  const logAt =
-    (level: keyof Log): Log[keyof Log] =>
-    (fields, message) => {
-      if (!limiter.allows()) {
-        suppressed++;
-        return;
-      }
-      if (suppressed > 0) log.warn({ count: suppressed }, "log lines suppressed: too many requests of clients caused them");
-      suppressed = 0;
-      log[level](fields, message);
-    };
-  return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+  return logOf((level, fields, message) => {
+    if (!limiter.allows()) {
+      suppressed++;
+      return;
+    }
+    if (suppressed > 0) log.warn({ count: suppressed }, "log lines suppressed: too many requests of clients caused them");
+    suppressed = 0;
+    log[level](fields, message);
+  });
 }
 
 /**

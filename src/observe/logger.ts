@@ -1,7 +1,7 @@
 import { fstatSync } from "node:fs";
 import { pino, stdTimeFunctions } from "pino";
 import { escapeInvisible, plainText } from "../json/text.ts";
-import type { Log, LogLevel } from "./log.ts";
+import { type Log, type LogLevel, logOf } from "./log.ts";
 import type { Redact } from "./redact.ts";
 
 /** The buffer for a log driver that does not read. Further lines are dropped and counted, because nothing may wait for a log driver. */
@@ -39,7 +39,7 @@ export async function createLogger(
   // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: stdout.fd, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
-  let closing: Closing | undefined;
+  let closing: ReturnType<typeof startClose> | undefined;
   destination.on("drop", () => droppedLines++);
   // The pipe or terminal is closed, or the disk is full. The error cannot be logged.
   let isUnwritable = false;
@@ -53,7 +53,13 @@ export async function createLogger(
     timestamp: stdTimeFunctions.isoTime,
     base: { pid: process.pid },
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: createStreamWrite(redact, prettify, onLine) },
+    hooks: {
+      streamWrite: (line: string) => {
+        const masked = jsonLine(line, redact);
+        onLine?.(masked);
+        return prettify === undefined ? masked : prettify(plainLine(line, redact));
+      },
+    },
   };
   const logger = pino(options, destination);
 
@@ -64,17 +70,11 @@ export async function createLogger(
     droppedLines = 0;
     logger.warn({ count }, "log lines dropped: stdout was not read");
   });
-  // A closed destination throws, and lines may still arrive during a forced exit.
-  const logAt =
-    (lineLevel: keyof Log): Log[keyof Log] =>
-    (fields, message) => {
-      if (closing === undefined) logger[lineLevel](fields, message);
-    };
   return {
-    debug: logAt("debug"),
-    info: logAt("info"),
-    warn: logAt("warn"),
-    error: logAt("error"),
+    // A closed destination throws, and lines may still arrive during a forced exit.
+    ...logOf((lineLevel, fields, message) => {
+      if (closing === undefined) logger[lineLevel](fields, message);
+    }),
     show: (text) => {
       if (closing === undefined) destination.write(text);
     },
@@ -87,13 +87,8 @@ export async function createLogger(
   };
 }
 
-interface Closing {
-  readonly closed: Promise<boolean>;
-  endWithin(timeMs: number): void;
-}
-
 /** Writes the buffered lines. */
-function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean): Closing {
+function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean) {
   const { promise: closed, resolve } = Promise.withResolvers<boolean>();
   const giveUp = (): void => {
     // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
@@ -113,21 +108,7 @@ function startClose(destination: ReturnType<typeof pino.destination>, fd: number
     if (isDrainAwaited) destination.once("drain", () => destination.end());
     else destination.end();
   }
-  return { closed, endWithin: (timeMs) => void setTimeout(onLimit, timeMs) };
-}
-
-/** Creates the function that returns a line as it is written. */
-function createStreamWrite(
-  redact: Redact,
-  prettify: ((line: string) => string) | undefined,
-  onLine: ((line: string) => void) | undefined,
-): (line: string) => string {
-  if (prettify === undefined && onLine === undefined) return (line) => jsonLine(line, redact);
-  return (line) => {
-    const masked = jsonLine(line, redact);
-    onLine?.(masked);
-    return prettify === undefined ? masked : prettify(plainLine(line, redact));
-  };
+  return { closed, endWithin: (timeMs: number): void => void setTimeout(onLimit, timeMs) };
 }
 
 /** Masks the secrets of a line. Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it. */

@@ -1,5 +1,6 @@
 import { findMembers } from "../json/find.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
+import { type RequestMessage, Slot } from "../mcp/message.ts";
 import type { RequestEnding } from "./counters.ts";
 
 /** A request that was rejected before it had an exchange. */
@@ -9,15 +10,13 @@ export interface RejectedRequest {
   /** The message of an error that was found before the body was read, so it cannot quote the body. */
   readonly reason: string | undefined;
   /** Returns the sender. Observers call it only if they need it. */
-  readonly sender: () => RejectedSender;
-}
-
-interface RejectedSender {
-  readonly principal: string;
-  /** The session id that the request names, valid or not. */
-  readonly sessionId: string | undefined;
-  /** The declared size of the body; undefined if it is unknown. */
-  readonly requestBytes: number | undefined;
+  readonly sender: () => {
+    readonly principal: string;
+    /** The session id that the request names, valid or not. */
+    readonly sessionId: string | undefined;
+    /** The declared size of the body; undefined if it is unknown. */
+    readonly requestBytes: number | undefined;
+  };
 }
 
 /** The port to observers of clients' requests, such as the log of requests. */
@@ -28,23 +27,15 @@ export interface RequestObserver {
   rejected(request: RejectedRequest): void;
 }
 
-interface RequestFacts {
-  readonly method: string;
-  /** The name of the tool, for a `tools/call`. */
-  readonly tool: string | undefined;
-  /** The name of the token of the client, or without tokens its network address. */
-  readonly principal: string;
-  readonly acceptedAtMs: number;
-  readonly requestBytes: number;
-}
-
 /** Longer texts are not searched for an error. In UTF-16 units. */
 const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** A client's request on its way, for an observer. */
 export class ObservedRequest {
   readonly method: string;
+  /** The name of the tool, for a `tools/call`. */
   readonly tool: string | undefined;
+  /** The name of the token of the client, or without tokens its network address. */
   readonly principal: string;
   readonly acceptedAtMs: number;
   readonly requestBytes: number;
@@ -61,14 +52,13 @@ export class ObservedRequest {
   readonly #observer: RequestObserver;
   #hasEnded = false;
 
-  constructor(observer: RequestObserver, { method, tool, principal, acceptedAtMs, requestBytes }: RequestFacts) {
+  constructor(observer: RequestObserver, { method, text, outline }: RequestMessage, principal: string, acceptedAtMs: number) {
     this.#observer = observer;
     this.method = method;
-    this.tool = tool;
+    this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
     this.principal = principal;
     this.acceptedAtMs = acceptedAtMs;
-    this.requestBytes = requestBytes;
-    this.sessionId = this.revision = this.sentAtMs = this.httpStatus = undefined;
+    this.requestBytes = Buffer.byteLength(text);
   }
 
   setSession({ id, protocolVersion }: { readonly id: string; readonly protocolVersion: string }): void {

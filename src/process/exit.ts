@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { shorten } from "../json/text.ts";
 import type { ExitKind } from "../observe/counters.ts";
-import type { ChildExit } from "./child.ts";
+import type { ProcessExit } from "./child.ts";
 import type { NoiseSign } from "./output-log.ts";
 
 /** The cause of a generation's exit. */
@@ -23,12 +23,12 @@ const KILLED_CODE = 137;
  * @param awaited the method of the request that was not answered yet.
  * @param refusal the error that an earlier request of the same handshake got.
  */
-export function describeExit(exit: ChildExit, awaited?: string, refusal?: string): ExitCause {
+export function describeExit(exit: ProcessExit, awaited?: string, refusal?: string): ExitCause {
   const { kind, reason } = describeEnd(exit, awaited);
   return { kind, reason: refusal === undefined ? reason : `${refusal}; then it ${reason}` };
 }
 
-function describeEnd({ exitCode, signal, spawnErrorCode, hadMemoryKills }: ChildExit, awaited: string | undefined): ExitCause {
+function describeEnd({ exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit, awaited: string | undefined): ExitCause {
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
   const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
   if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE)) {
@@ -54,7 +54,7 @@ const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /** True if the command cannot be run at all. At the first start this means that the configuration is wrong. */
-export function isCommandUnusable({ spawnErrorCode }: ChildExit): boolean {
+export function isCommandUnusable({ spawnErrorCode }: ProcessExit): boolean {
   return spawnErrorCode !== undefined && UNUSABLE_COMMAND_CODES.has(spawnErrorCode);
 }
 

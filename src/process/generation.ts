@@ -1,42 +1,17 @@
+import type { Readable } from "node:stream";
+import type { Context } from "../context.ts";
 import { describeError, JsonRpcErrorCode } from "../mcp/errors.ts";
-import {
-  LONG_TEXT_LENGTH,
-  type Message,
-  outgoing,
-  type Outgoing,
-  readMessage,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../mcp/message.ts";
+import { LONG_TEXT_LENGTH, type Message, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
-import type { Counters, ExitKind } from "../observe/counters.ts";
-import { Defects, type Log } from "../observe/log.ts";
-import type { Redact, Secrets } from "../observe/redact.ts";
-import { type ChildCommand, type ChildExit, type ChildLimits, ChildProcess, type StartProcess } from "./child.ts";
+import type { ExitKind } from "../observe/counters.ts";
+import type { Redact } from "../observe/redact.ts";
+import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
-import { HANDSHAKE_ID, HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake.ts";
-import { type StartLog, StderrLimits, StderrLog, StdoutNoise } from "./output-log.ts";
-import type { UpstreamHandshake, UpstreamInput, UpstreamListener, UpstreamTraffic } from "./port.ts";
-import type { ServerMemory } from "./stdio.ts";
-
-export interface GenerationOptions {
-  readonly command: ChildCommand;
-  readonly startProcess: StartProcess;
-  readonly limits: ChildLimits;
-  readonly handshake: HandshakeScript;
-  /** The longest time from the start of the process to the first response of its handshake. */
-  readonly readyTimeoutMs: number;
-  /** Counted from 1. */
-  readonly number: number;
-  readonly memory: ServerMemory;
-  readonly counters: Counters;
-  readonly log: Log;
-  /** Undefined if there are no earlier starts to compare with. */
-  readonly startLog?: StartLog | undefined;
-  readonly secrets: Pick<Secrets, "redact" | "redactJson">;
-  readonly nowMs: () => number;
-}
+import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
+import { StartLog, StderrLog, StdoutNoise } from "./output-log.ts";
+import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
+import { OutputReader, type ServerMemory, StdinWriter } from "./stdio.ts";
 
 /**
  * The time for a second attempt after an error that does not speak of the protocol, such as a missing key. Such a server is most likely of
@@ -45,220 +20,251 @@ export interface GenerationOptions {
 const SECOND_ATTEMPT_MS = 2000;
 /** The time after an error without an id for the real response of a handshake. */
 const UNADDRESSED_MS = 1000;
+/** The time that a server has to exit by itself when its stdin is closed. */
+const STDIN_GRACE_MS = 1000;
+/** The time from SIGTERM to SIGKILL. */
+const TERM_GRACE_MS = 2000;
+/** A process cannot ignore SIGKILL; only one in uninterruptible sleep outlasts this. */
+const KILL_GRACE_MS = 2000;
+/** The wait for further output after the exit. It is bounded because a grandchild may hold the pipe open without ever writing to it. */
+const OUTPUT_AFTER_EXIT_MS = 500;
 
-export type GenerationListener = Pick<
+/** A server as a program: what to start, and how. */
+export interface ServerProgram {
+  readonly command: ChildCommand;
+  readonly start: StartProcess;
+}
+
+/** The receiver of a generation's messages. */
+type GenerationListener = Pick<
   UpstreamListener,
   "onMessage" | "onResponseAfterText" | "onInvalidResponse" | "onRefused" | "onOverlongLine"
 >;
 
-/** One generation of the MCP server: its process, its handshake, and its output as messages. */
+/** One generation of the MCP server: its process group, its handshake, and its output as messages. */
 export class Generation {
   readonly number: number;
+  /** Undefined if the process could not be started. */
+  readonly pid: number | undefined;
+  readonly input: StdinWriter;
   /** Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
   readonly handshake: Promise<UpstreamHandshake>;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
-  readonly lost: Promise<ChildExit>;
-  readonly #child: ChildProcess;
+  readonly lost: Promise<ProcessExit>;
+  /** Resolves when the process has exited and its last output is delivered. Never rejects. */
+  readonly exited: Promise<ProcessExit>;
+  /** Resolves when, in addition, no process of its group is left. Never rejects. */
+  readonly ended: Promise<ProcessExit>;
+  /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
+  stopCause: ExitCause | undefined;
+  readonly #context: Context;
   readonly #command: ChildCommand;
-  readonly #redact: Redact;
+  readonly #listener: GenerationListener;
+  readonly #group: ProcessGroup;
+  readonly #output: OutputReader;
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
-  readonly #listener: GenerationListener;
+  readonly #abandoned = Promise.withResolvers<ProcessExit>();
+  /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
+  #isHeard = true;
+  #hasExited = false;
+  #wasReady = false;
   #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   #failHandshake: ((reason: string) => void) | undefined;
   /** The timer of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
-  readonly #abandoned = Promise.withResolvers<ChildExit>();
-  #isAbandoned = false;
-  #wasReady = false;
-  #stopCause: ExitCause | undefined;
-  #hasExited = false;
 
-  constructor(options: GenerationOptions, listener: GenerationListener) {
-    this.number = options.number;
-    this.#listener = listener;
-    const defects = new Defects(options.log, options.counters);
-    this.#child = new ChildProcess(options.startProcess, options.command, options.limits, options.memory, {
-      onMessage: (message) => this.#onMessage(message),
-      onNoise: ({ text, reason, answeredId }) => {
-        if (!this.#isHeard) return;
-        this.#noise.report(text, reason);
-        if (answeredId !== undefined) this.#onInvalidResponse(answeredId, reason);
-      },
-      onResponseAfterText: ({ text, response }) => {
-        if (!this.#isHeard) return;
-        if (this.#isHandshakeResponse(response)) this.#onHandshakeResponse?.(response);
-        else if (!listener.onResponseAfterText(response)) return this.#noise.report(text, OTHER_TEXT);
-        this.#noise.reportTextBefore(text);
-      },
-      onOverlongLine: (line) => {
-        if (this.#isHeard) listener.onOverlongLine(line);
-      },
-      onDefect: (error) => {
-        defects.note("server process", error);
-        this.abandon("defect", "the sidecar could not handle its output");
-      },
-      onStderr: (chunk) => this.#stderr.push(chunk),
-      onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),
-    });
-    this.lost = Promise.race([this.#child.exited, this.#abandoned.promise]);
-    const fields = { childPid: this.#child.pid, generation: this.number };
-    const { command, counters, log, nowMs, startLog } = options;
-    const { redact } = options.secrets;
+  /**
+   * @param number counted from 1.
+   * @param readyTimeoutMs the longest time from the start of the process to the first response of its handshake.
+   */
+  constructor(
+    context: Context,
+    { command, start }: ServerProgram,
+    script: Handshake,
+    memory: ServerMemory,
+    listener: GenerationListener,
+    startLog = new StartLog(context),
+    number = 1,
+    readyTimeoutMs = context.config.readyTimeoutMs,
+  ) {
+    this.#context = context;
     this.#command = command;
-    this.#redact = redact;
-    const isRepeated = startLog === undefined ? undefined : (line: string): boolean => startLog.isRepeated(line);
-    this.#stderr = new StderrLog(log, fields, redact, startLog?.stderrLimits ?? new StderrLimits(log, nowMs), isRepeated);
-    this.#noise = new StdoutNoise({ counters, log, fields, redact, nowMs, isRepeated });
-    if (this.#child.pid !== undefined) startLog?.started(fields);
-    this.handshake = this.#shakeHands(options);
-    void this.exited.then(() => {
-      this.#hasExited = true;
-      defects.guard("server exit", () => {
-        this.#stderr.end();
-        this.#noise.reportSuppressed();
-      });
-    });
-  }
-
-  get pid(): number | undefined {
-    return this.#child.pid;
-  }
-
-  /** Resolves when the process has exited and its output is delivered. */
-  get exited(): Promise<ChildExit> {
-    return this.#child.exited;
-  }
-
-  /** Resolves when, in addition, no process of its group is left. */
-  get ended(): Promise<ChildExit> {
-    return this.#child.ended;
+    this.#listener = listener;
+    this.number = number;
+    this.#group = start(command);
+    const { pid, stdin, stdout, stderr } = this.#group;
+    this.pid = pid;
+    this.input = new StdinWriter(stdin, (error) => this.#onDefect(error));
+    stdin.on("error", () => this.#onBroken("stdin"));
+    this.#output = this.#read(stdout, memory);
+    const fields = { childPid: pid, generation: number };
+    this.#stderr = new StderrLog(context, fields, startLog);
+    this.#noise = new StdoutNoise(context, fields, startLog);
+    if (pid !== undefined) startLog.started(fields);
+    context.kill.addEventListener("abort", this.#kill);
+    this.exited = this.#waitForExit(closed(stdout), this.#log(stderr));
+    this.ended = this.#waitForEnd();
+    this.lost = Promise.race([this.exited, this.#abandoned.promise]);
+    this.handshake = this.#shakeHands(script, readyTimeoutMs);
   }
 
   get stderrTail(): readonly string[] {
     return this.#stderr.tail;
   }
 
+  get traffic(): UpstreamTraffic {
+    const { outputs, isReading } = this.#output;
+    return { outputs, isReading, inputs: this.input.writes };
+  }
+
   /** Returns the likely cause of the exit, masked, for people. */
-  likelyCause(kind: ExitKind, { exitCode }: ChildExit): string | undefined {
-    const { stderrTail } = this;
+  likelyCause(kind: ExitKind, { exitCode }: ProcessExit): string | undefined {
+    const { command, args, env } = this.#command;
     const cause = likelyCause({
       kind,
       exitCode,
-      stderrTail,
-      command: [this.#command.command, ...this.#command.args],
-      env: this.#command.env,
+      stderrTail: this.stderrTail,
+      command: [command, ...args],
+      env,
       isNoisy: this.#noise.isNoisy,
-      isSilent: this.#child.traffic.outputs === 0,
+      isSilent: this.#output.outputs === 0,
       sign: this.#noise.sign,
       wasReady: this.#wasReady,
     });
-    return cause === undefined ? undefined : this.#redact(cause);
+    return cause === undefined ? undefined : this.#context.secrets.redact(cause);
   }
 
-  /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
-  get stopCause(): ExitCause | undefined {
-    return this.#stopCause;
-  }
-
-  get input(): UpstreamInput {
-    return this.#child.input;
-  }
-
-  get traffic(): UpstreamTraffic {
-    return this.#child.traffic;
-  }
-
-  takeUnwritten(): Outgoing[] {
-    return this.#child.takeUnwritten();
-  }
-
+  /**
+   * Closes stdin, then sends SIGTERM to the process group, then SIGKILL (MCP 2025-11-25, basic/lifecycle, shutdown). The waits between these
+   * steps are bounded.
+   */
   async stop(kind: ExitKind, reason: string): Promise<void> {
-    if (!this.#hasExited) this.#stopCause ??= { kind, reason };
+    if (!this.#hasExited) this.stopCause ??= { kind, reason };
+    this.input.end();
     // A program that still downloads the server does not read its stdin.
-    await this.#child.stop(this.#wasReady);
+    if (await settlesWithin(this.ended, this.#wasReady ? STDIN_GRACE_MS : 0)) return;
+    this.#group.signal("SIGTERM");
+    if (!(await settlesWithin(this.ended, TERM_GRACE_MS))) this.#kill();
+    await this.ended;
   }
 
   /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
     if (this.#hasExited) return;
-    this.#isAbandoned = true;
-    this.#child.pause();
+    this.#isHeard = false;
+    this.input.pause();
     void this.stop(kind, reason);
-    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined, hadMemoryKills: false });
+    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
   }
 
-  kill(): void {
-    this.#child.kill();
+  readonly #kill = (): void => void this.#group.signal("SIGKILL");
+
+  #onDefect(error: unknown): void {
+    this.#context.defects.note("server process", error);
+    this.abandon("defect", "the sidecar could not handle its output");
   }
 
-  async #shakeHands(options: GenerationOptions): Promise<UpstreamHandshake> {
-    const { handshake: script, readyTimeoutMs, number, secrets } = options;
+  /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
+  #onBroken(pipe: "stdin" | "stdout"): void {
+    // The exit is often seen a moment after the pipes close. The exit is then the cause to report.
+    const timer = setTimeout(() => this.abandon("pipe-closed", `the server closed its ${pipe}`), OUTPUT_AFTER_EXIT_MS).unref();
+    void this.#group.exited.then(() => clearTimeout(timer));
+  }
+
+  /** Reads the messages of the server. */
+  #read(stdout: Readable, memory: ServerMemory): OutputReader {
+    return new OutputReader(stdout, this.#context.config.maxLineBytes, memory, {
+      onMessage: (message) => this.#onMessage(message),
+      onNoise: ({ text, reason, answeredId }) => {
+        if (!this.#isHeard) return;
+        this.#noise.report(text, reason);
+        if (answeredId === undefined) return;
+        if (this.#onHandshakeResponse !== undefined && answeredId === HANDSHAKE_ID) this.#failHandshake?.(reason);
+        else this.#listener.onInvalidResponse(answeredId, reason);
+      },
+      onResponseAfterText: ({ text, response }) => {
+        if (!this.#isHeard) return;
+        if (this.#onHandshakeResponse !== undefined && isHandshakeResponse(response)) this.#onHandshakeResponse(response);
+        else if (!this.#listener.onResponseAfterText(response)) return this.#noise.report(text, OTHER_TEXT);
+        this.#noise.reportTextBefore(text);
+      },
+      onOverlongLine: (line) => {
+        if (this.#isHeard) this.#listener.onOverlongLine(line);
+      },
+      onDefect: (error) => this.#onDefect(error),
+    });
+  }
+
+  #onMessage(message: Message): void {
+    if (!this.#isHeard) return;
+    this.#noise.openBraces = 0;
+    if (this.#onHandshakeResponse === undefined) this.#listener.onMessage(message);
+    // An error without an id may be about something else: then there is another response in a moment.
+    else if (message.kind === "response" && message.id === undefined)
+      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse?.(message), UNADDRESSED_MS);
+    else if (isHandshakeResponse(message)) this.#onHandshakeResponse(message);
+    else this.#listener.onMessage(message);
+  }
+
+  /** Logs stderr. @returns a promise that resolves at its end. */
+  #log(stderr: Readable): Promise<void> {
+    stderr.on("data", (chunk: Buffer) => {
+      try {
+        this.#stderr.push(chunk);
+      } catch (error) {
+        this.#onDefect(error);
+      }
+      // Up to 2 MiB of short lines would otherwise be handled in one turn.
+      stderr.pause();
+      setImmediate(() => stderr.resume());
+    });
+    return closed(stderr);
+  }
+
+  async #shakeHands(script: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
+    const { promise: answered, resolve, reject } = Promise.withResolvers<UpstreamHandshake>();
     let timer: NodeJS.Timeout | undefined;
-    let onTimeout: (() => void) | undefined;
-    const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
-      this.#failHandshake = (reason) => {
-        this.#onHandshakeResponse = undefined;
-        reject(new HandshakeError("handshake-refused", `the MCP server's response to ${script.method} is invalid: ${reason}`));
-      };
-      this.#onHandshakeResponse = (response) => {
-        const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
-        try {
-          const read = script.read(shown, number);
-          if (typeof read === "string") {
-            this.#clearUnaddressed();
-            if (!refusesRevision(shown)) {
-              clearTimeout(timer);
-              timer = setTimeout(() => onTimeout?.(), Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
-            }
-            return this.input.send(outgoing(read));
-          }
-          this.#onHandshakeResponse = undefined;
-          resolve(read);
-        } catch (error) {
-          this.#onHandshakeResponse = undefined;
-          if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
-          reject(error instanceof Error ? error : new Error(describeError(error)));
+    const allow = (timeMs: number): void => {
+      clearTimeout(timer);
+      const late = (): HandshakeError =>
+        script.refusal ?? new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`);
+      timer = setTimeout(() => reject(late()), timeMs);
+    };
+    this.#failHandshake = (reason) => {
+      this.#onHandshakeResponse = undefined;
+      reject(new HandshakeError("handshake-refused", `the MCP server's response to ${script.method} is invalid: ${reason}`));
+    };
+    this.#onHandshakeResponse = (response) => {
+      const shown = response.kind === "response" && response.isError ? masked(response, this.#context.secrets.redactJson) : response;
+      try {
+        const read = script.read(shown, this.number);
+        if (typeof read === "string") {
+          this.#clearUnaddressed();
+          if (!refusesRevision(shown)) allow(Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
+          return this.input.send(outgoing(read));
         }
-      };
-    });
-    const timedOut = new Promise<never>((_resolve, reject) => {
-      onTimeout = () =>
-        reject(script.refusal ?? new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`));
-      timer = setTimeout(onTimeout, readyTimeoutMs);
-    });
-    const exited = this.exited.then((): never => {
-      throw new Error(`the MCP server exited before it answered ${script.method}`);
-    });
+        this.#onHandshakeResponse = undefined;
+        resolve(read);
+      } catch (error) {
+        this.#onHandshakeResponse = undefined;
+        if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
+        reject(error instanceof Error ? error : new Error(describeError(error)));
+      }
+    };
+    allow(readyTimeoutMs);
+    void this.exited.then(() => reject(new Error(`the MCP server exited before it answered ${script.method}`)));
     this.input.send(outgoing(script.begin()));
     try {
-      const handshake = await Promise.race([answered, timedOut, exited]);
+      const handshake = await answered;
       this.#wasReady = true;
-      const initialized = script.initializedNotification();
-      if (initialized !== undefined) this.input.send(outgoing(initialized));
+      if (handshake.era === "legacy" && script.initialized !== undefined) this.input.send(outgoing(script.initialized));
       return handshake;
     } finally {
       clearTimeout(timer);
       this.#clearUnaddressed();
       this.#onHandshakeResponse = undefined;
-      // This promise rejects at every exit, and nothing awaits it after the handshake.
-      exited.catch(() => undefined);
     }
-  }
-
-  /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
-  get #isHeard(): boolean {
-    return !this.#isAbandoned && !this.#hasExited;
-  }
-
-  #onMessage(message: Message): void {
-    if (!this.#isHeard) return;
-    this.#noise.onMessage();
-    // An error without an id may be about something else: then there is another response in a moment.
-    if (this.#onHandshakeResponse !== undefined && message.kind === "response" && message.id === undefined)
-      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse?.(message), UNADDRESSED_MS);
-    else if (this.#isHandshakeResponse(message)) this.#onHandshakeResponse?.(message);
-    else this.#listener.onMessage(message);
   }
 
   #clearUnaddressed(): void {
@@ -266,13 +272,56 @@ export class Generation {
     this.#unaddressed = undefined;
   }
 
-  #isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
-    return this.#onHandshakeResponse !== undefined && isHandshakeResponse(message);
+  async #waitForExit(stdout: Promise<void>, stderr: Promise<void>): Promise<ProcessExit> {
+    const outputEnded = stdout.then(() => {
+      this.#output.end();
+      this.input.pause();
+      this.#onBroken("stdout");
+      return stderr;
+    });
+    const exit = await this.#group.exited;
+    await this.#output.whenIdle();
+    await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
+    await this.#output.whenIdle();
+    this.#hasExited = true;
+    this.#isHeard = false;
+    this.#context.defects.guard("server exit", () => {
+      this.#stderr.end();
+      this.#noise.reportSuppressed();
+    });
+    return exit;
   }
 
-  #onInvalidResponse(answeredId: number, reason: string): void {
-    if (this.#onHandshakeResponse !== undefined && answeredId === HANDSHAKE_ID) this.#failHandshake?.(reason);
-    else this.#listener.onInvalidResponse(answeredId, reason);
+  /** Terminates the processes that the exited one has left behind in its group. */
+  async #waitForEnd(): Promise<ProcessExit> {
+    const exit = await this.exited;
+    this.#output.release();
+    if (this.#group.signal("SIGTERM") && !(await this.#group.waitForEnd(TERM_GRACE_MS))) {
+      this.#kill();
+      await this.#group.waitForEnd(KILL_GRACE_MS);
+    }
+    this.#context.kill.removeEventListener("abort", this.#kill);
+    for (const pipe of [this.#group.stdin, this.#group.stdout, this.#group.stderr]) pipe.destroy();
+    return exit;
+  }
+}
+
+/** Resolves when the stream is closed, which an error does too. */
+function closed(stream: Readable): Promise<void> {
+  stream.once("error", () => stream.destroy());
+  return new Promise((resolve) => stream.once("close", resolve));
+}
+
+/** Resolves to true if the promise resolves within the timeout. */
+async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, false);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), timeout]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

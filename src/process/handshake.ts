@@ -9,7 +9,7 @@ import {
   NEWEST_MODERN_PROTOCOL_VERSION,
   refusesRevision,
 } from "../mcp/versions.ts";
-import type { ServerEra, UpstreamHandshake } from "./port.ts";
+import type { UpstreamHandshake } from "./port.ts";
 
 /** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
@@ -17,6 +17,7 @@ const MAX_ERROR_LENGTH = 500;
 
 /** The id of the handshake's requests. Forwarded requests have positive ids. */
 export const HANDSHAKE_ID = 0;
+export const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 const INITIALIZE = "initialize";
 const DISCOVER = "server/discover";
 const HANDSHAKE_METHODS: ReadonlySet<string> = new Set([INITIALIZE, DISCOVER]);
@@ -37,14 +38,73 @@ export class HandshakeError extends Error {
   }
 }
 
-/** The strategy of a handshake, which begins each generation. All its requests have the id 0. */
-export interface HandshakeScript {
-  /** Begins the handshake of a generation. @returns the first request. */
-  begin(): string;
+/** A request of a handshake. */
+export interface Attempt {
+  readonly method: typeof INITIALIZE | typeof DISCOVER;
+  /** Its JSON text, with the id 0. */
+  readonly request: string;
+  /** Added to the error of a server that supports other revisions only, or does not know the method. */
+  readonly hint: string;
+  /** The `_meta` of each request to a server without sessions. */
+  readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+/** The sidecar's own `initialize`. It declares only client capabilities that all clients of the server have. */
+export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilities: Readonly<Record<string, object>> = {}): Attempt {
+  const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities, clientInfo };
+  return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
+}
+
+/** The `initialize` of a client with a private server, unchanged except for the id. */
+export function clientAttempt(initialize: RequestMessage): Attempt {
+  return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
+}
+
+/** A discovery, for servers of the revisions without sessions (MCP 2026-07-28, server/discover). */
+export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
+  const meta = {
+    [MetaKey.protocolVersion]: NEWEST_MODERN_PROTOCOL_VERSION,
+    [MetaKey.clientCapabilities]: {},
+    [MetaKey.clientInfo]: clientInfo,
+  };
+  const request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: DISCOVER, params: { _meta: meta } });
+  return { method: DISCOVER, request, hint, meta };
+}
+
+/** The handshake that begins each generation. A server of any era gets two attempts: the second one if it refuses the first. */
+export class Handshake {
+  readonly #first: Attempt;
+  readonly #second: Attempt | undefined;
+  #current: Attempt;
+  /** The attempt that begins the next generation: the one that has succeeded, or the first one. */
+  #next: Attempt;
+  #refusal: HandshakeError | undefined;
+  /** Follows an `initialize`. Undefined until a client has sent its own; the handshake does not wait for it. */
+  initialized: string | undefined = INITIALIZED;
+
+  constructor(first: Attempt, second?: Attempt) {
+    this.#first = this.#current = this.#next = first;
+    this.#second = second;
+  }
+
   /** The method of the request that the server has not answered yet. */
-  readonly method: string;
-  /** The error that an earlier request of this handshake got, if there is another attempt. It stays the reason if that has no response. */
-  readonly refusal?: HandshakeError | undefined;
+  get method(): string {
+    return this.#current.method;
+  }
+
+  /** The error that the first attempt got, while there is another one. It stays the reason if that has no response. */
+  get refusal(): HandshakeError | undefined {
+    return this.#refusal;
+  }
+
+  /** Begins the handshake of a generation. @returns the first request. */
+  begin(): string {
+    this.#refusal = undefined;
+    this.#current = this.#next;
+    this.#next = this.#first;
+    return this.#current.request;
+  }
+
   /**
    * Reads the server's response.
    *
@@ -52,90 +112,23 @@ export interface HandshakeScript {
    * @returns the handshake, or the next request.
    * @throws HandshakeError with a message for the operator.
    */
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string;
-  /** Returns undefined if it is not known yet, or if this handshake has none. The handshake does not wait for it. */
-  initializedNotification(): string | undefined;
-}
-
-/** The sidecar's own `initialize`. It declares only client capabilities that all clients of the server have. */
-export class SidecarHandshake implements HandshakeScript {
-  readonly #request: string;
-  readonly method = INITIALIZE;
-  readonly #hint: string;
-
-  /** @param hint added to the error of a server that supports only other revisions. */
-  constructor(clientInfo: ClientInfo, hint = "", capabilities: Readonly<Record<string, object>> = {}) {
-    this.#hint = hint;
-    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities, clientInfo };
-    this.#request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
-  }
-
-  begin(): string {
-    return this.#request;
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
     try {
-      return readHandshake(message, generation);
+      const handshake = readHandshake(message, generation, this.#current);
+      this.#next = this.#current;
+      this.#refusal = undefined;
+      return handshake;
     } catch (error) {
-      throw withHint(error, message, this.#hint);
+      const other = this.#current === this.#first ? this.#second : this.#first;
+      const mayTryOther = this.#refusal !== undefined || (message.kind === "response" && message.isError);
+      if (!(error instanceof HandshakeError) || other === undefined || !mayTryOther) throw error;
+      this.#current = other;
+      // The server refuses both, or does not know the second one. The first error shows the cause.
+      if (this.#refusal !== undefined) throw this.#refusal;
+      this.#refusal = error;
+      return other.request;
     }
   }
-
-  initializedNotification(): string | undefined {
-    return '{"jsonrpc":"2.0","method":"notifications/initialized"}';
-  }
-}
-
-/** The handshake with a server of the revisions without sessions: a discovery (MCP 2026-07-28, server/discover). */
-export class DiscoverHandshake implements HandshakeScript {
-  readonly #request: string;
-  readonly method = DISCOVER;
-  readonly #hint: string;
-  readonly #requestMeta: Readonly<Record<string, unknown>>;
-
-  /** @param hint added to the error of a server that knows no discovery. */
-  constructor(clientInfo: ClientInfo, hint = "") {
-    this.#hint = hint;
-    this.#requestMeta = {
-      [MetaKey.protocolVersion]: NEWEST_MODERN_PROTOCOL_VERSION,
-      [MetaKey.clientCapabilities]: {},
-      [MetaKey.clientInfo]: clientInfo,
-    };
-    const params = { _meta: this.#requestMeta };
-    this.#request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: DISCOVER, params });
-  }
-
-  begin(): string {
-    return this.#request;
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-    const resultText = this.#readResult(message);
-    const versions = findMembers(resultText, 0, ["supportedVersions"]).spans[0];
-    const supported: unknown = versions === undefined ? undefined : readValue(resultText, versions);
-    const protocolVersion = MODERN_PROTOCOL_VERSIONS.find((version) => Array.isArray(supported) && supported.includes(version));
-    if (protocolVersion === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
-    const requestMeta = { ...this.#requestMeta, [MetaKey.protocolVersion]: protocolVersion };
-    return { generation, era: "modern", resultText, protocolVersion, pingMethod: DISCOVER, requestMeta };
-  }
-
-  initializedNotification(): undefined {
-    return undefined;
-  }
-
-  #readResult(message: RequestMessage | ResponseMessage): string {
-    try {
-      return readResult(message, DISCOVER);
-    } catch (error) {
-      throw withHint(error, message, this.#hint);
-    }
-  }
-}
-
-/** Returns the error with a hint if the server supports other revisions only, or does not know the method. */
-function withHint(error: unknown, message: RequestMessage | ResponseMessage, hint: string): unknown {
-  return error instanceof HandshakeError && refusesRevision(message) ? refused(error.message + hint) : error;
 }
 
 /** True for a response of the handshake, and for its request itself if the program echoes it. */
@@ -149,24 +142,37 @@ function isEcho(message: Message): message is RequestMessage {
 }
 
 /**
- * Reads the server's response to `initialize` (MCP 2025-11-25, basic/lifecycle).
+ * Reads the server's response to an attempt (MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover).
  *
  * @param message the response or echo, with secrets masked.
- * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not an InitializeResult.
+ * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not a result of this method.
  */
-export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-  const resultText = readResult(message, "initialize");
-  const protocolVersion = message.outline.stringAt(Slot.protocolVersion);
-  if (protocolVersion === undefined) throw refused("the MCP server answered initialize without a protocolVersion");
-  return { generation, era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined };
+export function readHandshake(
+  message: RequestMessage | ResponseMessage,
+  generation: number,
+  { method, hint, meta }: Attempt,
+): UpstreamHandshake {
+  const resultText = readResult(message, method, hint);
+  if (method === INITIALIZE) {
+    const protocolVersion = message.outline.stringAt(Slot.protocolVersion);
+    if (protocolVersion === undefined) throw refused("the MCP server answered initialize without a protocolVersion");
+    return { generation, era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined };
+  }
+  const versions = findMembers(resultText, 0, ["supportedVersions"]).spans[0];
+  const supported: unknown = versions === undefined ? undefined : readValue(resultText, versions);
+  const protocolVersion = MODERN_PROTOCOL_VERSIONS.find((version) => Array.isArray(supported) && supported.includes(version));
+  if (protocolVersion === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
+  const requestMeta = { ...meta, [MetaKey.protocolVersion]: protocolVersion };
+  return { generation, era: "modern", resultText, protocolVersion, pingMethod: DISCOVER, requestMeta };
 }
 
 /** @returns the JSON text of the result. */
-function readResult(message: RequestMessage | ResponseMessage, method: string): string {
+function readResult(message: RequestMessage | ResponseMessage, method: string, hint: string): string {
   if (message.kind === "request") throw refused("the command echoes its input: it is not an MCP server");
   const { outline, isError } = message;
   if (isError) {
-    throw refused(`the MCP server answered ${method} with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
+    const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
+    throw refused(`the MCP server answered ${method} with an error: ${error}${refusesRevision(message) ? hint : ""}`);
   }
   const result = outline.span(Slot.result);
   if (result === undefined || !outline.isObject(Slot.result)) throw refused(`the MCP server answered ${method} without a result object`);
@@ -177,90 +183,4 @@ function readResult(message: RequestMessage | ResponseMessage, method: string): 
 
 function refused(message: string): HandshakeError {
   return new HandshakeError("handshake-refused", message);
-}
-
-/** The handshake with a server of any era: `initialize`, and a discovery if the server refuses that. */
-export class AnyEraHandshake implements HandshakeScript {
-  readonly #initialize: SidecarHandshake;
-  readonly #discover: DiscoverHandshake;
-  #refusal: HandshakeError | undefined;
-  #era: ServerEra = "legacy";
-  /** The era of the last generation that was ready. */
-  #lastEra: ServerEra = "legacy";
-
-  constructor(clientInfo: ClientInfo) {
-    this.#initialize = new SidecarHandshake(clientInfo);
-    this.#discover = new DiscoverHandshake(clientInfo);
-  }
-
-  get refusal(): HandshakeError | undefined {
-    return this.#refusal;
-  }
-
-  get method(): string {
-    return this.#current.method;
-  }
-
-  /** Each generation begins in the era of the former one, or with `initialize` if that was never ready. */
-  begin(): string {
-    this.#refusal = undefined;
-    this.#era = this.#lastEra;
-    this.#lastEra = "legacy";
-    return this.#current.begin();
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
-    try {
-      const handshake = this.#current.read(message, generation);
-      this.#lastEra = this.#era;
-      this.#refusal = undefined;
-      return handshake;
-    } catch (error) {
-      if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !(message.kind === "response" && message.isError)))
-        throw error;
-      this.#era = this.#era === "legacy" ? "modern" : "legacy";
-      // The server refuses both, or does not know the second one. The first error shows the cause.
-      if (this.#refusal !== undefined) throw this.#refusal;
-      this.#refusal = error;
-      return this.#current.begin();
-    }
-  }
-
-  initializedNotification(): string | undefined {
-    return this.#current.initializedNotification();
-  }
-
-  get #current(): SidecarHandshake | DiscoverHandshake {
-    return this.#era === "legacy" ? this.#initialize : this.#discover;
-  }
-}
-
-/** The handshake of a client with a private server: its own messages, unchanged except for the id. */
-export class ClientHandshake implements HandshakeScript {
-  readonly #request: string;
-  readonly method = "initialize";
-  #initialized: string | undefined;
-
-  /** @param initialize the request of the client. */
-  constructor(initialize: RequestMessage) {
-    this.#request = requestToServer(initialize, HANDSHAKE_ID);
-  }
-
-  begin(): string {
-    return this.#request;
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-    return readHandshake(message, generation);
-  }
-
-  /** Returns undefined until the client has sent it. */
-  initializedNotification(): string | undefined {
-    return this.#initialized;
-  }
-
-  /** Keeps the client's `notifications/initialized` for later generations. */
-  keepInitialized(text: string): void {
-    this.#initialized = text;
-  }
 }

@@ -1,22 +1,17 @@
 import { hash } from "node:crypto";
 import { StringDecoder } from "node:string_decoder";
+import type { Context } from "../context.ts";
 import { beginning, Code, shorten } from "../json/text.ts";
 import { NO_VERSION } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
-import type { Counters } from "../observe/counters.ts";
 import { atDebug, type Log, type LogFields } from "../observe/log.ts";
-import { MAX_SECRET_LENGTH, type Redact } from "../observe/redact.ts";
-
-/** The limit of a period, in units that the caller chooses. */
-interface Limit {
-  readonly periodMs: number;
-  readonly maxCost: number;
-}
+import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 class OutputLimit {
-  readonly #limit: Limit;
   readonly #nowMs: () => number;
+  readonly #periodMs: number;
+  readonly #maxCost: number;
   readonly #report: (fields: LogFields) => void;
   #periodEndMs = Number.NEGATIVE_INFINITY;
   #cost = 0;
@@ -25,10 +20,11 @@ class OutputLimit {
   #fields: LogFields = {};
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param report logs the number and size of the lines that were left out. */
-  constructor(limit: Limit, nowMs: () => number, report: (fields: LogFields) => void) {
-    this.#limit = limit;
+  /** @param maxCost in units that the caller chooses. @param report logs the number and size of the lines that were left out. */
+  constructor(nowMs: () => number, periodMs: number, maxCost: number, report: (fields: LogFields) => void) {
     this.#nowMs = nowMs;
+    this.#periodMs = periodMs;
+    this.#maxCost = maxCost;
     this.#report = report;
   }
 
@@ -43,19 +39,18 @@ class OutputLimit {
    * @param bytes its length. @param fields those of its server.
    */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
-    const { periodMs, maxCost } = this.#limit;
     const nowMs = this.#nowMs();
     if (nowMs >= this.#periodEndMs) {
       this.report();
-      this.#periodEndMs = nowMs + periodMs;
+      this.#periodEndMs = nowMs + this.#periodMs;
       this.#cost = 0;
     }
     // After the first line that does not fit, shorter ones would only be confusing.
-    if (this.#count === 0 && this.#cost + cost <= maxCost) {
+    if (this.#count === 0 && this.#cost + cost <= this.#maxCost) {
       this.#cost += cost;
       return true;
     }
-    this.#cost = maxCost;
+    this.#cost = this.#maxCost;
     this.#count++;
     this.#bytes += bytes;
     this.#fields = fields;
@@ -81,39 +76,23 @@ const MAX_TAIL_LINE_LENGTH = 512;
 /** Each line of a server's stderr counts with these bytes for the other fields of the log line. */
 const FIELDS_BYTES = 200;
 /** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
-const STDERR_LIMIT = { periodMs: 60_000, maxCost: 25_000_000 };
-
-/** The limits of one server, for all its generations. Lines that repeat have their own, since most logs do not have them. */
-export class StderrLimits {
-  readonly shown: OutputLimit;
-  readonly repeated: OutputLimit;
-
-  constructor(log: Log, nowMs: () => number) {
-    const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(STDERR_LIMIT, nowMs, (counts) => at.warn(counts, "stderr lines left out: over the limit of a minute"));
-    [this.shown, this.repeated] = [limitFor(log), limitFor(atDebug(log))];
-  }
-}
+const STDERR_PERIOD_MS = 60_000;
+const MAX_STDERR_BYTES = 25_000_000;
 
 /** Copies the MCP server's stderr to the log, line by line, and keeps its tail to explain an exit. */
 export class StderrLog {
-  readonly #log: Log;
+  readonly #context: Context;
   readonly #fields: LogFields;
-  readonly #redact: Redact;
-  readonly #limits: StderrLimits;
-  readonly #isRepeated: (line: string) => boolean;
+  readonly #startLog: StartLog;
   readonly #decoder = new StringDecoder("utf8");
   readonly #tail: string[] = [];
   #partial = "";
   #isContinued = false;
 
-  /** @param isRepeated true for a line that an earlier start had printed too. */
-  constructor(log: Log, fields: LogFields, redact: Redact, limits: StderrLimits, isRepeated: (line: string) => boolean = () => false) {
-    this.#log = log;
+  constructor(context: Context, fields: LogFields, startLog: StartLog) {
+    this.#context = context;
     this.#fields = fields;
-    this.#limits = limits;
-    this.#redact = redact;
-    this.#isRepeated = isRepeated;
+    this.#startLog = startLog;
   }
 
   /** The last lines, shortened, oldest first. */
@@ -133,7 +112,7 @@ export class StderrLog {
     this.#partial = this.#partial.slice(from);
     if (this.#partial.length > MAX_PIECE_LENGTH + MAX_SECRET_LENGTH) {
       // Secrets are masked before the cut. The rest is long enough to hold a secret that is not complete yet.
-      this.#partial = this.#cut(this.#redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
+      this.#partial = this.#cut(this.#context.secrets.redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
     }
   }
 
@@ -141,12 +120,13 @@ export class StderrLog {
     const rest = this.#partial + this.#decoder.end();
     this.#partial = "";
     if (rest !== "") this.#line(rest);
-    this.#limits.shown.report();
-    this.#limits.repeated.report();
+    this.#startLog.stderrLimit.report();
+    this.#startLog.repeatedStderrLimit.report();
   }
 
   #line(line: string): void {
-    const rest = this.#cut(this.#redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
+    const masked = this.#context.secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line);
+    const rest = this.#cut(masked, MAX_PIECE_LENGTH);
     if (rest !== "") this.#piece(rest, this.#isContinued);
     this.#isContinued = false;
   }
@@ -166,11 +146,12 @@ export class StderrLog {
   #piece(text: string, isPartial: boolean): void {
     const bytes = Buffer.byteLength(text);
     // Most of a flood is left out, and needs no comparison with earlier starts.
-    const isRepeated = !this.#limits.shown.isReached && this.#isRepeated(text);
-    const limit = isRepeated ? this.#limits.repeated : this.#limits.shown;
+    const { stderrLimit, repeatedStderrLimit } = this.#startLog;
+    const isRepeated = !stderrLimit.isReached && this.#startLog.isRepeated(text);
+    const limit = isRepeated ? repeatedStderrLimit : stderrLimit;
     if (limit.allows(bytes + FIELDS_BYTES, bytes, this.#fields)) {
       const fields = { ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) };
-      this.#log[isRepeated ? "debug" : "info"](fields, text);
+      this.#context.log[isRepeated ? "debug" : "info"](fields, text);
     }
     // The cause of an exit is in the last lines, logged or not.
     if (this.#isContinued) return;
@@ -196,22 +177,6 @@ const VARYING_PARTS: readonly RegExp[] = [
   /(?<=\b(?:pid|process)[ =:#]{1,2}|\(node:|\w\[)\d+\b/gi,
 ];
 
-interface RepeatedExit {
-  readonly key: string;
-  readonly since: string;
-  fields: LogFields;
-  count: number;
-  countedMs: number;
-  isCounted: boolean;
-}
-
-interface ExitEntry {
-  readonly fields: LogFields;
-  readonly stderrTail: readonly string[];
-  /** True in a crash loop, or if the exit is no failure. */
-  readonly isExpected: boolean;
-}
-
 /**
  * Logs the starts and exits of one server. A server that fails at every start would fill the log with the same lines. So lines and exits
  * that repeat since the server was last ready are logged at the level `debug`, and the exits are counted.
@@ -219,17 +184,26 @@ interface ExitEntry {
 export class StartLog {
   readonly #log: Log;
   readonly #nowMs: () => number;
-  readonly stderrLimits: StderrLimits;
+  /** The limits for the stderr of all generations. Lines that repeat have their own, since most logs do not have them. */
+  readonly stderrLimit: OutputLimit;
+  readonly repeatedStderrLimit: OutputLimit;
   /** Hashes of the lines of earlier starts that failed, and of the present one. */
   readonly #known = new Set<string>();
   readonly #present = new Set<string>();
   #isReady = false;
-  #exit: RepeatedExit | undefined;
+  /** The last exit of a failed start, the time of the first one that was alike, and their number. */
+  #exit:
+    | { readonly key: string; readonly since: string; fields: LogFields; count: number; countedMs: number; isCounted: boolean }
+    | undefined;
 
-  constructor(log: Log, nowMs: () => number) {
+  constructor({ log, nowMs }: Context) {
     this.#log = log;
     this.#nowMs = nowMs;
-    this.stderrLimits = new StderrLimits(log, nowMs);
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(nowMs, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
+        at.warn(counts, "stderr lines left out: over the limit of a minute"),
+      );
+    [this.stderrLimit, this.repeatedStderrLimit] = [limitFor(log), limitFor(atDebug(log))];
   }
 
   started(fields: LogFields): void {
@@ -255,9 +229,14 @@ export class StartLog {
     this.#present.clear();
   }
 
-  exited(entry: ExitEntry): void {
-    if (this.#isReady) this.#logExit(entry, false);
-    else this.#failedStart(entry);
+  /** @param isExpected true in a crash loop, or if the exit is no failure. */
+  exited(fields: LogFields, stderrTail: readonly string[], isExpected: boolean): void {
+    const wasReady = this.#isReady;
+    if (wasReady || !this.#isLikeBefore(fields, stderrTail)) {
+      // Otherwise, the lines of stderr may have been omitted as known.
+      if (isExpected) this.#log.info(wasReady ? fields : { ...fields, stderrTail }, "mcp server exited");
+      else this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
+    }
     this.#isReady = false;
   }
 
@@ -281,42 +260,30 @@ export class StartLog {
     this.#log.warn({ ...fields, count, since }, "mcp server exited again");
   }
 
-  #failedStart(entry: ExitEntry): void {
-    const { fields, stderrTail } = entry;
+  /** Counts the exit of a failed start if it is like the one before. Remembers it otherwise. */
+  #isLikeBefore(fields: LogFields, stderrTail: readonly string[]): boolean {
     for (const line of this.#present) if (this.#known.size < MAX_LINES) this.#known.add(line);
     this.#present.clear();
-    const key = exitKey(fields, stderrTail);
-    if (this.#exit?.key === key) {
-      this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
-      this.#countAgain(this.#exit, fields);
-      return;
+    const { kind, exitCode, signal, reason } = fields;
+    const key = JSON.stringify([kind, exitCode, signal, ...[String(reason), ...stderrTail].map((line) => unvarying(line))]);
+    const exit = this.#exit;
+    if (exit?.key !== key) {
+      this.#count();
+      this.#exit = { key, since: new Date().toISOString(), fields, count: 1, countedMs: this.#nowMs(), isCounted: true };
+      return false;
     }
-    this.#count();
-    this.#exit = { key, since: new Date().toISOString(), fields, count: 1, countedMs: this.#nowMs(), isCounted: true };
-    // The lines of stderr may have been omitted as known.
-    this.#logExit(entry, true);
-  }
-
-  #logExit({ fields, stderrTail, isExpected }: ExitEntry, isTailNeeded: boolean): void {
-    if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
-    else this.#log.info(isTailNeeded ? { ...fields, stderrTail } : fields, "mcp server exited");
-  }
-
-  #countAgain(exit: RepeatedExit, fields: LogFields): void {
+    this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
     exit.fields = fields;
     exit.count++;
     exit.isCounted = false;
     const isPowerOfTwo = (exit.count & (exit.count - 1)) === 0;
     if (isPowerOfTwo || this.#nowMs() - exit.countedMs >= COUNT_INTERVAL_MS) this.#count();
+    return true;
   }
 
   get #unlessRepeating(): Log {
     return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
   }
-}
-
-function exitKey({ kind, exitCode, signal, reason }: LogFields, stderrTail: readonly string[]): string {
-  return JSON.stringify([kind, exitCode, signal, unvarying(String(reason)), stderrTail.map((line) => unvarying(line))]);
 }
 
 /** Returns the beginning of a line without the parts that differ each time. */
@@ -326,7 +293,8 @@ function unvarying(line: string): string {
 
 const MAX_SHOWN_LENGTH = 200;
 
-const NOISE_LIMIT = { periodMs: 10_000, maxCost: 10 };
+const NOISE_PERIOD_MS = 10_000;
+const MAX_NOISE_LINES = 10;
 
 /** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
 const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
@@ -335,61 +303,39 @@ const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 export type NoiseSign = "framing" | "several-lines" | "text-before" | "not-json" | "no-version";
 const SIGN_LENGTH = 1000;
 
-interface StdoutNoiseOptions {
-  readonly counters: Counters;
-  readonly log: Log;
-  readonly fields: LogFields;
-  readonly redact: Redact;
-  readonly nowMs: () => number;
-  /** True for a line that an earlier start had printed too. */
-  readonly isRepeated?: ((line: string) => boolean) | undefined;
-}
-
 /** Logs a server's stdout lines that are not JSON-RPC. The first lines of each period are shown, shortened; the others are counted. */
 export class StdoutNoise {
-  readonly #counts: Counters["dropped"];
-  readonly #log: Log;
+  readonly #context: Context;
   readonly #fields: LogFields;
-  readonly #redact: Redact;
+  readonly #startLog: StartLog;
   readonly #limit: OutputLimit;
   /** Lines that are logged at the level debug do not use up the limit of the others. */
   readonly #repeatedLimit: OutputLimit;
-  readonly #isRepeated: (line: string) => boolean;
-  #isNoisy = false;
-  /** The braces and brackets that the lines so far have opened and not closed: a message over several lines. */
-  #openBraces = 0;
-  #sign: NoiseSign | undefined;
-
-  constructor({ counters, log, fields, redact, nowMs, isRepeated = () => false }: StdoutNoiseOptions) {
-    this.#counts = counters.dropped;
-    this.#log = log;
-    this.#fields = fields;
-    this.#redact = redact;
-    const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(NOISE_LIMIT, nowMs, (counts) => at.warn(counts, "more stdout lines skipped: not json-rpc"));
-    this.#limit = limitFor(log);
-    this.#repeatedLimit = limitFor(atDebug(log));
-    this.#isRepeated = isRepeated;
-  }
-
   /** True if there was any such line. */
-  get isNoisy(): boolean {
-    return this.#isNoisy;
-  }
-
+  isNoisy = false;
   /** The first way in which the server has written a message that the sidecar cannot read. */
-  get sign(): NoiseSign | undefined {
-    return this.#sign;
-  }
+  sign: NoiseSign | undefined;
+  /**
+   * The braces and brackets that the lines so far have opened and not closed: a message over several lines. To be set to 0 for each message
+   * that was read: no part of another one can precede it.
+   */
+  openBraces = 0;
 
-  /** Must be called for each message that was read: no part of another one can precede it. */
-  onMessage(): void {
-    this.#openBraces = 0;
+  constructor(context: Context, fields: LogFields, startLog: StartLog) {
+    this.#context = context;
+    this.#fields = fields;
+    this.#startLog = startLog;
+    const limitFor = (at: Log): OutputLimit =>
+      new OutputLimit(context.nowMs, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) =>
+        at.warn(counts, "more stdout lines skipped: not json-rpc"),
+      );
+    this.#limit = limitFor(context.log);
+    this.#repeatedLimit = limitFor(atDebug(context.log));
   }
 
   report(line: string, reason: string): void {
-    this.#isNoisy = true;
-    this.#sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
+    this.isNoisy = true;
+    this.sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
     this.#show(line, (log, shown) => log.warn({ ...shown, reason }, "stdout line skipped: not json-rpc"));
   }
 
@@ -405,17 +351,17 @@ export class StdoutNoise {
   }
 
   #show(line: string, write: (log: Log, shown: LogFields) => void): void {
-    this.#counts.noiseLines++;
-    const isPart = this.#openBraces > 0 || LIKE_MESSAGE.test(line);
-    if (isPart) this.#openBraces = openBracesAfter(line, this.#openBraces);
-    const isRepeated = this.#isRepeated(line);
+    this.#context.counters.dropped.noiseLines++;
+    const isPart = this.openBraces > 0 || LIKE_MESSAGE.test(line);
+    if (isPart) this.openBraces = openBracesAfter(line, this.openBraces);
+    const isRepeated = this.#startLog.isRepeated(line);
     const bytes = Buffer.byteLength(line);
     if (!(isRepeated ? this.#repeatedLimit : this.#limit).allows(1, bytes, this.#fields)) return;
     // Messages are not logged, nor are parts of them.
     const shown = isPart
       ? { bytes }
-      : { line: shorten(this.#redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
-    write(isRepeated ? atDebug(this.#log) : this.#log, { ...this.#fields, ...shown });
+      : { line: shorten(this.#context.secrets.redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
+    write(isRepeated ? atDebug(this.#context.log) : this.#context.log, { ...this.#fields, ...shown });
   }
 }
 

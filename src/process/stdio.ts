@@ -299,6 +299,8 @@ export class OutputReader implements LineHolder {
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
+  /** The number of pieces in which the output has arrived. */
+  outputs = 0;
 
   constructor(stdout: Readable, maxLineBytes: number, memory: ServerMemory, listener: OutputListener) {
     this.#stdout = stdout;
@@ -310,6 +312,7 @@ export class OutputReader implements LineHolder {
     this.#memory = memory;
     this.#held = memory.add(this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
+      this.outputs++;
       this.#guard(() => {
         this.#decoder.push(chunk);
         this.#count();

@@ -1,11 +1,11 @@
-import { setTimeout as delay } from "node:timers/promises";
-import pRetry from "p-retry";
+import pRetry, { type RetryContext } from "p-retry";
+import type { Context } from "../context.ts";
 import { describeError } from "../mcp/errors.ts";
-import { Defects, type Log, type LogFields } from "../observe/log.ts";
-import type { ChildExit } from "./child.ts";
+import type { LogFields } from "../observe/log.ts";
+import type { ProcessExit } from "./child.ts";
 import { describeExit, isCommandUnusable } from "./exit.ts";
-import { Generation, type GenerationOptions } from "./generation.ts";
-import { HandshakeError } from "./handshake.ts";
+import { Generation, type ServerProgram } from "./generation.ts";
+import { type Handshake, HandshakeError } from "./handshake.ts";
 import { StartLog } from "./output-log.ts";
 import type {
   Upstream,
@@ -16,95 +16,43 @@ import type {
   UpstreamStatus,
   UpstreamTraffic,
 } from "./port.ts";
-
-interface CrashLoopOptions {
-  /** The number of exits within the period that makes a crash loop. */
-  readonly exits: number;
-  readonly periodMs: number;
-}
-
-/** `entered`: this exit begins a crash loop. `lasting`: the crash loop began earlier. */
-type CrashLoopState = "none" | "entered" | "lasting";
+import type { ServerMemory } from "./stdio.ts";
 
 /**
  * Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is longer than a
  * whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not show that a
  * server keeps running.
  */
-class CrashLoop {
-  readonly #options: CrashLoopOptions;
+export class CrashLoop {
+  readonly #exits: number;
+  readonly #periodMs: number;
   /** The times of the latest exits, at most as many as make a crash loop. */
   readonly #exitsMs: number[] = [];
   #isLooping = false;
 
-  constructor(options: CrashLoopOptions) {
-    this.#options = options;
+  /** @param exits the number of exits within the period that makes a crash loop. */
+  constructor(exits: number, periodMs: number) {
+    this.#exits = exits;
+    this.#periodMs = periodMs;
   }
 
-  /** Records an exit that was not requested. @param runMs from ready to exit; 0 for a run that was never ready. */
-  afterEnd(runMs: number, nowMs: number, isCounted: boolean): CrashLoopState {
-    const { exits, periodMs } = this.#options;
-    if (!isCounted) return this.#isLooping ? "lasting" : "none";
-    this.#exitsMs.push(nowMs);
-    if (this.#exitsMs.length > exits) this.#exitsMs.shift();
-    const wasLooping = this.#isLooping && runMs < periodMs;
-    const [firstMs = 0] = this.#exitsMs;
-    this.#isLooping = wasLooping || (this.#exitsMs.length === exits && nowMs - firstMs < periodMs);
-    if (!this.#isLooping) return "none";
-    return wasLooping ? "lasting" : "entered";
-  }
-}
-
-export interface RestartPolicyOptions {
-  /** The first pause of a streak, before jitter. */
-  readonly firstPauseMs: number;
-  /** The longest pause; also the shortest run that counts as stable and ends the streak. */
-  readonly longestPauseMs: number;
-  readonly crashLoop: CrashLoopOptions;
-  /** The most restarts in a streak; undefined for no limit. */
-  readonly restartLimit: number | undefined;
-  /** Returns a number from 0 to 1, as `Math.random` does. */
-  readonly random: () => number;
-}
-
-interface RestartDecision {
-  /** The pause before the next start; undefined if there must be none. */
-  readonly pauseMs: number | undefined;
-  readonly crashLoop: CrashLoopState;
-}
-
-/**
- * Decides after each exit whether the server is restarted, and after which pause. Pauses double from the first to the longest while runs
- * are short. A handshake alone does not reset them; only a run that is longer than the longest pause does. Jitter shortens a pause by up to
- * a quarter, but not below the first pause. Without it, many sidecars that lost the same dependency would restart in step. In a crash loop
- * every pause is the longest.
- */
-export class RestartPolicy {
-  readonly #options: RestartPolicyOptions;
-  readonly #crashLoop: CrashLoop;
-  /** The number of restarts since the last stable run. */
-  #streak = 0;
-
-  constructor(options: RestartPolicyOptions) {
-    this.#options = options;
-    this.#crashLoop = new CrashLoop(options.crashLoop);
+  get isLooping(): boolean {
+    return this.#isLooping;
   }
 
   /**
-   * Records an exit. To be called once for each run.
+   * Records an exit that was not requested.
    *
    * @param runMs from ready to exit; 0 for a run that was never ready.
-   * @param isFailure false if the next start gets more time: it may then be ready, so this exit does not count for a crash loop.
+   * @returns true if this exit begins a crash loop.
    */
-  afterEnd(runMs: number, nowMs: number, isFailure = true): RestartDecision {
-    const { firstPauseMs, longestPauseMs, restartLimit, random } = this.#options;
-    const crashLoop = this.#crashLoop.afterEnd(runMs, nowMs, isFailure);
-    this.#streak = runMs >= longestPauseMs ? 0 : this.#streak;
-    if (restartLimit !== undefined && this.#streak >= restartLimit) return { pauseMs: undefined, crashLoop };
-    const pauseMs = crashLoop === "none" ? Math.min(longestPauseMs, firstPauseMs * 2 ** this.#streak) : longestPauseMs;
-    this.#streak++;
-    const shortestMs = Math.min(firstPauseMs, longestPauseMs);
-    return { pauseMs: Math.round(Math.max(shortestMs, pauseMs * (1 - random() / 4))), crashLoop };
+  isEnteredBy(runMs: number, nowMs: number): boolean {
+    this.#exitsMs.push(nowMs);
+    if (this.#exitsMs.length > this.#exits) this.#exitsMs.shift();
+    const [firstMs = 0] = this.#exitsMs;
+    const lasts = this.#isLooping && runMs < this.#periodMs;
+    this.#isLooping = lasts || (this.#exitsMs.length === this.#exits && nowMs - firstMs < this.#periodMs);
+    return this.#isLooping && !lasts;
   }
 }
 
@@ -136,15 +84,6 @@ export class ReadyTimeout {
   }
 }
 
-interface SupervisorOptions extends Omit<GenerationOptions, "number" | "readyTimeoutMs"> {
-  readonly readyTimeout: ReadyTimeout;
-  /** True for the shared server, whose slow starts raise `readyTimeout`. */
-  readonly isShared: boolean;
-  /** The limit of the first start; undefined for `readyTimeout`. */
-  readonly probeTimeoutMs?: number | undefined;
-  readonly restartPolicy: RestartPolicy;
-}
-
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
   /** The first start found no program to run. */
@@ -152,32 +91,74 @@ export type SupervisorFailure =
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
+/** The end of a run. */
+interface Loss {
+  readonly generation: Generation;
+  readonly exit: ProcessExit;
+  /** From ready to exit; 0 for a run that was never ready. */
+  readonly runMs: number;
+  /** The method of the request that was not answered; undefined if the generation was ready. */
+  readonly awaited?: string;
+}
+
 /** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
 export class Supervisor implements Upstream {
-  readonly #options: SupervisorOptions;
-  readonly #log: Log;
+  readonly #context: Context;
+  readonly #program: ServerProgram;
+  readonly #script: Handshake;
+  readonly #memory: ServerMemory;
+  readonly #readyTimeout: ReadyTimeout;
+  readonly #isShared: boolean;
+  readonly #probeTimeoutMs: number | undefined;
   readonly #startLog: StartLog;
-  readonly #defects: Defects;
+  readonly #crashLoop: CrashLoop;
   readonly #stopping = new AbortController();
+  /** Aborted when there must be no more starts. */
+  readonly #ending: AbortSignal;
   readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
-  #observer: UpstreamObserver | undefined;
+  /** Those of state changes; the listener is the last one. */
+  #observers: readonly UpstreamObserver[] = [];
   #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: UpstreamStatus["state"] = "starting";
   #generationCount = 0;
+  /** The number of restarts since the last stable run. */
+  #streak = 0;
   #readyAt: Date | undefined;
   #lastExit: UpstreamExit | undefined;
-  #pauseMs = 0;
+  /** The exit that no pause has followed yet. */
+  #loss: Loss | undefined;
+  /** True if it begins a crash loop. */
+  #beginsCrashLoop = false;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
   /** True if the last start was too slow, and the next one gets more time. */
   #getsMoreTime = false;
 
-  constructor(options: SupervisorOptions) {
-    [this.#options, this.#log] = [options, options.log];
-    this.#startLog = new StartLog(options.log, options.nowMs);
-    this.#defects = new Defects(options.log, options.counters);
+  /**
+   * @param isShared true for the shared server, whose slow starts raise `readyTimeout`.
+   * @param probeTimeoutMs the limit of the first start; undefined for `readyTimeout`.
+   */
+  constructor(
+    context: Context,
+    program: ServerProgram,
+    script: Handshake,
+    memory: ServerMemory,
+    readyTimeout: ReadyTimeout,
+    isShared: boolean,
+    probeTimeoutMs?: number,
+  ) {
+    this.#context = context;
+    this.#program = program;
+    this.#script = script;
+    this.#memory = memory;
+    this.#readyTimeout = readyTimeout;
+    this.#isShared = isShared;
+    this.#probeTimeoutMs = probeTimeoutMs;
+    this.#startLog = new StartLog(context);
+    this.#crashLoop = new CrashLoop(context.config.crashLoopExits, context.config.crashLoopPeriodMs);
+    this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
 
   /**
@@ -185,9 +166,10 @@ export class Supervisor implements Upstream {
    *
    * @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
-  run(listener: UpstreamListener, observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
-    [this.#listener, this.#observer] = [listener, observer];
-    return (this.#loop = this.#supervise());
+  run(listener: UpstreamListener, observers: readonly UpstreamObserver[] = []): Promise<SupervisorFailure | undefined> {
+    this.#listener = listener;
+    this.#observers = [...observers, listener];
+    return (this.#loop = this.#supervise(listener));
   }
 
   /** Resolves when a generation is ready for the first time. */
@@ -224,165 +206,168 @@ export class Supervisor implements Upstream {
     await this.#loop;
   }
 
-  /** Sends SIGKILL to the server's process group. */
-  kill(): void {
-    this.#stopping.abort();
-    this.#generation?.kill();
-  }
-
-  async #supervise(): Promise<SupervisorFailure | undefined> {
+  /**
+   * Runs generations until it gives up or is stopped. p-retry makes the pauses: each exit is a failed attempt. They double while runs are
+   * short; a handshake alone does not reset them, only a stable run does. In a crash loop, each is the longest. When the pauses change in
+   * this way, they begin anew, and the exit is the first attempt that fails. Each time, a random part of up to a quarter is taken off, but not
+   * from the first pause: many sidecars that lost the same dependency would restart in step otherwise.
+   */
+  async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
+    const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
     try {
       for (;;) {
-        const { generation, handshake } = await pRetry(() => this.#start(), {
-          retries: Number.POSITIVE_INFINITY,
-          signal: this.#stopping.signal,
-          // The restart policy sets the pause, because its streak continues after a successful handshake; that of p-retry would not.
-          minTimeout: 0,
+        const share = 1 - Math.random() / 4;
+        const longestMs = Math.max(Math.min(restartBackoffMs, restartMaxMs), restartMaxMs * share);
+        await pRetry(() => this.#attempt(listener), {
+          retries: restartLimit - this.#streak,
+          minTimeout: this.#crashLoop.isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
+          maxTimeout: longestMs,
+          factor: 1.5 + share / 2,
+          signal: this.#ending,
           shouldRetry: () => this.#failure === undefined,
-          onFailedAttempt: () => this.#pause(),
+          onFailedAttempt: (attempt) => this.#afterLoss(attempt),
         });
-        const readyAtMs = this.#options.nowMs();
-        this.#becomeReady(generation, handshake);
-        const exit = await generation.lost;
-        this.#endGeneration(generation, exit, this.#options.nowMs() - readyAtMs);
-        const { exitCode, signal } = await generation.ended;
-        // An abandoned server had not exited yet.
-        if (this.#lastExit?.generation === generation.number) this.#lastExit = { ...this.#lastExit, exitCode, signal };
-        await this.#pause();
-        if (this.#failure !== undefined) return this.#failure;
       }
     } catch (error) {
       if (this.#failure !== undefined) return this.#failure;
-      if (this.#stopping.signal.aborted) return undefined;
+      if (this.#ending.aborted) return undefined;
       this.#setState("failed");
       throw error;
     } finally {
       const generation = this.#generation;
       const exit = await generation?.ended;
-      // The exit of a server that was stopped during its start is not reported yet.
-      if (generation !== undefined && exit !== undefined) this.#endGeneration(generation, exit, 0);
+      // The exit of a server that was stopped is not reported yet.
+      if (generation !== undefined && exit !== undefined) this.#report(generation, exit);
       this.#generation = undefined;
     }
   }
 
-  /** Starts the process and waits for the handshake. */
-  async #start(): Promise<{ readonly generation: Generation; readonly handshake: UpstreamHandshake }> {
-    this.#generationCount++;
+  /** Runs a generation, unless an exit waits for its pause. Rejects after an exit, and resolves if the pauses begin anew with it. */
+  async #attempt(listener: UpstreamListener): Promise<void> {
+    if (this.#loss === undefined) {
+      const { generation, exit, runMs, awaited } = (this.#loss = await this.#run(listener));
+      if (this.#ending.aborted) this.#report(generation, exit, awaited);
+      const { nowMs, config } = this.#context;
+      const wasLooping = this.#crashLoop.isLooping;
+      // A start that gets more time the next time may then be ready, so its exit does not count.
+      this.#beginsCrashLoop = !this.#getsMoreTime && this.#crashLoop.isEnteredBy(runMs, nowMs());
+      const isStable = runMs >= config.restartMaxMs;
+      if (isStable) this.#streak = 0;
+      if (isStable || wasLooping !== this.#crashLoop.isLooping) return;
+    }
+    throw new Error("the MCP server has exited");
+  }
+
+  /** Runs a generation until it is lost. */
+  async #run(listener: UpstreamListener): Promise<Loss> {
+    const number = ++this.#generationCount;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
-    const number = this.#generationCount;
-    const { readyTimeout, isShared, probeTimeoutMs } = this.#options;
-    const readyTimeoutMs = (number === 1 ? probeTimeoutMs : undefined) ?? readyTimeout.ms;
+    const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#readyTimeout.ms;
     // A sidecar that ends after the first start never says so.
-    if (this.#getsMoreTime) this.#log.info({ generation: number, timeoutMs: readyTimeoutMs }, "mcp server gets more time to start");
+    if (this.#getsMoreTime) this.#context.log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const generation = new Generation({ ...this.#options, readyTimeoutMs, number, startLog: this.#startLog }, this.#events());
+    const [context, program, script, memory] = [this.#context, this.#program, this.#script, this.#memory];
+    const generation = new Generation(context, program, script, memory, listener, this.#startLog, number, timeoutMs);
     this.#generation = generation;
-    this.#guard("server start", generation, () => {
-      this.#observer?.onStarted(generation.input);
-      this.#events().onStarted(generation.input);
-    });
+    this.#tell("server start", generation, (each) => each.onStarted(generation.input));
+    let handshake: UpstreamHandshake;
     try {
-      return { generation, handshake: await generation.handshake };
+      handshake = await generation.handshake;
     } catch (error) {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
       const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
-      if (isTooSlow && isShared) readyTimeout.growAfter(readyTimeoutMs);
-      this.#getsMoreTime = isTooSlow && readyTimeout.ms > readyTimeoutMs;
-      this.#endGeneration(generation, await generation.exited, 0, this.#options.handshake.method);
-      throw error;
+      if (isTooSlow && this.#isShared) this.#readyTimeout.growAfter(timeoutMs);
+      this.#getsMoreTime = isTooSlow && this.#readyTimeout.ms > timeoutMs;
+      return { generation, exit: await generation.exited, runMs: 0, awaited: script.method };
     }
+    const readyAtMs = context.nowMs();
+    this.#becomeReady(generation, handshake);
+    const exit = await generation.lost;
+    return { generation, exit, runMs: context.nowMs() - readyAtMs };
   }
 
   /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
   get #isProbe(): boolean {
-    return this.#generationCount === 1 && this.#options.probeTimeoutMs !== undefined && this.#state !== "ready";
-  }
-
-  #events(): UpstreamListener {
-    if (this.#listener === undefined) throw new Error("the supervisor has no listener");
-    return this.#listener;
+    return this.#generationCount === 1 && this.#probeTimeoutMs !== undefined && this.#state !== "ready";
   }
 
   #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
+    const { log } = this.#context;
     const { pid: childPid, number: generation } = current;
     this.#startLog.ready();
-    if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
+    if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#readyAt = new Date();
-    this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
-    this.#guard("server ready", current, () => {
-      this.#observer?.onReady(handshake);
-      this.#listener?.onReady(handshake);
-    });
+    log.info({ childPid, generation, state: this.#state }, "mcp server ready");
+    this.#tell("server ready", current, (each) => each.onReady(handshake));
     this.#firstReady.resolve(handshake);
   }
 
-  #endGeneration(generation: Generation, exit: ChildExit, runMs: number, awaited?: string): void {
+  /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
+  #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
+    const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
+    this.#context.defects.guard(event, () => this.#observers.forEach(tell), recover);
+  }
+
+  /** Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. */
+  async #afterLoss({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
+    // Any other error is a defect.
+    if (this.#loss === undefined) throw error;
+    const { generation, exit, awaited } = this.#loss;
+    this.#loss = undefined;
+    const decide = (fields: LogFields): void => {
+      if (generation.number === 1 && isCommandUnusable(exit)) {
+        // The caller of `run` logs it.
+        this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
+        return this.#setState("failed");
+      }
+      const { log } = this.#context;
+      const { isLooping } = this.#crashLoop;
+      const { stderrTail } = generation;
+      this.#startLog.exited(fields, stderrTail, isLooping || this.#isProbe);
+      if (retriesLeft <= 0) {
+        const restarts = this.#generationCount - 1;
+        this.#failure = { kind: "restart-limit", restarts };
+        log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
+      } else if (this.#beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
+      this.#setState(this.#failure === undefined && !isLooping ? "backing-off" : "failed");
+      // This is the earliest time. It is set again when the pause begins.
+      if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
+    };
+    this.#report(generation, exit, awaited, decide);
+    const { exitCode, signal } = await generation.ended;
+    // An abandoned server had not exited yet.
+    if (this.#lastExit !== undefined) this.#lastExit = { ...this.#lastExit, exitCode, signal };
+    this.#generation = undefined;
+    if (this.#failure !== undefined || this.#ending.aborted) return;
+    this.#streak++;
+    this.#nextRetryAt = new Date(Date.now() + pauseMs);
+    this.#startLog.willRestart({ pauseMs, restarts: this.#generationCount, state: this.#state });
+  }
+
+  /** Records an exit and tells the observers. @param decide called before that, unless the sidecar has requested the exit. */
+  #report(generation: Generation, exit: ProcessExit, awaited?: string, decide?: (fields: LogFields) => void): void {
     const { number, pid: childPid, stderrTail } = generation;
     if (this.#lastExit?.generation === number) return;
-    const { refusal } = this.#options.handshake;
-    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, refusal?.message);
+    const { secrets, counters, defects } = this.#context;
+    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
     const { exitCode, signal } = exit;
-    const { secrets, counters } = this.#options;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
     const lastExit: UpstreamExit = (this.#lastExit = { ...cause, generation: number, at: new Date(), stderrTail });
     if (!this.#isProbe) counters.countExit(kind);
     const fields = { childPid, generation: number, ...cause };
-    if (this.#stopping.signal.aborted) this.#startLog.ended(fields);
-    else this.#decide(exit, stderrTail, runMs, fields);
-    this.#defects.guard(
+    if (decide === undefined) this.#startLog.ended(fields);
+    else decide(fields);
+    defects.guard(
       "server exit",
       () => {
-        const unwritten = generation.takeUnwritten();
-        this.#observer?.onLost(lastExit, unwritten);
-        this.#listener?.onLost(lastExit, unwritten);
+        const unwritten = generation.input.takeUnwritten();
+        for (const each of this.#observers) each.onLost(lastExit, unwritten);
       },
       () => this.#listener?.onDefect(),
     );
-  }
-
-  /** Decides whether there will be another generation, and when. */
-  #decide(exit: ChildExit, stderrTail: readonly string[], runMs: number, fields: LogFields): void {
-    const { nowMs, restartPolicy } = this.#options;
-    if (this.#generationCount === 1 && isCommandUnusable(exit)) {
-      // The caller of `run` logs it.
-      this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
-      this.#setState("failed");
-      return;
-    }
-    const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs(), !this.#getsMoreTime);
-    const withTail = { ...fields, stderrTail };
-    this.#startLog.exited({ fields, stderrTail, isExpected: crashLoop !== "none" || this.#isProbe });
-    if (pauseMs === undefined) {
-      const restarts = this.#generationCount - 1;
-      this.#failure = { kind: "restart-limit", restarts };
-      this.#log.error({ ...withTail, restarts }, "mcp server not restarted: restart limit reached");
-    } else if (crashLoop === "entered") {
-      this.#log.error(withTail, "mcp server failed: crash loop");
-    }
-    this.#setState(this.#failure === undefined && crashLoop === "none" ? "backing-off" : "failed");
-    if (this.#failure !== undefined || pauseMs === undefined) return;
-    this.#pauseMs = pauseMs;
-    // The pause begins when the process group is gone, and sets this time again.
-    this.#nextRetryAt = new Date(Date.now() + pauseMs);
-  }
-
-  /** Waits for the pause between two generations. */
-  async #pause(): Promise<void> {
-    this.#generation = undefined;
-    this.#stopping.signal.throwIfAborted();
-    if (this.#failure !== undefined) return;
-    const pauseMs = this.#pauseMs;
-    this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#startLog.willRestart({ pauseMs, restarts: this.#generationCount, state: this.#state });
-    await delay(pauseMs, undefined, { signal: this.#stopping.signal });
-  }
-
-  /** Handles an event of a generation. After an error, the state of the lane is unreliable, and the generation ends. */
-  #guard(event: string, generation: Generation, handle: () => void): void {
-    this.#defects.guard(event, handle, () => generation.abandon("defect", "the sidecar could not handle one of its events"));
   }
 
   #setState(state: UpstreamStatus["state"]): void {

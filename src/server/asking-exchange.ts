@@ -10,8 +10,9 @@ import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryByte
 import type { AskedCall, Asking, Exchange, ServerAsk } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
-import { type Answers, bindingOf, earlyAnswersOf, missingCapability, OpenAsks, type Round } from "./asks.ts";
+import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
+import type { LegacyExchange } from "./legacy-calls.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
@@ -43,8 +44,8 @@ export class AskingExchange implements Exchange, Asking {
   #missing: AskKinds = 0;
   #call: AskedCall | undefined;
   /** The request that waits for the response; undefined while the call is parked, and after its end. */
-  #round: Round | undefined;
-  #lastRound: Round;
+  #round: LegacyExchange | undefined;
+  #lastRound: LegacyExchange;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -59,7 +60,7 @@ export class AskingExchange implements Exchange, Asking {
     parked: ParkedCalls,
     memory: MemoryAccount,
     raiseLevel: (level: string) => void,
-    round: Round,
+    round: LegacyExchange,
     request: RequestMessage,
   ) {
     this.#context = context;
@@ -76,35 +77,35 @@ export class AskingExchange implements Exchange, Asking {
   }
 
   get idText(): string {
-    return this.#lastRound.exchange.idText;
+    return this.#lastRound.idText;
   }
 
   get acceptedAtMs(): number {
-    return this.#lastRound.exchange.acceptedAtMs;
+    return this.#lastRound.acceptedAtMs;
   }
 
   get addedBytes(): number {
-    return this.#lastRound.exchange.addedBytes;
+    return this.#lastRound.addedBytes;
   }
 
   get logLevel(): string | undefined {
-    return this.#round?.exchange.logLevel;
+    return this.#round?.logLevel;
   }
 
   get observed(): Exchange["observed"] {
-    return this.#lastRound.exchange.observed;
+    return this.#lastRound.observed;
   }
 
   get isListening(): boolean {
-    return this.#round?.exchange.isListening ?? false;
+    return this.#round?.isListening ?? false;
   }
 
   emit(body: string): boolean {
-    return this.#round?.exchange.emit(body) ?? false;
+    return this.#round?.emit(body) ?? false;
   }
 
   keepAlive(): void {
-    this.#round?.exchange.keepAlive();
+    this.#round?.keepAlive();
   }
 
   respond(body: string, response?: ResponseMessage): void {
@@ -126,7 +127,7 @@ export class AskingExchange implements Exchange, Asking {
 
   dismiss(): void {
     this.#dropAsks();
-    this.#endRound()?.exchange.dismiss();
+    this.#endRound()?.dismiss();
   }
 
   onDisconnect(listener: () => void): void {
@@ -158,19 +159,19 @@ export class AskingExchange implements Exchange, Asking {
   }
 
   /** @returns the error if the queue of the server's stdin is too full for these answers. */
-  roomError(answers: Answers): SidecarError | undefined {
+  roomError(answers: ReadonlyMap<string, string>): SidecarError | undefined {
     return this.#call?.roomError([...answers.values()].join(""));
   }
 
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
-  resume(round: Round, answers: Answers): void {
+  resume(round: LegacyExchange, answers: ReadonlyMap<string, string>): void {
     this.#round = this.#lastRound = round;
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response);
     this.#watch(round);
     // The server has the call already.
     this.observed?.onSent(this.acceptedAtMs);
     this.#call?.resume(round.progressTokenText);
-    if (round.exchange.logLevel !== undefined) this.#raiseLevel(round.exchange.logLevel);
+    if (round.logLevel !== undefined) this.#raiseLevel(round.logLevel);
     this.#missing |= this.#asks.answer(answers, round.declared);
     this.#settleSoon();
   }
@@ -187,8 +188,8 @@ export class AskingExchange implements Exchange, Asking {
     this.#asks.showProgress();
   }
 
-  #watch(round: Round): void {
-    round.exchange.onDisconnect(() => {
+  #watch(round: LegacyExchange): void {
+    round.onDisconnect(() => {
       if (this.#round !== round) return;
       this.#endRound();
       this.#onDisconnect?.();
@@ -208,7 +209,7 @@ export class AskingExchange implements Exchange, Asking {
 
   /** Ends the request of the client. If a defect prevents the response, it can still be ended with an error. */
   #finish(end: (exchange: Exchange) => void): void {
-    if (this.#round !== undefined) end(this.#round.exchange);
+    if (this.#round !== undefined) end(this.#round);
     this.#endRound();
   }
 
@@ -216,7 +217,7 @@ export class AskingExchange implements Exchange, Asking {
     this.#asks.refuse("The call of this question has ended");
   }
 
-  #endRound(): Round | undefined {
+  #endRound(): LegacyExchange | undefined {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const round = this.#round;
@@ -238,7 +239,7 @@ export class AskingExchange implements Exchange, Asking {
     const result = inputRequired(this.#asks.show(), this.serverInfo, added.state);
     const round = this.#endRound();
     this.#call?.park();
-    round?.raw.respond(`{"jsonrpc":"2.0","id":${round.raw.idText},"result":${result}}`);
+    round?.requireInput(result);
   }
 }
 
@@ -248,18 +249,12 @@ const CLIENT_SHARE = 1 / 4;
 /** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
 const PROGRESS_MS = 20_000;
 
-interface Parked {
-  readonly state: string;
-  readonly exchange: AskingExchange;
-  readonly expiresAtMs: number;
-}
-
 /** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
   readonly #maxPerClient: number;
-  readonly #byState = new Map<string, Parked>();
+  readonly #byState = new Map<string, { readonly exchange: AskingExchange; readonly expiresAtMs: number }>();
   readonly #sweep: DeadlineSweep;
   #expired = 0;
   #refused = 0;
@@ -296,7 +291,7 @@ export class ParkedCalls {
     }
     const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
     const atMs = nowMs();
-    this.#byState.set(state, { state, exchange, expiresAtMs: atMs + timeoutMs });
+    this.#byState.set(state, { exchange, expiresAtMs: atMs + timeoutMs });
     this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
     return { state };
   }
@@ -317,8 +312,8 @@ export class ParkedCalls {
 
   /** Ends the calls of a holder at the server; all by default. */
   end(reason: string, holder?: MemoryHolder): void {
-    for (const parked of this.#byState.values()) {
-      if (holder === undefined || parked.exchange.memory.holder === holder) this.#end(parked, reason);
+    for (const [state, { exchange }] of this.#byState) {
+      if (holder === undefined || exchange.memory.holder === holder) this.#end(state, exchange, reason);
     }
   }
 
@@ -339,21 +334,21 @@ export class ParkedCalls {
     return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
   }
 
-  #end({ state, exchange }: Parked, reason: string): void {
+  #end(state: string, exchange: AskingExchange, reason: string): void {
     this.#byState.delete(state);
     this.#context.defects.guard("question", () => exchange.expire(reason));
   }
 
   #onDue(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const parked of this.#byState.values()) {
-      if (parked.expiresAtMs <= nowMs) {
+    for (const [state, { exchange, expiresAtMs }] of this.#byState) {
+      if (expiresAtMs <= nowMs) {
         this.#expired++;
-        this.#end(parked, "its client has not answered in time");
+        this.#end(state, exchange, "its client has not answered in time");
         continue;
       }
-      parked.exchange.showProgress();
-      nextMs = Math.min(nextMs, parked.expiresAtMs, nowMs + PROGRESS_MS);
+      exchange.showProgress();
+      nextMs = Math.min(nextMs, expiresAtMs, nowMs + PROGRESS_MS);
     }
     return nextMs;
   }

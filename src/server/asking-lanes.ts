@@ -2,7 +2,6 @@ import type { Context } from "../context.ts";
 import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { Caller } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
@@ -59,6 +58,10 @@ export class AskingLanes {
     return this.#servers.length + this.#stopping.size;
   }
 
+  get lanes(): Lane[] {
+    return this.#servers.map(({ asking }) => asking.lane);
+  }
+
   /** The number of questions that could not be assigned to a call. */
   get unattributed(): number {
     return this.#servers.reduce((sum, { asking }) => sum + asking.lane.routing.unattributed, this.#unattributed);
@@ -98,42 +101,17 @@ export class AskingLanes {
     for (const server of this.#servers) if (server.holder === holder) this.#end(server, "token removed");
   }
 
-  /** Removes the state of a caller. */
-  endCaller(caller: Caller): void {
-    for (const lane of this.#lanes()) lane.endCaller(caller);
-  }
-
-  /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */
-  freeUnsent(bytes: number, holder: MemoryHolder): number {
-    let freeBytes = 0;
-    for (const lane of this.#lanes()) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
-    return freeBytes;
-  }
-
-  async drain(): Promise<void> {
-    await Promise.all(this.#lanes().map((lane) => lane.drain()));
-  }
-
   /** Takes bounded time. Never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#idle.close();
-    for (const lane of this.#lanes()) lane.close();
+    for (const lane of this.lanes) lane.close();
     await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
-  }
-
-  kill(): void {
-    this.#isStopping = true;
-    for (const { asking } of [...this.#servers, ...this.#stopping]) asking.kill();
   }
 
   /** True if no more servers start. */
   get #isEnding(): boolean {
     return this.#isStopping || this.#context.draining.aborted;
-  }
-
-  #lanes(): Lane[] {
-    return this.#servers.map(({ asking }) => asking.lane);
   }
 
   #of(holder: MemoryHolder, kinds: AskKinds): Server[] {

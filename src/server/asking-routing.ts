@@ -4,29 +4,11 @@ import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewrite.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { AskedCall, Asking, Caller, ServerAsk } from "../session/session.ts";
+import type { Asking, Caller, ServerAsk } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
-import type { Dispatch } from "./dispatch.ts";
 import type { Lane } from "./lane.ts";
 import { errorAnswer } from "./routing.ts";
 import { SharedRouting } from "./shared-routing.ts";
-
-/** Returns the controls of a call for its exchange. @param onChanged called when the server may have become free, or no longer is. */
-function askedCall(dispatch: Dispatch, call: ClientCall, onChanged: () => void): AskedCall {
-  return {
-    park() {
-      dispatch.calls.park(call);
-      onChanged();
-    },
-    resume(tokenText) {
-      call.progressTokenText = tokenText;
-      dispatch.resume(call);
-      onChanged();
-    },
-    cancel: (reason) => dispatch.calls.giveUp(call, reason, "unread"),
-    roomError: (text) => dispatch.inputRoomError(text),
-  };
-}
 
 /** The maximum number of questions of one server that are not answered. */
 const MAX_ASKS = 64;
@@ -222,10 +204,20 @@ export class AskingRouting extends SharedRouting {
     ask.asking = asking;
     ask.call = call;
     call.mustNotRestart = true;
-    asking.ask(
-      ask,
-      askedCall(this.lane.dispatch, call, () => this.#assign()),
-    );
+    const { dispatch } = this.lane;
+    asking.ask(ask, {
+      park: () => {
+        dispatch.calls.park(call);
+        this.#assign();
+      },
+      resume: (tokenText) => {
+        call.progressTokenText = tokenText;
+        dispatch.resume(call);
+        this.#assign();
+      },
+      cancel: (reason) => dispatch.calls.giveUp(call, reason, "unread"),
+      roomError: (text) => dispatch.inputRoomError(text),
+    });
   }
 
   #refuse(ask: Ask, reason: string): void {

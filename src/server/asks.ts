@@ -6,24 +6,19 @@ import { readValue } from "../json/value.ts";
 import { type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import type { ServerInfo } from "../mcp/result.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type Exchange, type Rewrite, RewrittenExchange, type ServerAsk } from "../session/session.ts";
-
-export interface StatelessExchangeOptions {
-  readonly rewrite: Rewrite;
-  /** The most bytes that `rewrite` adds to the result of a tool. */
-  readonly addedBytes: number;
-  /** Undefined for no log messages. */
-  readonly logLevel: string | undefined;
-}
 
 /** An exchange that gets only the log messages that its request wants. */
 export class StatelessExchange extends RewrittenExchange {
   readonly addedBytes: number;
   readonly #logLevel: string | undefined;
 
-  constructor(inner: Exchange, { rewrite, addedBytes, logLevel }: StatelessExchangeOptions) {
+  /**
+   * @param addedBytes the most bytes that `rewrite` adds to the result of a tool.
+   * @param logLevel undefined for no log messages.
+   */
+  constructor(inner: Exchange, rewrite: Rewrite, addedBytes: number, logLevel: string | undefined) {
     super(inner, rewrite);
     this.addedBytes = addedBytes;
     this.#logLevel = logLevel;
@@ -34,13 +29,10 @@ export class StatelessExchange extends RewrittenExchange {
   }
 
   override emit(body: string): boolean {
-    return this.#wants(body) && this.inner.emit(body);
-  }
-
-  #wants(body: string): boolean {
     const message = readMessage(body, "server");
-    if (message.kind !== "notification" || message.method !== "notifications/message") return true;
-    return this.#logLevel !== undefined && isAtLeast(message.outline.stringAt(Slot.level), this.#logLevel);
+    const isLog = message.kind === "notification" && message.method === "notifications/message";
+    if (isLog && (this.#logLevel === undefined || !isAtLeast(message.outline.stringAt(Slot.level), this.#logLevel))) return false;
+    return this.inner.emit(body);
   }
 }
 
@@ -111,17 +103,8 @@ function isAnswer({ ask }: OpenAsk, text: string): boolean {
   return isRole && (contentStart === "{" || contentStart === "[") && stringOf(text, model) !== undefined;
 }
 
-/** Returns the answer in place of a client that gives none in time: an elicitation can be cancelled, a sampling cannot. */
-function answerExpired({ ask }: OpenAsk): void {
-  if (ask.request.method === AskMethod.elicitation) ask.answer("result", '{"action":"cancel"}');
-  else ask.answer("error", '{"code":-1,"message":"The client did not answer in time"}');
-}
-
 /** A question is kept as the server's request, and as the text for the client. */
 const ASK_COPIES = 2;
-
-/** The answers to questions by key, as JSON texts. */
-export type Answers = ReadonlyMap<string, string>;
 
 /** The questions of one call that are not answered. Each is answered or withdrawn once. */
 export class OpenAsks {
@@ -132,7 +115,7 @@ export class OpenAsks {
   /** Answers that the client has sent with its first request, by key. Each is used once. */
   readonly #early: Map<string, string>;
 
-  constructor(memory: MemoryAccount, early: Answers) {
+  constructor(memory: MemoryAccount, early: ReadonlyMap<string, string>) {
     this.#memory = memory;
     this.#early = new Map(early);
   }
@@ -166,7 +149,7 @@ export class OpenAsks {
   }
 
   /** Sends the server the valid answers to questions that the client was shown. @returns the kinds that are refused: the client no longer declares them. */
-  answer(answers: Answers, declared: AskKinds): AskKinds {
+  answer(answers: ReadonlyMap<string, string>, declared: AskKinds): AskKinds {
     let refused: AskKinds = 0;
     for (const [key, open] of this.#asks) {
       const text = open.isShown ? answers.get(key) : undefined;
@@ -187,8 +170,10 @@ export class OpenAsks {
   /** Answers in place of a client that has not come back. */
   expire(): void {
     for (const [key, open] of this.#asks) {
-      this.#take(key, open);
-      answerExpired(open);
+      const ask = this.#take(key, open);
+      // An elicitation can be cancelled, a sampling cannot.
+      if (ask.request.method === AskMethod.elicitation) ask.answer("result", '{"action":"cancel"}');
+      else ask.answer("error", '{"code":-1,"message":"The client did not answer in time"}');
     }
   }
 
@@ -209,19 +194,19 @@ function refuse(ask: ServerAsk, message: string): void {
 
 /** The maximum number of answers that are read from one request. */
 const MAX_ANSWERS = 256;
-const NONE: Answers = new Map();
+const NONE: ReadonlyMap<string, string> = new Map();
 /** Answers that come before the questions are kept. In UTF-16 units. */
 const MAX_EARLY_LENGTH = 16 * 1024;
 
 /** Returns the answers of a first request, without the text that they are from. Long ones are ignored: the client is asked then. */
-export function earlyAnswersOf(request: RequestMessage): Answers {
+export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, string> {
   const span = request.outline.span(Slot.inputResponses);
   if (span === undefined || span.end - span.start > MAX_EARLY_LENGTH) return NONE;
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 
-/** Returns the answers of a request by key. An ambiguous key has none. */
-export function answersOf({ text, outline }: RequestMessage): Answers {
+/** Returns the answers of a request by key, as JSON texts. An ambiguous key has none. */
+export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
   if (!outline.isObject(Slot.inputResponses)) return answers;
@@ -247,9 +232,14 @@ const MAX_TEXT_LENGTH = 300;
 export function missingCapability(body: string, missing: AskKinds): SidecarError | undefined {
   const reason = missing === 0 ? undefined : failureText(body);
   if (reason === undefined) return undefined;
+  return undeclared(missing, `, and then failed: ${reason}`);
+}
+
+/** Returns the error for questions of these kinds, which a client has not declared. @param consequence follows in the message. */
+export function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   const requiredCapabilities = capabilitiesFor(missing);
   const names = Object.keys(requiredCapabilities).join(", ");
-  const message = `The MCP server asked a question that this client has not declared (${names}), and then failed: ${reason}. The call was sent and may have taken effect.`;
+  const message = `The MCP server asked a question that this client has not declared (${names})${consequence}. The call was sent and may have taken effect.`;
   return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
 }
 
@@ -272,16 +262,4 @@ export function bindingOf({ method, text, outline }: RequestMessage): string {
   return createHash("sha256")
     .update(JSON.stringify([method, ...parts]))
     .digest("base64");
-}
-
-/** One request of the client for a call. A call has another one after each `input_required` result. */
-export interface Round {
-  /** The exchange of the HTTP request. */
-  readonly raw: Exchange;
-  /** The same, for responses of the server. */
-  readonly exchange: StatelessExchange;
-  readonly serverInfo: ServerInfo;
-  /** The questions that the client has declared. */
-  readonly declared: AskKinds;
-  readonly progressTokenText: string | undefined;
 }

@@ -20,7 +20,6 @@ export interface SupervisedLane<Routed extends Routing = Routing> {
   readonly ended: Promise<unknown>;
   /** Terminates the server. Takes bounded time; never rejects. */
   stop(): Promise<void>;
-  kill(): void;
 }
 
 /** A lane in the pool. Its users are clients, from their `initialize` to the end of their session. */
@@ -234,11 +233,6 @@ export class Lanes {
     this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
     await Promise.all(this.#all().map((supervised) => supervised.stop()));
-  }
-
-  /** Rejects new clients, and kills all servers at once. */
-  kill(): void {
-    for (const supervised of this.#all()) supervised.kill();
   }
 
   /** Never rejects: a defect of one session or lane must not keep the server running. */

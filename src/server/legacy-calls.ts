@@ -1,23 +1,16 @@
-import type { Context } from "../context.ts";
 import { applyEdits, type Edit, firstMembers, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
-import { AskKind, isSubset, readCapabilities } from "../mcp/capabilities.ts";
-import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { LOG_LEVELS, MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
-import { LastText } from "./request-check.ts";
+import { AskKind, type AskKinds, isSubset } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode } from "../mcp/errors.ts";
+import { MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type Envelope, LastText } from "./request-check.ts";
 import { findResult, type FoundResult, inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../mcp/result.ts";
 import { progressTokenText } from "../mcp/rewrite.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
-import type { Rewrite } from "../session/session.ts";
-import { AskingExchange, type ParkedCalls } from "./asking-exchange.ts";
-import { answersOf, ASKING_METHODS, type Round, StatelessExchange } from "./asks.ts";
-import { sessionOverloaded } from "./failures.ts";
-import { InternalExchange, internalRequest } from "./internal-calls.ts";
-import type { Lane } from "./lane.ts";
-import type { StatelessCall, StatelessClient, StatelessRequest, Target } from "./stateless-client.ts";
+import type { Exchange, Rewrite } from "../session/session.ts";
+import { ASKING_METHODS, StatelessExchange } from "./asks.ts";
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
 /** The edits that remove the reserved keys, relative to `_meta`. */
@@ -29,7 +22,7 @@ const RETRY_PARAMS: ReadonlySet<string> = new Set(["inputResponses", "requestSta
  * Returns a request of a stateless client as a server with sessions gets it: without the reserved keys of `_meta` and without answers to
  * questions. All other bytes stay, such as progress tokens and trace keys.
  */
-function requestToLegacyServer(request: RequestMessage): RequestMessage {
+export function requestToLegacyServer(request: RequestMessage): RequestMessage {
   const { text, outline } = request;
   const edits: Edit[] = [];
   if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState)) {
@@ -44,16 +37,11 @@ function requestToLegacyServer(request: RequestMessage): RequestMessage {
   return { ...request, edits };
 }
 
-/** A longer `serverInfo`, such as one with icons, is not part of each result. In characters of JSON. */
+/** The longest name and version that are part of each message. In characters of JSON. */
 const MAX_INFO_LENGTH = 512;
 
-/**
- * Returns the JSON text of `serverInfo` in an `InitializeResult`, for each result. Of a long one, it has name and version. Returns undefined
- * if these are too long, or if it is no object.
- */
-function shortServerInfoText(initializeResult: string): string | undefined {
-  const info = textOf(initializeResult, findMembers(initializeResult, 0, ["serverInfo"]).spans[0]);
-  if (info?.startsWith("{") !== true) return undefined;
+/** Returns the JSON text of a `clientInfo` or `serverInfo`. Of a long one, such as one with icons, name and version; undefined if these are too long. */
+export function shortInfo(info: string): string | undefined {
   if (info.length <= MAX_INFO_LENGTH) return info;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
   const short = `{"name":${name ?? '""'},"version":${version ?? '""'}}`;
@@ -104,22 +92,21 @@ const URL_REQUIRED = -32042;
 const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 
-interface ErrorShape {
+/** The request of a response. */
+interface ResponseShape {
+  readonly method: string;
+  readonly serverInfo: ServerInfo;
   /** The JSON text of the resource's URI, for `resources/read`. */
   readonly uriText: string | undefined;
   /** True if the client can send its user to a URL. */
   readonly declaresUrl: boolean;
 }
 
-interface ResultShape extends ErrorShape {
-  readonly method: string;
-  readonly serverInfo: ServerInfo;
-}
-
 const COMMA_BYTES = 1;
 
 export function serverInfoOf(initializeResult: string): ServerInfo {
-  const text = shortServerInfoText(initializeResult);
+  const info = textOf(initializeResult, findMembers(initializeResult, 0, ["serverInfo"]).spans[0]);
+  const text = info?.startsWith("{") === true ? shortInfo(info) : undefined;
   const membersText = `"resultType":"complete"${text === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${text}}`}`;
   return { text, membersText, addedBytes: Buffer.byteLength(membersText) + COMMA_BYTES };
 }
@@ -130,7 +117,7 @@ export function serverInfoOf(initializeResult: string): ServerInfo {
  *
  * @param found the result of the response; undefined for an error.
  */
-function responseToModernClient(body: string, found: FoundResult | undefined, shape: ResultShape): string {
+function responseToModernClient(body: string, found: FoundResult | undefined, shape: ResponseShape): string {
   if (found === undefined) return errorToModernClient(body, shape);
   const { text, result, resultType, meta } = found;
   if (text[result.start] !== "{") return body;
@@ -156,7 +143,7 @@ function responseToModernClient(body: string, found: FoundResult | undefined, sh
   return applyEdits(text, [...setMembers(text, result.start, members, present), ...edits]);
 }
 
-function errorToModernClient(body: string, shape: ResultShape): string {
+function errorToModernClient(body: string, shape: ResponseShape): string {
   const error = findMembers(body, 0, ["error"]).spans[0];
   return error === undefined ? body : (urlQuestions(body, error, shape) ?? applyEdits(body, errorEdits(body, error, shape)));
 }
@@ -178,7 +165,7 @@ function taskSupport(body: string, start: number): unknown {
   return span === undefined ? undefined : readValue(body, span);
 }
 
-function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ErrorShape): Edit[] {
+function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ResponseShape): Edit[] {
   const [codeSpan] = findMembers(text, error.start, ["code"]).spans;
   const code = codeSpan === undefined ? undefined : readValue(text, codeSpan);
   if (codeSpan === undefined || typeof code !== "number") return [];
@@ -205,7 +192,7 @@ function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ErrorSh
  * Returns the response that asks the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The
  * client repeats the request afterwards. Returns undefined for any other error.
  */
-function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfo }: ResultShape): string | undefined {
+function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfo }: ResponseShape): string | undefined {
   if (!declaresUrl || !ASKING_METHODS.has(method)) return undefined;
   const [code, data] = findMembers(body, error.start, ["code", "data"]).spans;
   if (code === undefined || readValue(body, code) !== URL_REQUIRED || data === undefined) return undefined;
@@ -221,82 +208,25 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${inputRequired(questions, serverInfo)}}`;
 }
 
-/** Forwards requests of clients without sessions to a server with sessions. */
-export class LegacyCalls {
-  readonly #context: Context;
-  /** The calls whose clients were asked. Undefined if clients cannot be asked. */
-  readonly #parked: ParkedCalls | undefined;
-  /** The most verbose level that each client has asked for, by lane. */
-  readonly #levels = new WeakMap<Lane, WeakMap<StatelessClient, string>>();
-  /** Each result has this text, so it is found once for each handshake. */
-  readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
+/** The exchange of one request of a stateless client to a server with sessions. A call has another one after each `input_required` result. */
+export class LegacyExchange extends StatelessExchange {
+  readonly serverInfo: ServerInfo;
+  /** The questions that the client has declared. */
+  readonly declared: AskKinds;
+  readonly progressTokenText: string | undefined;
 
-  constructor(context: Context, parked: ParkedCalls | undefined) {
-    this.#context = context;
-    this.#parked = parked;
+  constructor(inner: Exchange, request: RequestMessage, { declared, logLevel }: Envelope, serverInfo: ServerInfo) {
+    const declaresUrl = isSubset(AskKind.url, declared);
+    const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
+    const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, inner.idText, response), shape);
+    super(inner, rewrite, serverInfo.addedBytes, logLevel);
+    this.serverInfo = serverInfo;
+    this.declared = declared;
+    this.progressTokenText = progressTokenText(request);
   }
 
-  forward({ stateless, target, client }: StatelessCall): void {
-    const { request, envelope } = stateless;
-    const parked = this.#parked;
-    // A call that waits for this request does not come here.
-    const unknown = parked?.find(request, client.memory.holder);
-    if (unknown instanceof SidecarError) return stateless.exchange.fail(unknown);
-    const serverInfo = this.#serverInfo(target.handshake);
-    const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
-    if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
-    const round = roundOf(stateless, serverInfo);
-    const exchange =
-      parked === undefined || !ASKING_METHODS.has(request.method)
-        ? round.exchange
-        : new AskingExchange(this.#context, parked, client.memory, raiseLevel, round, request);
-    target.lane.request(client, exchange, requestToLegacyServer(request));
+  /** Ends the request with questions to the client. @param resultText an `input_required` result. */
+  requireInput(resultText: string): void {
+    this.inner.respond(`{"jsonrpc":"2.0","id":${this.idText},"result":${resultText}}`);
   }
-
-  /** Continues a parked call with the request that answers its questions. */
-  continue(exchange: AskingExchange, stateless: StatelessRequest, client: StatelessClient): void {
-    const maxRequests = this.#context.config.maxSessionRequests;
-    const answers = answersOf(stateless.request);
-    const refusal = client.callsInFlight >= maxRequests ? sessionOverloaded(maxRequests) : exchange.roomError(answers);
-    if (refusal !== undefined) return stateless.exchange.fail(refusal);
-    this.#parked?.remove(exchange);
-    exchange.resume(roundOf(stateless, exchange.serverInfo), answers);
-  }
-
-  #serverInfo(handshake: UpstreamHandshake): ServerInfo {
-    const known = this.#serverInfos.get(handshake);
-    if (known !== undefined) return known;
-    const info = serverInfoOf(handshake.resultText);
-    this.#serverInfos.set(handshake, info);
-    return info;
-  }
-
-  /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
-  #raiseLevel(client: StatelessClient, level: string, { lane, handshake }: Target): void {
-    const levels = this.#levels.get(lane) ?? new WeakMap<StatelessClient, string>();
-    this.#levels.set(lane, levels);
-    const former = levels.get(client);
-    if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
-    if (readCapabilities(handshake.resultText)["logging"] === undefined) return;
-    levels.set(client, level);
-    // Without a result, the next request asks again.
-    const onResult = (resultText: string | undefined): void => {
-      if (resultText === undefined) levels.delete(client);
-    };
-    const exchange = new InternalExchange(this.#context.nowMs(), () => undefined, onResult);
-    lane.request(client, exchange, internalRequest("logging/setLevel", { level }));
-  }
-}
-
-function roundOf({ request, envelope, exchange: raw }: StatelessRequest, serverInfo: ServerInfo): Round {
-  const { declared, logLevel } = envelope;
-  const shape = {
-    method: request.method,
-    serverInfo,
-    uriText: request.outline.copyAt(Slot.uri),
-    declaresUrl: isSubset(AskKind.url, declared),
-  };
-  const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, raw.idText, response), shape);
-  const exchange = new StatelessExchange(raw, { rewrite, addedBytes: serverInfo.addedBytes, logLevel });
-  return { raw, exchange, serverInfo, declared, progressTokenText: progressTokenText(request) };
 }

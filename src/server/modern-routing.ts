@@ -48,16 +48,16 @@ export class ModernRouting implements Routing {
     this.#questions = new SessionQuestions(lane);
   }
 
-  /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
-  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
+  /** Opens a client's subscription. @returns undefined if there is no memory for it. */
+  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ModernSubscription | undefined {
     const { dispatch, context } = this.#lane;
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: context.nowMs(), onEnd });
+    const opened = new ModernSubscription(dispatch, subscription, request, reservation, context.nowMs(), onEnd);
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
-    return (reason) => opened.cancel(reason);
+    return opened;
   }
 
   /** Ends all subscriptions gracefully, because the server cannot serve them any longer. */
@@ -107,9 +107,7 @@ export class ModernRouting implements Routing {
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { context, dispatch, tools } = this.#lane;
-    const { nowMs } = context;
-    const timeoutMs = context.config.requestTimeoutMs;
+    const { dispatch, tools } = this.#lane;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
@@ -117,7 +115,7 @@ export class ModernRouting implements Routing {
       return { lists: own.lists.union(lists), uris, tasks };
     };
     const onReopened = ({ lists }: SubscriptionFilter): void => this.#announce(lists);
-    this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, timeoutMs, requestMeta, wanted, onReopened });
+    this.#laneSubscription = new LaneSubscription(this.#lane, requestMeta, wanted, onReopened);
     this.#laneSubscription.update();
     for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
     for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);

@@ -1,6 +1,6 @@
 import { applyEdits, type Edit, removeMember, setMembers } from "../json/edit.ts";
 import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
-import { skipValue, walkElements } from "../json/text.ts";
+import { copied, skipValue, walkElements } from "../json/text.ts";
 import { type AskKinds, capabilitiesFor, declaredKinds, readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, isJsonObject, type JsonObject, MetaKey, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
@@ -8,16 +8,15 @@ import { checkResultType, findResult, type FoundResult, removeMetaKey } from "..
 import { firstOfParams } from "../mcp/rewrite.ts";
 import { negotiateProtocolVersion, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Exchange } from "../session/session.ts";
-import { ASKING_METHODS, StatelessExchange, type StatelessExchangeOptions } from "./asks.ts";
+import type { Caller, Exchange, Rewrite } from "../session/session.ts";
+import { ASKING_METHODS, StatelessExchange } from "./asks.ts";
 import type { InitializeRules } from "./initialize.ts";
+import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
 import type { CallVerdict } from "./slots.ts";
 import { allLists, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
-/** A longer `clientInfo`, such as one with icons, is not part of each request. In characters of JSON. */
-const MAX_INFO_LENGTH = 512;
 const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
 /** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
 const QUIET_LEVEL = "emergency";
@@ -76,49 +75,47 @@ function paramsEdits(request: RequestMessage, members: string): Edit[] {
   return edit === undefined ? [] : [edit];
 }
 
-/** Returns the JSON text of the client's name and version; undefined if it has none. */
+/** Returns the JSON text of the client's name and version; undefined if it has none. The whole `initialize` is not kept for it. */
 function clientInfoText(text: string, params: number): string | undefined {
-  const span = findPath(text, params, ["clientInfo"]);
-  if (span === undefined || text[span.start] !== "{") return undefined;
-  const parts = findMembers(text, span.start, ["name", "version"]).spans;
-  if (parts.some((part) => part === undefined || text[part.start] !== '"')) return undefined;
-  if (span.end - span.start <= MAX_INFO_LENGTH) return copyOf(text.slice(span.start, span.end));
-  const [name, version] = parts.map((part) => (part === undefined ? "" : text.slice(part.start, part.end)));
-  const short = `{"name":${name},"version":${version}}`;
-  return short.length <= MAX_INFO_LENGTH ? copyOf(short) : undefined;
+  const info = textOf(text, findPath(text, params, ["clientInfo"]));
+  const short = isImplementation(info) ? shortInfo(info) : undefined;
+  return short === undefined ? undefined : copied(short);
 }
 
-/** Returns a copy of a slice. V8 would keep the whole `initialize` in memory for a slice, as long as the session. */
-function copyOf(slice: string): string {
-  return Buffer.from(slice).toString();
-}
-
-interface SessionExchangeOptions extends StatelessExchangeOptions {
-  /** The questions that the client can answer. */
-  readonly declared: AskKinds;
-  /** The client's request. */
-  readonly request: RequestMessage;
-  /** Returns the request for the server. @param params the JSON text of more members of its params. */
-  readonly requestWith: (params: string) => RequestMessage;
-  readonly memory: MemoryAccount;
+/** True if it has a name and a version, as clients and servers expect. */
+function isImplementation(text: string | undefined): text is string {
+  return (
+    text?.startsWith("{") === true &&
+    findMembers(text, 0, ["name", "version"]).spans.every((span) => span !== undefined && text[span.start] === '"')
+  );
 }
 
 /** The exchange of a session's request to a server without sessions. It keeps the request, because the server may need it several times. */
 export class SessionExchange extends StatelessExchange {
-  readonly declared: AskKinds;
-  readonly requestWith: (params: string) => RequestMessage;
   /** The number of results with questions so far. */
   questionRounds = 0;
   /** Called once at the end, while the client still accepts messages, if it has not disconnected. */
   onEnded: (() => void) | undefined;
+  readonly #envelope: SessionEnvelope;
+  readonly #request: RequestMessage;
   readonly #kept: Reservation;
   #isOver = false;
 
-  constructor(inner: Exchange, options: SessionExchangeOptions) {
-    super(inner, options);
-    this.declared = options.declared;
-    this.requestWith = options.requestWith;
-    this.#kept = options.memory.hold("requests", textMemoryBytes(options.request.text));
+  constructor(inner: Exchange, request: RequestMessage, envelope: SessionEnvelope, logLevel: string | undefined, memory: MemoryAccount) {
+    super(inner, rewriteForSession(inner, request.method), request.method === "tools/call" ? WRAPPED_BYTES : 0, logLevel);
+    this.#envelope = envelope;
+    this.#request = request;
+    this.#kept = memory.hold("requests", textMemoryBytes(request.text));
+  }
+
+  /** The questions that the client can answer. */
+  get declared(): AskKinds {
+    return this.#envelope.declared;
+  }
+
+  /** Returns the request for the server. @param params the JSON text of more members of its params. */
+  requestWith(params: string): RequestMessage {
+    return this.#envelope.addTo(this.#request, this.logLevel, params);
   }
 
   /** Sends a request to the client. @returns false if the client does not accept messages here. */
@@ -164,6 +161,10 @@ const WRAPPED_BYTES = WRAPPER_START.length + 1;
 /** The types that no result of a session has. A result that asks the client is not a response, if its request may ask. */
 const OTHER_TYPES: ReadonlySet<string | undefined> = new Set(["task", "input_required"]);
 const OBJECT_TYPE = '"object"';
+
+function rewriteForSession({ idText }: Exchange, method: string): Rewrite {
+  return (body, response) => responseForSession(body, idText, method, response);
+}
 
 /**
  * Returns a response of a server without sessions as a client of a session reads it.
@@ -309,17 +310,11 @@ export class ModernSessions {
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage): RequestDecision {
     const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
-    const requestWith = (params?: string): RequestMessage => envelope.addTo(request, logLevel, params);
-    const wrap = (exchange: Exchange): Exchange => {
-      const options: StatelessExchangeOptions = {
-        rewrite: (body, response) => responseForSession(body, exchange.idText, method, response),
-        addedBytes: method === "tools/call" ? WRAPPED_BYTES : 0,
-        logLevel,
-      };
-      if (!ASKING_METHODS.has(method)) return new StatelessExchange(exchange, options);
-      return new SessionExchange(exchange, { ...options, declared: envelope.declared, request, requestWith, memory: caller.memory });
-    };
-    return { kind: "carry", request: requestWith(), wrap };
+    const wrap = (exchange: Exchange): Exchange =>
+      ASKING_METHODS.has(method)
+        ? new SessionExchange(exchange, request, envelope, logLevel, caller.memory)
+        : new StatelessExchange(exchange, rewriteForSession(exchange, method), 0, logLevel);
+    return { kind: "carry", request: envelope.addTo(request, logLevel), wrap };
   }
 
   #setLevel(caller: Caller, level: string | undefined): RequestDecision {
@@ -396,20 +391,12 @@ function initializeResult(discoverResult: string, protocolVersion: string): stri
   const members = [
     `"protocolVersion":${JSON.stringify(protocolVersion)}`,
     `"capabilities":${capabilitiesOf(discoverResult)}`,
-    `"serverInfo":${isServerInfo(serverInfo) ? serverInfo : UNKNOWN_SERVER}`,
+    `"serverInfo":${isImplementation(serverInfo) ? serverInfo : UNKNOWN_SERVER}`,
     ...(instructions === undefined || discoverResult[instructions.start] !== '"'
       ? []
       : [`"instructions":${textOf(discoverResult, instructions)}`]),
   ];
   return `{${members.join(",")}}`;
-}
-
-/** True if it has a name and a version, as clients expect. */
-function isServerInfo(text: string | undefined): boolean {
-  return (
-    text?.startsWith("{") === true &&
-    findMembers(text, 0, ["name", "version"]).spans.every((span) => span !== undefined && text[span.start] === '"')
-  );
 }
 
 /** Returns the JSON text of the capabilities, without the tasks of the new revision. */

@@ -3,6 +3,7 @@ import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller, Exchange } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { MAX_RENEWED_TIMES } from "./call.ts";
@@ -42,9 +43,6 @@ const MAX_FORWARDED_REQUESTS = 1024;
 
 /** Sent once to a new generation, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
-
-/** In place of the notification of a client that has sent it to another replica. */
-export const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
 /** Notifications that are not related to a request, and so do not belong on a request's stream. */
 const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -96,6 +94,7 @@ export class PrivateRouting implements Routing {
 
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     // The client's own notification may have reached another replica. A server may reject requests before it.
+    // The client has sent it to another replica.
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
     if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;

@@ -94,8 +94,8 @@ export function checkModernRequest(request: RequestMessage, headers: IncomingHtt
   const envelope = readEnvelope(request);
   if (envelope instanceof SidecarError) return envelope;
   const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
-  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous in the params`);
-  return checkVersion(request, headers) ?? checkMethod(request, headers) ?? checkName(request, headers) ?? envelope;
+  if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous in the params`);
+  return checkVersion(request, headers) ?? checkHeader(headers, "Mcp-Method", request.method) ?? checkName(request, headers) ?? envelope;
 }
 
 /** Returns the error for a method that this revision has removed. */
@@ -111,10 +111,11 @@ const ENVELOPES = new LastText(readMeta);
 
 function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
   const meta = outline.span(Slot.meta);
-  if (meta === undefined || !outline.isObject(Slot.meta)) return invalid('"_meta" is missing in the params');
-  if (outline.stringAt(Slot.metaVersion) === undefined) return invalid(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
+  if (meta === undefined || !outline.isObject(Slot.meta)) return invalidParams('"_meta" is missing in the params');
+  if (outline.stringAt(Slot.metaVersion) === undefined)
+    return invalidParams(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
   const read = ENVELOPES.valueAt(text, meta);
-  return "problem" in read ? invalid(read.problem) : read;
+  return "problem" in read ? invalidParams(read.problem) : read;
 }
 
 /** @param text the JSON text of `_meta`. */
@@ -140,10 +141,6 @@ function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders)
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }
 
-function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
-  return checkHeader(headers, "Mcp-Method", method);
-}
-
 /** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
   return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
@@ -152,7 +149,8 @@ export function taskIdOf({ text, outline }: RequestMessage): string | undefined 
 function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const { method, text, outline } = request;
   if (TASK_METHODS.has(method)) {
-    if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined) return invalid('"taskId" is ambiguous in the params');
+    if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined)
+      return invalidParams('"taskId" is ambiguous in the params');
     return checkHeader(headers, "Mcp-Name", taskIdOf(request) ?? "");
   }
   const named = NAME_SLOT.get(method);
@@ -160,7 +158,7 @@ function checkName(request: RequestMessage, headers: IncomingHttpHeaders): Sidec
   const slots = { [named.member]: named.slot };
   // The server could read the other one.
   const ambiguous = findRepeated(outline, slots) ?? findOtherCase(outline, slots);
-  if (ambiguous !== undefined) return invalid(`"${named.member}" is ambiguous in the params`);
+  if (ambiguous !== undefined) return invalidParams(`"${named.member}" is ambiguous in the params`);
   const value = outline.stringAt(named.slot);
   // The server reports a parameter that is missing.
   return value === undefined ? undefined : checkHeader(headers, "Mcp-Name", value);
@@ -179,7 +177,7 @@ export function headerMismatch(problem: string): SidecarError {
   return new SidecarError("HEADER_MISMATCH", `${problem}. The request was not sent.`);
 }
 
-function invalid(problem: string): SidecarError {
+export function invalidParams(problem: string): SidecarError {
   return new SidecarError("INVALID_PARAMS", `${problem.charAt(0).toUpperCase()}${problem.slice(1)}. The request was not sent.`);
 }
 

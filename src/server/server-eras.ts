@@ -1,12 +1,11 @@
 import type { Context } from "../context.ts";
 import { type AskKinds, offeredKinds } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import type { MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
-import type { Caller, Exchange } from "../session/session.ts";
 import type { AskingLanes } from "./asking-lanes.ts";
 import type { HeldRequest } from "./dispatch.ts";
 import { shuttingDown } from "./failures.ts";
+import type { Lane } from "./lane.ts";
 import type { SupervisedLane } from "./lanes.ts";
 import type { EraLane, Target } from "./stateless-client.ts";
 
@@ -17,7 +16,7 @@ import type { EraLane, Target } from "./stateless-client.ts";
  */
 export class ServerEras {
   readonly #context: Context;
-  readonly #shared: EraLane;
+  readonly shared: EraLane;
   /** The servers that may ask their clients. Undefined if none may. */
   readonly asking: AskingLanes | undefined;
   readonly #startModern: (observer: UpstreamObserver) => EraLane;
@@ -35,7 +34,7 @@ export class ServerEras {
   /** @param startModern starts a second process, which gets a discovery first. */
   constructor(context: Context, shared: EraLane, asking: AskingLanes | undefined, startModern: (observer: UpstreamObserver) => EraLane) {
     this.#context = context;
-    this.#shared = shared;
+    this.shared = shared;
     this.asking = asking;
     this.#startModern = startModern;
     const { childEra, isolation } = context.config;
@@ -45,7 +44,7 @@ export class ServerEras {
 
   /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
-    const shared = this.#shared.lane.lastHandshake?.era;
+    const shared = this.shared.lane.lastHandshake?.era;
     return shared === "modern" ? shared : shared === undefined ? undefined : this.#verdict;
   }
 
@@ -65,7 +64,7 @@ export class ServerEras {
     onFound: (target: Target) => void,
     onFailed: (error: SidecarError) => void,
   ): void {
-    const shared = this.#shared;
+    const shared = this.shared;
     const handshake = shared.lane.lastHandshake;
     if (handshake === undefined) {
       const onReady = (): void => this.find(client, declared, onFound, onFailed);
@@ -89,38 +88,15 @@ export class ServerEras {
     });
   }
 
-  /** Rejects a request that has found no lane. */
-  refuse(exchange: Exchange, error: SidecarError): void {
-    this.#shared.lane.refuse(exchange, error);
-  }
-
-  /** Removes the state of a client. */
-  endCaller(caller: Caller): void {
-    this.#shared.lane.endCaller(caller);
-    this.#modern?.lane.endCaller(caller);
-    this.asking?.endCaller(caller);
-  }
-
-  /** Rejects unsent requests of a client at the other processes than the shared one, until this much memory is free. */
-  freeUnsent(bytes: number, holder: MemoryHolder): void {
-    const freeBytes = this.#modern?.lane.freeUnsent(bytes, holder) ?? 0;
-    if (freeBytes < bytes) this.asking?.freeUnsent(bytes - freeBytes, holder);
-  }
-
-  async drain(): Promise<void> {
-    await Promise.all([this.#modern?.lane.drain(), this.asking?.drain()]);
+  /** All lanes but the shared one. */
+  get lanes(): Lane[] {
+    return [...(this.#modern === undefined ? [] : [this.#modern.lane]), ...(this.asking?.lanes ?? [])];
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#modern?.lane.close();
     await Promise.all([this.#modern?.stop(), this.asking?.stop()]);
-  }
-
-  kill(): void {
-    this.#isStopping = true;
-    this.#modern?.kill();
-    this.asking?.kill();
   }
 
   /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
@@ -132,7 +108,7 @@ export class ServerEras {
     onFailed: (error: SidecarError) => void,
   ): void {
     const kinds = offeredKinds(declared);
-    if (kinds === 0 || this.asking === undefined) return onFound(this.#targetOf(this.#shared, handshake));
+    if (kinds === 0 || this.asking === undefined) return onFound(this.#targetOf(this.shared, handshake));
     this.asking.find(kinds, client, onFound, onFailed);
   }
 

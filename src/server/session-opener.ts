@@ -100,12 +100,6 @@ export interface TakeUpOptions {
   readonly waitingText: () => string;
 }
 
-interface OpenedSession extends Required<NewSession> {
-  readonly id: string;
-  readonly protocolVersion: string;
-  readonly isTakenUp?: boolean;
-}
-
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
@@ -193,9 +187,9 @@ export class SessionOpener {
       counters.countRefusal(refusal.code);
       return refusal;
     }
-    const streams = new SessionStreams(this.#eventLog.forClient(memory), true);
+    const streams = new SessionStreams(memory, this.#eventLog, true);
     const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
-    const session = this.#add(initialize, pooled, { ...known, memory, streams, isTakenUp: true });
+    const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
     pooled.release();
     const error = tooManySessions(this.#sessions.maxSessions);
@@ -214,7 +208,7 @@ export class SessionOpener {
       exchange.fail(refusal);
       return;
     }
-    const streams = client.streams ?? new SessionStreams(this.#eventLog.forClient(memory));
+    const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
     const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
@@ -223,7 +217,7 @@ export class SessionOpener {
       memory,
       open: (protocolVersion) => {
         const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
-        const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
+        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
@@ -276,17 +270,23 @@ export class SessionOpener {
   }
 
   /** @returns undefined if there is no room for another session. */
-  #add(initialize: RequestMessage, pooled: PooledLane, client: OpenedSession): Session | undefined {
-    const { owner, protocolVersion } = client;
+  #add(
+    initialize: RequestMessage,
+    pooled: PooledLane,
+    id: string,
+    protocolVersion: string,
+    streams: SessionStreams,
+    memory: MemoryAccount,
+    owner: Principal | undefined,
+  ): Session | undefined {
     const { defects, nowMs } = this.#context;
-    const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
-    const onEnd = (isOver: boolean): void => {
+    const session = new Session(id, protocolVersion, pooled.supervised.lane, streams, memory, owner, startedAtMs);
+    session.onEnd = (isOver) => {
       pooled.release(session);
-      if (isOver) this.#ids.end(client.id, owner);
+      if (isOver) this.#ids.end(id, owner);
       this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
-    const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });
     if (!this.#sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

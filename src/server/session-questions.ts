@@ -2,13 +2,14 @@ import { randomUUID } from "node:crypto";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, stringOf, textOf } from "../json/find.ts";
 import { decodeString, detached, shorten, skipValue, STOP, walkMembers } from "../json/text.ts";
-import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "../mcp/capabilities.ts";
+import { AskKind, type AskKinds, AskMethod, isSubset, kindsOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import type { FoundResult } from "../mcp/result.ts";
 import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
+import { undeclared } from "./asks.ts";
 import { PendingRequests } from "./call-table.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
@@ -70,11 +71,7 @@ export function checkQuestions({ text, result, resultType }: FoundResult, method
 /** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
 function checkDeclared(questions: readonly Question[], declared: AskKinds): SidecarError | undefined {
   const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
-  if (missing === 0) return undefined;
-  const requiredCapabilities = capabilitiesFor(missing);
-  const names = Object.keys(requiredCapabilities).join(", ");
-  const message = `The MCP server asked a question that this client has not declared (${names}). The call was sent and may have taken effect.`;
-  return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
+  return missing === 0 ? undefined : undeclared(missing);
 }
 
 function invalidQuestion(reason: string): SidecarError {
@@ -148,13 +145,6 @@ interface Round {
   readonly repeatAtMs: number;
 }
 
-/** The end of a call whose question has no answer. */
-interface Failure {
-  /** For the log. */
-  readonly reason: string;
-  readonly error: SidecarError;
-}
-
 interface OpenQuestion {
   /** The id for the client. */
   readonly id: number;
@@ -184,10 +174,10 @@ export class SessionQuestions {
     const { exchange } = call;
     if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
-    const isInvalid = typeof asked === "string";
-    this.#lane.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
-    const failure = isInvalid ? { reason: "invalid question", error: invalidQuestion(asked) } : this.#begin(call, exchange, asked);
-    if (failure !== undefined) this.#fail(call, failure);
+    const { calls } = this.#lane.dispatch;
+    calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
+    if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
+    else this.#begin(call, exchange, asked);
     return true;
   }
 
@@ -209,7 +199,7 @@ export class SessionQuestions {
     else {
       this.#take(question);
       const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
-      this.#fail(round.call, failed("question answered with an error", message));
+      this.#fail(round.call, "question answered with an error", message);
     }
     return undefined;
   }
@@ -228,32 +218,28 @@ export class SessionQuestions {
     return nextMs;
   }
 
-  /** @returns the failure if the client is not asked. */
-  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): Failure | undefined {
+  /** Asks the client, or fails the call if it cannot be asked. */
+  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): void {
     const { dispatch, context } = this.#lane;
-    const undeclared = checkDeclared(questions, exchange.declared);
-    if (undeclared !== undefined) return { reason: "question of an undeclared kind", error: undeclared };
+    const refusal = checkDeclared(questions, exchange.declared);
+    if (refusal !== undefined) return dispatch.calls.giveUp(call, "question of an undeclared kind", refusal);
     if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
-      return failed("too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
+      return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
-    if (memory === undefined) return { reason: "out of memory", error: responseOutOfMemory(call.method) };
+    if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : context.nowMs() + REPEAT_DELAY_MS;
     const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
     exchange.onEnded = () => this.#cancel(round);
     this.#waiting.add(round);
-    if (questions.length === 0) {
-      dispatch.watch(repeatAtMs);
-      return undefined;
-    }
+    if (questions.length === 0) return dispatch.watch(repeatAtMs);
     const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
     dispatch.watch(deadlineMs);
     for (const [id, { request }] of questions.map((question) => this.#open(round, question, deadlineMs))) {
       // The client may have disconnected while it got the others.
       if (round.open.has(id)) this.#emit(round, requestToClient(request, id));
     }
-    return undefined;
   }
 
   #open(round: Round, question: Question, deadlineMs: number): [id: number, question: Question] {
@@ -281,7 +267,7 @@ export class SessionQuestions {
     if (method === AskMethod.elicitation) {
       this.#emit(round, cancellation(id, "timeout"));
       this.#answer(question, CANCELLED);
-    } else this.#fail(round.call, failed("question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`));
+    } else this.#fail(round.call, "question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`);
   }
 
   /** Sends the request again, with the answers. */
@@ -293,8 +279,8 @@ export class SessionQuestions {
     this.#lane.dispatch.repeat(call, exchange.requestWith(members.join(",")));
   }
 
-  #fail(call: ClientCall, { reason, error }: Failure): void {
-    this.#lane.dispatch.calls.giveUp(call, reason, error);
+  #fail(call: ClientCall, reason: string, description: string): void {
+    this.#lane.dispatch.calls.giveUp(call, reason, questionFailed(description));
   }
 
   /** Tells the client not to answer any more, because the call has ended. */
@@ -327,8 +313,4 @@ function answerText(response: ResponseMessage): string | undefined {
 function errorText({ text, outline }: ResponseMessage): string {
   const error = outline.isObject(Slot.error) ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
   return shorten(stringOf(text, error) ?? "no message");
-}
-
-function failed(reason: string, description: string): Failure {
-  return { reason, error: questionFailed(description) };
 }

@@ -15,6 +15,8 @@ import type { Routing } from "./routing.ts";
 export class StatelessClient implements Caller {
   readonly id = randomUUID();
   readonly memory: MemoryAccount;
+  /** Its place among all clients, in the order of their last use. */
+  readonly place = new Place<StatelessClient>(this);
   #callsInFlight = 0;
 
   constructor(memory: MemoryAccount) {
@@ -42,17 +44,12 @@ export class StatelessClient implements Caller {
   }
 }
 
-interface Entry {
-  readonly client: StatelessClient;
-  readonly place: Place<StatelessClient>;
-}
-
 /** The stateless clients by holder. The longest unused ones are forgotten when there are too many. */
 export class StatelessClients {
   readonly #maxClients: number;
   readonly #isInUse: (client: StatelessClient) => boolean;
   readonly #onForgotten: (client: StatelessClient) => void;
-  readonly #entries = new Map<MemoryHolder, Entry>();
+  readonly #byHolder = new Map<MemoryHolder, StatelessClient>();
   readonly #order = new LinkedOrder<StatelessClient>();
 
   /**
@@ -66,47 +63,43 @@ export class StatelessClients {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#byHolder.size;
   }
 
   /** Returns the client with this account, and marks it as used. */
   use(account: MemoryAccount): StatelessClient {
-    const { holder } = account;
-    const entry = this.#entries.get(holder) ?? this.#add(account);
-    this.#order.moveToEnd(entry.place);
-    return entry.client;
+    const client = this.#byHolder.get(account.holder) ?? this.#add(account);
+    this.#order.moveToEnd(client.place);
+    return client;
   }
 
   /** Forgets a client, and ends its requests. */
-  end(holder: MemoryHolder): boolean {
-    const entry = this.#entries.get(holder);
-    if (entry !== undefined) this.#forget(entry);
-    return entry !== undefined;
+  end(holder: MemoryHolder): void {
+    const client = this.#byHolder.get(holder);
+    if (client !== undefined) this.#forget(client);
   }
 
-  #add(account: MemoryAccount): Entry {
+  #add(account: MemoryAccount): StatelessClient {
     const client = new StatelessClient(account);
-    const entry = { client, place: new Place(client) };
-    this.#entries.set(account.holder, entry);
+    this.#byHolder.set(account.holder, client);
     this.#makeRoom();
-    return entry;
+    return client;
   }
 
   /** Forgets the longest unused client without a request in flight, if there are too many clients. */
   #makeRoom(): void {
     for (let tries = this.size; tries > 0 && this.size > this.#maxClients; tries--) {
-      const { first } = this.#order;
-      const entry = first?.value === undefined ? undefined : this.#entries.get(first.value.memory.holder);
-      if (first === undefined || entry === undefined) return;
+      const client = this.#order.first?.value;
+      if (client === undefined) return;
       // A request in flight is a use.
-      if (entry.client.callsInFlight > 0 || this.#isInUse(entry.client)) this.#order.moveToEnd(first);
-      else this.#forget(entry);
+      if (client.callsInFlight > 0 || this.#isInUse(client)) this.#order.moveToEnd(client.place);
+      else this.#forget(client);
     }
   }
 
-  #forget({ client, place }: Entry): void {
-    place.leave();
-    this.#entries.delete(client.memory.holder);
+  #forget(client: StatelessClient): void {
+    client.place.leave();
+    this.#byHolder.delete(client.memory.holder);
     this.#onForgotten(client);
   }
 }
@@ -130,11 +123,4 @@ export interface StatelessRequest {
   readonly memory: MemoryAccount;
   /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
   readonly owner: Principal | undefined;
-}
-
-/** A request, its client, and the lane for it. */
-export interface StatelessCall {
-  readonly stateless: StatelessRequest;
-  readonly target: Target;
-  readonly client: StatelessClient;
 }

@@ -1,24 +1,27 @@
 import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findPath, stringOf } from "../json/find.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { RequestMessage } from "../mcp/message.ts";
+import { LOG_LEVELS, type RequestMessage } from "../mcp/message.ts";
 import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
-import { checkResultType, findResult, type FoundResult } from "../mcp/result.ts";
+import { checkResultType, findResult, type FoundResult, type ServerInfo } from "../mcp/result.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { ServerEra } from "../process/port.ts";
+import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Exchange, Rewrite } from "../session/session.ts";
 import { AskingExchange, type ParkedCalls } from "./asking-exchange.ts";
-import { StatelessExchange } from "./asks.ts";
+import { answersOf, ASKING_METHODS, StatelessExchange } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { discoverResult, LegacyCalls } from "./legacy-calls.ts";
+import { InternalExchange, internalRequest } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
+import { discoverResult, LegacyExchange, requestToLegacyServer, serverInfoOf } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
 import { checkQuestions } from "./session-questions.ts";
-import { type StatelessCall, type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
+import { type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "./subscriptions.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -46,24 +49,6 @@ function namedTasks(request: RequestMessage): string[] {
   return id === undefined ? [] : [id];
 }
 
-export interface StatelessStatus {
-  readonly serverEra: ServerEra | "unknown";
-  /** All requests so far. */
-  readonly requests: number;
-  readonly clients: number;
-  readonly subscriptions: number;
-  /** The questions of a server with sessions; undefined if clients cannot be asked. */
-  readonly asks:
-    | {
-        /** The processes that may ask. */
-        readonly servers: number;
-        readonly parked: ParkedCalls["status"];
-        /** Questions that were refused because their call could not be found out. */
-        readonly unattributed: number;
-      }
-    | undefined;
-}
-
 /** The requests of clients without sessions, on their way to a server of either era (MCP 2026-07-28). */
 export class StatelessRequests {
   readonly #context: Context;
@@ -73,8 +58,11 @@ export class StatelessRequests {
   /** The clients of states and tasks; undefined if there is at most one token. */
   readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   readonly #clients: StatelessClients;
-  readonly #legacyCalls: LegacyCalls;
   readonly #subscriptions: StatelessSubscriptions;
+  /** The most verbose level that each client has asked for, by lane. */
+  readonly #levels = new WeakMap<Lane, WeakMap<StatelessClient, string>>();
+  /** Each result of a server with sessions has this text, so it is found once for each handshake. */
+  readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
   #requestCount = 0;
 
   constructor(context: Context, eras: ServerEras, parked: ParkedCalls | undefined, keys: SessionKeys) {
@@ -85,17 +73,25 @@ export class StatelessRequests {
     // Only the tokens of a file can be of several principals.
     this.#bindings = authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() };
     const isAsked = ({ memory }: StatelessClient): boolean => parked?.hasAnyOf(memory.holder) === true;
-    this.#clients = new StatelessClients(maxSessions, isAsked, (client) => eras.endCaller(client));
-    this.#legacyCalls = new LegacyCalls(context, parked);
+    this.#clients = new StatelessClients(maxSessions, isAsked, (client) => {
+      for (const lane of [eras.shared.lane, ...eras.lanes]) lane.endCaller(client);
+    });
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
-  get status(): StatelessStatus {
-    const [eras, parked] = [this.#eras, this.#parked];
+  /** `asks` has the processes that may ask, and the questions that were refused because their call could not be found out. */
+  get status(): {
+    readonly serverEra: ServerEra | "unknown";
+    readonly requests: number;
+    readonly clients: number;
+    readonly subscriptions: number;
+    readonly asks: { readonly servers: number; readonly parked: ParkedCalls["status"]; readonly unattributed: number } | undefined;
+  } {
+    const { asking, era: serverEra = "unknown" } = this.#eras;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
-    const { asking } = eras;
-    const asks = asking && parked && { servers: asking.size, parked: parked.status, unattributed: asking.unattributed };
-    return { serverEra: eras.era ?? "unknown", requests: this.#requestCount, clients, subscriptions, asks };
+    const parked = this.#parked?.status;
+    const asks = asking && parked && { servers: asking.size, parked, unattributed: asking.unattributed };
+    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
   }
 
   /** Handles one request. It is answered exactly once. */
@@ -106,21 +102,20 @@ export class StatelessRequests {
     if (removed !== undefined) return exchange.fail(removed);
     const client = this.#clients.use(memory);
     const parked = this.#parked?.find(request, memory.holder);
-    if (parked instanceof AskingExchange) return this.#guard(exchange, () => this.#legacyCalls.continue(parked, stateless, client));
+    if (parked instanceof AskingExchange) return this.#guard(exchange, () => this.#continue(parked, stateless, client));
     // A server without sessions makes its own states.
     if (parked !== undefined && this.#eras.era === "legacy") return exchange.fail(parked);
-    this.#find({ stateless, client }, (call) => this.#route(call));
+    this.#find(stateless, client, (target) => this.#route(stateless, client, target));
   }
 
   /** Finds the lane for a request. Its token may be removed meanwhile. */
-  #find({ stateless, client }: Pick<StatelessCall, "stateless" | "client">, onFound: (call: StatelessCall) => void): void {
-    const { request, envelope, exchange, owner } = stateless;
-    const fail = (error: SidecarError): void => exchange.fail(error);
+  #find({ request, envelope, exchange, owner }: StatelessRequest, client: StatelessClient, onFound: (target: Target) => void): void {
     const found = (target: Target): void => {
-      if (owner?.isRevoked === true) fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
-      else this.#guard(exchange, () => onFound({ stateless, target, client }));
+      if (owner?.isRevoked !== true) this.#guard(exchange, () => onFound(target));
+      else exchange.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
-    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => this.#eras.refuse(exchange, error));
+    const { shared } = this.#eras;
+    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => shared.lane.refuse(exchange, error));
   }
 
   /** Ends the requests and subscriptions of a holder. */
@@ -137,29 +132,28 @@ export class StatelessRequests {
     this.#parked?.close();
   }
 
-  #route(call: StatelessCall): void {
-    const { request, headers, exchange } = call.stateless;
-    const { handshake, params } = call.target;
+  #route(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
+    const { request, headers, exchange } = stateless;
+    const { handshake, params } = target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
-    if (!isLegacy && this.#namesTaskOfOther(call)) return exchange.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
+    if (!isLegacy && this.#namesTaskOfOther(request, client)) return exchange.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#context.draining.aborted) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
       const resultText = isLegacy ? discoverResult(handshake.resultText) : withVersions(handshake.resultText);
       return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${resultText}}`);
     }
-    if (method === "subscriptions/listen") return this.#subscriptions.listen(call);
+    if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, target);
     if (isLegacy && method.startsWith("tasks/")) return exchange.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
-    if (checked === undefined) this.#forward(call);
+    if (checked === undefined) this.#forward(stateless, client, target);
     else if (checked instanceof SidecarError) exchange.fail(checked);
-    else void this.#forwardChecked(call, checked);
+    else void this.#forwardChecked(stateless, client, checked);
   }
 
   /** Forwards a call when its headers are checked, unless its client has left meanwhile. Never rejects. */
-  async #forwardChecked(call: StatelessCall, checked: Promise<SidecarError | undefined>): Promise<void> {
-    const { stateless, client } = call;
+  async #forwardChecked(stateless: StatelessRequest, client: StatelessClient, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { request, exchange } = stateless;
     const { maxSessionRequests } = this.#context.config;
     if (client.callsInFlight >= maxSessionRequests) return exchange.fail(sessionOverloaded(maxSessionRequests));
@@ -180,19 +174,17 @@ export class StatelessRequests {
     const error = outcome;
     this.#guard(exchange, () => {
       // The server may have been replaced by one of the other era.
-      if (error === undefined) this.#find(call, (current) => this.#forward(current));
+      if (error === undefined) this.#find(stateless, client, (target) => this.#forward(stateless, client, target));
       else exchange.fail(error);
     });
   }
 
-  #forward(call: StatelessCall): void {
-    if (call.target.handshake.era === "legacy") this.#legacyCalls.forward(call);
-    else this.#forwardToModern(call);
+  #forward(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
+    if (target.handshake.era === "legacy") this.#forwardToLegacy(stateless, client, target);
+    else this.#forwardToModern(stateless, client, target.lane);
   }
 
-  #forwardToModern({ stateless, target, client }: StatelessCall): void {
-    const { request, envelope, exchange, owner } = stateless;
-    const { lane } = target;
+  #forwardToModern({ request, envelope, exchange, owner }: StatelessRequest, client: StatelessClient, lane: Lane): void {
     const bindings = this.#bindings;
     const { declared, logLevel } = envelope;
     const { holder } = client.memory;
@@ -205,12 +197,60 @@ export class StatelessRequests {
       const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
       return error ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
-    lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);
+    lane.request(client, new StatelessExchange(exchange, rewrite, 0, logLevel), unsealed);
   }
 
-  #namesTaskOfOther({ stateless, client }: StatelessCall): boolean {
+  #forwardToLegacy({ request, envelope, exchange }: StatelessRequest, client: StatelessClient, target: Target): void {
+    const parked = this.#parked;
+    // A call that waits for this request does not come here.
+    const unknown = parked?.find(request, client.memory.holder);
+    if (unknown instanceof SidecarError) return exchange.fail(unknown);
+    const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
+    if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
+    const round = new LegacyExchange(exchange, request, envelope, this.#serverInfo(target.handshake));
+    const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
+    const asking = mayAsk ? new AskingExchange(this.#context, parked, client.memory, raiseLevel, round, request) : round;
+    target.lane.request(client, asking, requestToLegacyServer(request));
+  }
+
+  /** Continues a parked call with the request that answers its questions. */
+  #continue(parked: AskingExchange, { request, envelope, exchange }: StatelessRequest, client: StatelessClient): void {
+    const { maxSessionRequests } = this.#context.config;
+    const answers = answersOf(request);
+    const isOverloaded = client.callsInFlight >= maxSessionRequests;
+    const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : parked.roomError(answers);
+    if (refusal !== undefined) return exchange.fail(refusal);
+    this.#parked?.remove(parked);
+    parked.resume(new LegacyExchange(exchange, request, envelope, parked.serverInfo), answers);
+  }
+
+  #serverInfo(handshake: UpstreamHandshake): ServerInfo {
+    const known = this.#serverInfos.get(handshake);
+    if (known !== undefined) return known;
+    const info = serverInfoOf(handshake.resultText);
+    this.#serverInfos.set(handshake, info);
+    return info;
+  }
+
+  /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
+  #raiseLevel(client: StatelessClient, level: string, { lane, handshake }: Target): void {
+    const levels = this.#levels.get(lane) ?? new WeakMap<StatelessClient, string>();
+    this.#levels.set(lane, levels);
+    const former = levels.get(client);
+    if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
+    if (readCapabilities(handshake.resultText)["logging"] === undefined) return;
+    levels.set(client, level);
+    // Without a result, the next request asks again.
+    const onResult = (resultText: string | undefined): void => {
+      if (resultText === undefined) levels.delete(client);
+    };
+    const exchange = new InternalExchange(this.#context.nowMs(), () => undefined, onResult);
+    lane.request(client, exchange, internalRequest("logging/setLevel", { level }));
+  }
+
+  #namesTaskOfOther(request: RequestMessage, { memory }: StatelessClient): boolean {
     const bindings = this.#bindings;
-    return bindings !== undefined && namedTasks(stateless.request).some((id) => bindings.tasks.isOfOther(id, client.memory.holder));
+    return bindings !== undefined && namedTasks(request).some((id) => bindings.tasks.isOfOther(id, memory.holder));
   }
 
   #guard(exchange: Exchange, handle: () => void): void {

@@ -10,8 +10,17 @@ import { outOfMemory } from "./failures.ts";
 import { InternalExchange, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
-import type { StatelessCall, StatelessClient } from "./stateless-client.ts";
-import { accepts, contains, filterText, readFilter, Subscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
+import type { StatelessClient, StatelessRequest, Target } from "./stateless-client.ts";
+import {
+  accepts,
+  contains,
+  filterText,
+  type ModernSubscription,
+  readFilter,
+  Subscription,
+  type SubscriptionFilter,
+  supportedPart,
+} from "./subscriptions.ts";
 
 /** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
@@ -87,7 +96,7 @@ class LegacySubscription implements Caller {
   }
 
   /** Ends the subscriptions at the server. */
-  end(): void {
+  cancel(): void {
     this.#pendingMemory.release();
     this.#filterMemory.release();
     this.#lane.endCaller(this);
@@ -145,16 +154,13 @@ const MAX_URIS = 1024;
 const URI_BYTES = 256;
 const URI_COPIES = 2;
 
-interface Open {
-  readonly client: StatelessClient;
-  readonly uriCount: number;
-  end(reason: string): void;
-}
-
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
-  readonly #open = new Map<Subscription, Open>();
+  readonly #open = new Map<
+    Subscription,
+    { readonly client: StatelessClient; readonly uriCount: number; readonly atServer: LegacySubscription | ModernSubscription }
+  >();
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
@@ -166,9 +172,7 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen({ stateless, target, client }: StatelessCall): void {
-    const { request, exchange, memory } = stateless;
-    const { handshake, lane } = target;
+  listen({ request, exchange, memory }: StatelessRequest, client: StatelessClient, { handshake, lane }: Target): void {
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
@@ -180,20 +184,20 @@ export class StatelessSubscriptions {
     if (uriCount + uris.size > MAX_CLIENT_URIS) return exchange.fail(tooMany());
     if (!exchange.isListening) return exchange.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
     const subscription = new Subscription(exchange, () => {
-      this.#open.get(subscription)?.end("the subscription has ended");
+      this.#open.get(subscription)?.atServer.cancel();
       this.#open.delete(subscription);
     });
     if (modern !== undefined) {
-      const cancel = modern.subscribe(subscription, request, memory);
-      if (cancel === undefined) return exchange.fail(outOfMemory());
-      this.#open.set(subscription, { client, uriCount: uris.size, end: cancel });
+      const opened = modern.subscribe(subscription, request, memory);
+      if (opened === undefined) return exchange.fail(outOfMemory());
+      this.#open.set(subscription, { client, uriCount: uris.size, atServer: opened });
       return;
     }
     const accepted = { ...filter, uris };
     const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
     const upstream = new LegacySubscription(this.#context, subscription, lane, accepted, filterMemory, memory);
-    this.#open.set(subscription, { client, uriCount: uris.size, end: () => upstream.end() });
+    this.#open.set(subscription, { client, uriCount: uris.size, atServer: upstream });
     void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
   }
 

@@ -1,7 +1,7 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findAmbiguous, findMembers, findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
-import { SidecarError } from "../mcp/errors.ts";
+import type { SidecarError } from "../mcp/errors.ts";
 import {
   isJsonObject,
   type JsonObject,
@@ -15,6 +15,8 @@ import type { Reservation } from "../memory.ts";
 import type { Exchange } from "../session/session.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { InternalExchange, internalRequest, type OpenCall } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
+import { invalidParams } from "./request-check.ts";
 
 /** The longest filter of a client. In UTF-16 units. */
 const MAX_FILTER_LENGTH = 256 * 1024;
@@ -44,14 +46,14 @@ const MEMBERS = [...LIST_KINDS, "resourceSubscriptions", "taskIds"];
 export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
   const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
   const span = params?.spans[0];
-  if (span === undefined || text[span.start] !== "{") return invalid('"notifications" must be an object in the params');
-  if (span.end - span.start > maxLength) return invalid(`"notifications" has more than ${maxLength} characters`);
+  if (span === undefined || text[span.start] !== "{") return invalidParams('"notifications" must be an object in the params');
+  if (span.end - span.start > maxLength) return invalidParams(`"notifications" has more than ${maxLength} characters`);
   const ambiguous = params?.duplicate ?? params?.otherCase ?? findAmbiguous(text, span.start, MEMBERS);
-  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous`);
+  if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous`);
   const value = readValue(text, span) as JsonObject;
   const [uris, tasks] = [value["resourceSubscriptions"] ?? [], value["taskIds"] ?? []];
-  if (!isStrings(uris)) return invalid('"resourceSubscriptions" must be an array of strings');
-  if (!isStrings(tasks)) return invalid('"taskIds" must be an array of strings');
+  if (!isStrings(uris)) return invalidParams('"resourceSubscriptions" must be an array of strings');
+  if (!isStrings(tasks)) return invalidParams('"taskIds" must be an array of strings');
   return { lists: new Set(LIST_KINDS.filter((kind) => value[kind] === true)), uris: new Set(uris), tasks: new Set(tasks) };
 }
 
@@ -104,10 +106,6 @@ export function contains(whole: SubscriptionFilter, part: SubscriptionFilter): b
   return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris) && part.tasks.isSubsetOf(whole.tasks);
 }
 
-function invalid(problem: string): SidecarError {
-  return new SidecarError("INVALID_PARAMS", `${problem.replace(/^./, (first) => first.toUpperCase())}. The request was not sent.`);
-}
-
 /** Called with true if the server has accepted the resource, with false if it has rejected it. */
 type OnSubscribed = (isAccepted: boolean) => void;
 
@@ -130,19 +128,6 @@ interface Listening {
   call: OpenCall | undefined;
 }
 
-interface LaneSubscriptionOptions {
-  readonly dispatch: Dispatch;
-  readonly nowMs: () => number;
-  /** The time of the server to acknowledge a subscription. */
-  readonly timeoutMs: number;
-  /** The `_meta` of the sidecar's own requests at this generation. */
-  readonly requestMeta: object | undefined;
-  /** Returns all that the lane wants now. */
-  readonly wanted: () => SubscriptionFilter;
-  /** Called when a subscription is open again that the server had ended. Changes may have been missed. */
-  readonly onReopened: (filter: SubscriptionFilter) => void;
-}
-
 /**
  * The one subscription of a lane at a generation of a server without sessions. For another filter, a new request is opened, and the former
  * one ends when the server has acknowledged the new one. So no notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
@@ -151,7 +136,10 @@ interface LaneSubscriptionOptions {
  * about its own resource.
  */
 export class LaneSubscription {
-  readonly #options: LaneSubscriptionOptions;
+  readonly #lane: Lane;
+  readonly #requestMeta: object | undefined;
+  readonly #wanted: () => SubscriptionFilter;
+  readonly #onReopened: (filter: SubscriptionFilter) => void;
   #current: Listening | undefined;
   /** The request that replaces the current one. */
   #next: Listening | undefined;
@@ -169,8 +157,21 @@ export class LaneSubscription {
   /** The time of the next `update`. */
   #updateAtMs = Number.POSITIVE_INFINITY;
 
-  constructor(options: LaneSubscriptionOptions) {
-    this.#options = options;
+  /**
+   * @param requestMeta the `_meta` of the sidecar's own requests at this generation.
+   * @param wanted returns all that the lane wants now.
+   * @param onReopened called when a subscription is open again that the server had ended. Changes may have been missed.
+   */
+  constructor(
+    lane: Lane,
+    requestMeta: object | undefined,
+    wanted: () => SubscriptionFilter,
+    onReopened: (filter: SubscriptionFilter) => void,
+  ) {
+    this.#lane = lane;
+    this.#requestMeta = requestMeta;
+    this.#wanted = wanted;
+    this.#onReopened = onReopened;
   }
 
   /** True for a notification of this subscription. */
@@ -208,11 +209,11 @@ export class LaneSubscription {
     if (next === undefined || wireId !== next.call?.wireId) return;
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
-    next.openedAtMs = this.#options.nowMs();
+    next.openedAtMs = this.#lane.context.nowMs();
     this.#current = next;
     this.#next = undefined;
     this.#rejected = undefined;
-    if (this.#isInterrupted) this.#options.onReopened(next.filter);
+    if (this.#isInterrupted) this.#onReopened(next.filter);
     this.#isInterrupted = false;
     this.update();
   }
@@ -254,7 +255,7 @@ export class LaneSubscription {
 
   /** Returns all that is wanted, without what the server has rejected. */
   #nextFilter(): SubscriptionFilter {
-    const { lists, uris, tasks } = this.#options.wanted();
+    const { lists, uris, tasks } = this.#wanted();
     for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
     const added = [...uris.difference(this.#known).difference(this.#rejectedUris)];
     if (added.length <= 1) this.#isCautious = false;
@@ -263,20 +264,20 @@ export class LaneSubscription {
   }
 
   #open(filter: SubscriptionFilter): void {
-    const { dispatch, nowMs, timeoutMs, requestMeta } = this.#options;
-    const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
-    const deadlineMs = nowMs() + timeoutMs;
+    const nowMs = this.#lane.context.nowMs();
+    const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, this.#requestMeta);
+    const deadlineMs = nowMs + this.#lane.context.config.requestTimeoutMs;
     const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
     const exchange = new InternalExchange(
-      nowMs(),
+      nowMs,
       () => (hasFailed = true),
       () => this.#onEnd(listening, !hasFailed),
     );
     // It may fail at once.
-    listening.call = dispatch.open(exchange, request);
-    dispatch.watch(deadlineMs);
+    listening.call = this.#lane.dispatch.open(exchange, request);
+    this.#lane.dispatch.watch(deadlineMs);
   }
 
   /** @param isByServer false if the sidecar could not send the request. */
@@ -284,7 +285,7 @@ export class LaneSubscription {
     if (ended === this.#current) {
       this.#current = undefined;
       this.#isInterrupted = true;
-      if (this.#options.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      if (this.#lane.context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
@@ -310,15 +311,14 @@ export class LaneSubscription {
   }
 
   #updateIn(delayMs: number): void {
-    const { dispatch, nowMs } = this.#options;
-    this.#updateAtMs = Math.min(this.#updateAtMs, nowMs() + delayMs);
-    dispatch.watch(this.#updateAtMs);
+    this.#updateAtMs = Math.min(this.#updateAtMs, this.#lane.context.nowMs() + delayMs);
+    this.#lane.dispatch.watch(this.#updateAtMs);
   }
 
   /** Calls those that wait for what is known by now. */
   #settle(): void {
     if (this.#waiting.size === 0) return;
-    const { uris } = this.#options.wanted();
+    const { uris } = this.#wanted();
     for (const [onDone, uri] of this.#waiting) {
       const isAccepted = this.#verdict(uri, uris);
       // The call of one may end the wait of another.
@@ -372,9 +372,14 @@ export class Subscription {
   }
 
   /** Ends the stream gracefully. */
-  end(resultText = `{"resultType":"complete","_meta":{${this.#idMember}}}`): void {
+  end(): void {
+    this.respond("result", `{"resultType":"complete","_meta":{${this.#idMember}}}`);
+  }
+
+  /** Ends the stream with a response of the server. @param text the JSON text of the member. */
+  respond(member: "result" | "error", text: string): void {
     if (this.#isEnded) return;
-    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"result":${resultText}}`);
+    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
     this.#finish();
   }
 
@@ -387,13 +392,6 @@ export class Subscription {
   refuse(error: SidecarError): void {
     if (this.#isEnded) return;
     this.#exchange.fail(error);
-    this.#finish();
-  }
-
-  /** Ends the stream with an error of the server. @param errorText the JSON text of the error object. */
-  fail(errorText: string): void {
-    if (this.#isEnded) return;
-    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"error":${errorText}}`);
     this.#finish();
   }
 
@@ -441,20 +439,20 @@ export class ModernSubscription implements Exchange {
   /** The part that the server has acknowledged; undefined before the first acknowledgement. */
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(options: {
-    readonly subscription: Subscription;
-    readonly request: RequestMessage;
-    readonly dispatch: Dispatch;
-    readonly memory: Reservation;
-    readonly nowMs: number;
-    readonly onEnd: (subscription: ModernSubscription) => void;
-  }) {
-    this.#subscription = options.subscription;
-    this.#request = options.request;
-    this.#dispatch = options.dispatch;
-    this.#memory = options.memory;
-    this.#onEnd = options.onEnd;
-    this.acceptedAtMs = options.nowMs;
+  constructor(
+    dispatch: Dispatch,
+    subscription: Subscription,
+    request: RequestMessage,
+    memory: Reservation,
+    nowMs: number,
+    onEnd: (subscription: ModernSubscription) => void,
+  ) {
+    this.#dispatch = dispatch;
+    this.#subscription = subscription;
+    this.#request = request;
+    this.#memory = memory;
+    this.acceptedAtMs = nowMs;
+    this.#onEnd = onEnd;
   }
 
   /** The id of its request at the current generation; undefined if there is none. */
@@ -487,8 +485,8 @@ export class ModernSubscription implements Exchange {
   }
 
   /** Ends the subscription at the server, because the client has left or the sidecar drains. */
-  cancel(reason: string): void {
-    this.#open?.cancel(reason);
+  cancel(): void {
+    this.#open?.cancel("the subscription has ended");
     this.#finish();
   }
 
@@ -501,8 +499,10 @@ export class ModernSubscription implements Exchange {
 
   respond(body: string): void {
     const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
-    if (error !== undefined) this.#subscription.fail(body.slice(error.start, error.end));
-    else if (result !== undefined) this.#subscription.end(withId(body.slice(result.start, result.end), this.#subscription.idText));
+    if (error !== undefined) this.#subscription.respond("error", body.slice(error.start, error.end));
+    else if (result !== undefined) {
+      this.#subscription.respond("result", withId(body.slice(result.start, result.end), this.#subscription.idText));
+    }
     this.#finish();
   }
 

@@ -1,14 +1,17 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
 import { isLegacyVersion } from "../mcp/versions.ts";
 import type { Principal } from "./session.ts";
 
 const KEY_BYTES = 32;
 
-/** The purpose of a key: to sign session ids, or to encrypt the `requestState` of servers. */
-type KeyPurpose = "session id" | "request state";
-
-/** Returns the key of a secret for one MCP server (RFC 5869, HKDF). All replicas of this server with this secret have the same. */
-export function deriveKey(secret: string | Uint8Array, purpose: KeyPurpose, serverName: string): KeyObject {
+/**
+ * Returns the key of a secret for one MCP server (RFC 5869, HKDF). All replicas of this server with this secret have the same.
+ *
+ * @param purpose to sign session ids, or to encrypt the `requestState` of servers.
+ */
+export function deriveKey(secret: string | Uint8Array, purpose: "session id" | "request state", serverName: string): KeyObject {
   return createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", `claw-mcp-stdio ${purpose} v1 ${serverName}`, KEY_BYTES)));
 }
 
@@ -152,6 +155,8 @@ export class SessionKeys {
 
 /** Clients and proxies keep ids up to this length. */
 const MAX_ID_LENGTH = 512;
+/** In base64url, four characters have three bytes. */
+const MAX_ID_BYTES = (MAX_ID_LENGTH / 4) * 3;
 const MAC_BYTES = 32;
 /** The clock of another replica may be ahead by this much. */
 const MAX_SKEW_MS = 5 * 60_000;
@@ -162,37 +167,30 @@ export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
   readonly needsCapabilities: boolean;
 }
 
-interface SessionIdsOptions {
-  readonly keys: SessionKeys;
-  /** Older ids are rejected. */
-  readonly maxAgeMs: number;
-  /** Returns the time since 1970. */
-  readonly timeMs?: () => number;
-}
-
 /**
  * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. Each process with
  * the same key can check it. A client can sign ids only if the key is derived from its token, and only for itself. An id consists of visible
  * ASCII characters (MCP 2025-11-25, basic/transports, session management).
  */
 export class SessionIds {
-  readonly #options: SessionIdsOptions;
+  readonly #config: Config;
+  readonly #keys: SessionKeys;
   readonly #timeMs: () => number;
   readonly #ended = new EndedSessions();
 
-  constructor(options: SessionIdsOptions) {
-    this.#options = options;
-    this.#timeMs = options.timeMs ?? Date.now;
+  /** @param timeMs returns the time since 1970. */
+  constructor({ config }: Context, keys: SessionKeys, timeMs: () => number = Date.now) {
+    [this.#config, this.#keys, this.#timeMs] = [config, keys, timeMs];
   }
 
   issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
-    const [key] = this.#options.keys.of(owner);
+    const [key] = this.#keys.of(owner);
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
     for (const claims of candidates) {
       if (claims.capabilitiesText.length + claims.clientInfoText.length > MAX_ID_LENGTH) continue;
       const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
-      if (key === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
+      if (key === undefined || bytes.length + MAC_BYTES > MAX_ID_BYTES) continue;
       return Buffer.concat([bytes, sign(key, bytes, owner)]).toString("base64url");
     }
     return randomUUID();
@@ -204,12 +202,12 @@ export class SessionIds {
     const claims = bytes && decodeClaims(bytes);
     if (claims === undefined || this.#ended.has(id, owner)) return undefined;
     const ageMs = this.#timeMs() - claims.issuedAtS * 1000;
-    return ageMs <= this.#options.maxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
+    return ageMs <= this.#config.sessionMaxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
   /** True if the owner of an id can sign any other. */
   canSign(owner: Principal | undefined): boolean {
-    return this.#options.keys.isKnownTo(owner);
+    return this.#keys.isKnownTo(owner);
   }
 
   /** Makes an id invalid for this process. Does nothing for a random id. */
@@ -224,7 +222,7 @@ export class SessionIds {
     // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
     if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
     const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
-    const isSigned = this.#options.keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
+    const isSigned = this.#keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
     return isSigned ? claims : undefined;
   }
 }
@@ -235,8 +233,4 @@ function sign(key: KeyObject, claims: Buffer, owner: Principal | undefined): Buf
     .update(`${owner?.fingerprint ?? ""}.`)
     .update(claims)
     .digest();
-}
-
-function base64Length(byteLength: number): number {
-  return Math.ceil((byteLength * 4) / 3);
 }

@@ -1,25 +1,12 @@
 import { randomBytes } from "node:crypto";
+import type { Context } from "../context.ts";
 import { type Droppable, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
 import { DeadlineSweep } from "../timers.ts";
-
-/** Returns a name for this process: 8 hexadecimal digits. A replica has another one after each restart. */
-function newReplicaName(): string {
-  return randomBytes(4).toString("hex");
-}
-
-/** The limits of the events that are kept for clients that reconnect. */
-export interface ReplayLimits {
-  /** The limit for all streams together, in memory. */
-  readonly replayMaxBytes: number;
-  readonly replayMaxAgeMs: number;
-  /** The limit for one stream. */
-  readonly replayMaxEvents: number;
-}
 
 /** One message on a stream, kept for replay. */
 export interface LoggedEvent {
-  readonly owner: EventOwner;
+  /** The kept events of its stream. */
+  readonly owner: KeptEvents;
   readonly holder: MemoryHolder;
   /** The number of the event in its stream, from 1. */
   readonly sequence: number;
@@ -32,17 +19,6 @@ export interface LoggedEvent {
   readonly place: Place<LoggedEvent>;
 }
 
-/** The log for the streams of one client. */
-export interface ClientEventLog extends Pick<EventLog, "remove" | "isOverShare" | "replica"> {
-  append(owner: EventOwner, sequence: number, text: string): LoggedEvent;
-}
-
-/** The stream of an event. */
-interface EventOwner {
-  /** Called when the log has dropped the event. */
-  forget(event: LoggedEvent): void;
-}
-
 /** The maximum share of one stream in the log, so that a flooded stream does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
@@ -51,48 +27,33 @@ const BYTES_PER_EVENT = 512;
 
 /** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
 export class EventLog implements Droppable {
-  readonly limits: ReplayLimits;
-  /** Names this process in event ids: 8 hexadecimal digits. */
-  readonly replica: string;
-  readonly #nowMs: () => number;
+  /** Names this process in event ids: 8 hexadecimal digits. A replica has another name after each restart. */
+  readonly replica = randomBytes(4).toString("hex");
+  /** The memory of all events. Only the log changes it. */
+  bytes = 0;
+  readonly #context: Context;
   readonly #sweep: DeadlineSweep;
   readonly #events = new LinkedOrder<LoggedEvent>();
-  #size = 0;
-  #bytes = 0;
 
-  constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">, replica = newReplicaName()) {
-    this.limits = limits;
-    this.replica = replica;
-    this.#nowMs = nowMs;
-    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => this.#expire(atMs));
+  constructor(context: Context) {
+    this.#context = context;
+    this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (atMs) => this.#expire(atMs));
+    context.memory.addDroppable(this);
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
-  /** Returns the log for one client, to whose memory its events count. */
-  forClient(account: MemoryAccount): ClientEventLog {
-    return {
-      replica: this.replica,
-      append: (owner, sequence, text) => this.#append(account, owner, sequence, text),
-      remove: (event) => this.remove(event),
-      isOverShare: (eventCount, bytes) => this.isOverShare(eventCount, bytes),
-    };
-  }
-
-  #append(account: MemoryAccount, owner: EventOwner, sequence: number, text: string): LoggedEvent {
+  /** Adds an event of a stream. It counts to the memory of the client. */
+  append(account: MemoryAccount, owner: KeptEvents, sequence: number, text: string): LoggedEvent {
+    const { replayMaxAgeMs, replayMaxBytes } = this.#context.config;
     const memoryBytes = BYTES_PER_EVENT + textMemoryBytes(text);
     const memory = account.hold("replay", memoryBytes);
     const place = new Place<LoggedEvent>();
-    const event = { owner, holder: account.holder, sequence, text, loggedAtMs: this.#nowMs(), memory, memoryBytes, place };
+    const event = { owner, holder: account.holder, sequence, text, loggedAtMs: this.#context.nowMs(), memory, memoryBytes, place };
     place.value = event;
     this.#events.moveToEnd(place);
-    this.#size++;
-    this.#bytes += memoryBytes;
-    this.#sweep.watch(event.loggedAtMs + this.limits.replayMaxAgeMs);
-    while (this.#bytes > this.limits.replayMaxBytes) {
-      const oldest = this.#oldest;
+    this.bytes += memoryBytes;
+    this.#sweep.watch(event.loggedAtMs + replayMaxAgeMs);
+    while (this.bytes > replayMaxBytes) {
+      const oldest = this.#events.first?.value;
       if (oldest === undefined || oldest === event) break;
       this.#forget(oldest);
     }
@@ -101,15 +62,15 @@ export class EventLog implements Droppable {
 
   /** True if a stream with this number of events and this memory exceeds its share. */
   isOverShare(eventCount: number, bytes: number): boolean {
-    return eventCount > this.limits.replayMaxEvents || bytes > this.limits.replayMaxBytes * STREAM_SHARE;
+    const { replayMaxEvents, replayMaxBytes } = this.#context.config;
+    return eventCount > replayMaxEvents || bytes > replayMaxBytes * STREAM_SHARE;
   }
 
   /** Removes an event without a call of its owner's `forget`. */
   remove(event: LoggedEvent): void {
     if (!event.place.isInOrder) return;
     event.place.leave();
-    this.#size--;
-    this.#bytes -= event.memoryBytes;
+    this.bytes -= event.memoryBytes;
     event.memory.release();
   }
 
@@ -129,10 +90,6 @@ export class EventLog implements Droppable {
     this.#sweep.close();
   }
 
-  get #oldest(): LoggedEvent | undefined {
-    return this.#events.first?.value;
-  }
-
   #forget(event: LoggedEvent): void {
     this.remove(event);
     event.owner.forget(event);
@@ -140,8 +97,8 @@ export class EventLog implements Droppable {
 
   /** @returns the time at which the next event expires, or Infinity. */
   #expire(nowMs: number): number {
-    for (let oldest = this.#oldest; oldest !== undefined; oldest = this.#oldest) {
-      const expiresAtMs = oldest.loggedAtMs + this.limits.replayMaxAgeMs;
+    for (let oldest = this.#events.first?.value; oldest !== undefined; oldest = this.#events.first?.value) {
+      const expiresAtMs = oldest.loggedAtMs + this.#context.config.replayMaxAgeMs;
       if (expiresAtMs > nowMs) return expiresAtMs;
       this.#forget(oldest);
     }
@@ -153,31 +110,27 @@ export class EventLog implements Droppable {
 const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream in the log, oldest first. */
-export class KeptEvents implements EventOwner {
-  readonly #log: ClientEventLog | undefined;
+export class KeptEvents {
+  /** The number of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  lastSequence: number;
+  readonly #account: MemoryAccount;
+  readonly #log: EventLog | undefined;
   readonly #onEmpty: () => void;
   readonly #events = new Map<number, LoggedEvent>();
   #bytes = 0;
-  #lastSequence: number;
 
   /**
+   * @param account the memory of the client.
    * @param log undefined if no events are kept.
    * @param onEmpty called when the last kept event was dropped.
    * @param lastSequence the number of the newest event so far; 0 if there is none.
    */
-  constructor(log: ClientEventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
-    this.#log = log;
-    this.#onEmpty = onEmpty;
-    this.#lastSequence = lastSequence;
+  constructor(account: MemoryAccount, log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
+    [this.#account, this.#log, this.#onEmpty, this.lastSequence] = [account, log, onEmpty, lastSequence];
   }
 
   get size(): number {
     return this.#events.size;
-  }
-
-  /** The number of the newest event, kept or not; 0 before the first. */
-  get lastSequence(): number {
-    return this.#lastSequence;
   }
 
   /** Events may be taken while they are iterated. */
@@ -187,9 +140,11 @@ export class KeptEvents implements EventOwner {
 
   /** Adds an event, and drops old ones above the share. The newest is kept regardless of its size: it may be the response. */
   add(text: string): Pick<LoggedEvent, "sequence" | "text"> {
-    const sequence = ++this.#lastSequence;
+    const sequence = ++this.lastSequence;
     if (this.#log === undefined) return { sequence, text };
-    const event = this.#log.append(this, sequence, detach(text));
+    // A message of a batch is a slice of its text, and would keep the whole batch in memory.
+    const copy = text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
+    const event = this.#log.append(this.#account, this, sequence, copy);
     this.#events.set(event.sequence, event);
     this.#bytes += event.memoryBytes;
     for (const oldest of this.#events.values()) {
@@ -210,14 +165,10 @@ export class KeptEvents implements EventOwner {
     this.#bytes = 0;
   }
 
+  /** Must be called when the log has dropped an event. */
   forget(event: LoggedEvent): void {
     if (!this.#events.delete(event.sequence)) return;
     this.#bytes -= event.memoryBytes;
     if (this.#events.size === 0) this.#onEmpty();
   }
-}
-
-/** Copies a short text. A message of a batch is a slice of its text, and would keep the whole batch in memory. */
-function detach(text: string): string {
-  return text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
 }

@@ -127,58 +127,47 @@ export interface SessionLane {
   endCaller(caller: Caller): void;
 }
 
-interface SessionOptions {
-  /** Unique, and never chosen by a client. */
+/** A session, which `initialize` has opened, here or at another replica. Only the session changes its own state. */
+export class Session implements Caller {
   readonly id: string;
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
-  /** The memory of the client. */
   readonly memory: MemoryAccount;
-  /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
-  readonly isTakenUp?: boolean;
   /** The only principal that may use the session; undefined if no token is required. */
-  readonly owner?: Principal | undefined;
-  /** The time of the `initialize`. */
-  readonly nowMs: number;
-  /** Called once, when the session has ended. @param isOver false if the session may be taken up again. */
-  readonly onEnd?: (isOver: boolean) => void;
-}
-
-/** A session, which `initialize` has opened, here or at another replica. */
-export class Session implements Caller {
-  readonly id: string;
-  readonly protocolVersion: string;
-  readonly lane: SessionLane;
-  readonly streams: SessionStreams;
-  readonly memory: MemoryAccount;
   readonly owner: Principal | undefined;
   /** Called at each use, also at the end of a use. */
   onUsed: (() => void) | undefined;
-  readonly #onEnd: SessionOptions["onEnd"];
-  #lastUsedAtMs: number;
-  #callsInFlight = 0;
+  /** Called once, when the session has ended. @param isOver false if the session may be taken up again. */
+  onEnd: ((isOver: boolean) => void) | undefined;
+  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
+  lastUsedAtMs: number;
+  callsInFlight = 0;
+  /** True if its lane has accepted a request since `initialize`. */
+  hasCalled = false;
+  hasEnded = false;
   #openRequests = 0;
-  #hasCalled = false;
-  #hasEnded = false;
   #mustHearOfLists: boolean;
 
-  constructor({ id, protocolVersion, lane, streams, memory, owner, isTakenUp = false, nowMs, onEnd }: SessionOptions) {
+  /** @param id unique, and never chosen by a client. @param memory that of the client. @param nowMs the time of the `initialize`. */
+  constructor(
+    id: string,
+    protocolVersion: string,
+    lane: SessionLane,
+    streams: SessionStreams,
+    memory: MemoryAccount,
+    owner: Principal | undefined,
+    nowMs: number,
+  ) {
     this.id = id;
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
     this.memory = memory;
     this.owner = owner;
-    this.#mustHearOfLists = isTakenUp;
-    this.#onEnd = onEnd;
-    this.#lastUsedAtMs = nowMs;
-  }
-
-  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
-  get lastUsedAtMs(): number {
-    return this.#lastUsedAtMs;
+    this.lastUsedAtMs = nowMs;
+    this.#mustHearOfLists = streams.isTakenUp;
   }
 
   /** The client that the session counts for. */
@@ -186,23 +175,10 @@ export class Session implements Caller {
     return this.memory.holder;
   }
 
-  get callsInFlight(): number {
-    return this.#callsInFlight;
-  }
-
-  /** True if its lane has accepted a request since `initialize`. */
-  get hasCalled(): boolean {
-    return this.#hasCalled;
-  }
-
   /** Must be called when the client has opened a GET stream. */
   announceLists(): void {
     if (this.#mustHearOfLists) this.lane.announceLists(this);
     this.#mustHearOfLists = false;
-  }
-
-  get hasEnded(): boolean {
-    return this.#hasEnded;
   }
 
   deliver(text: string): void {
@@ -215,12 +191,12 @@ export class Session implements Caller {
 
   /** True if the client sends a request, waits for a response or reads it, or has a stream open. */
   get isInUse(): boolean {
-    return this.#callsInFlight > 0 || this.#openRequests > 0 || this.streams.isAttached;
+    return this.callsInFlight > 0 || this.#openRequests > 0 || this.streams.isAttached;
   }
 
   /** Marks the session as used now. */
   touch(nowMs: number): void {
-    this.#lastUsedAtMs = nowMs;
+    this.lastUsedAtMs = nowMs;
     this.onUsed?.();
   }
 
@@ -236,19 +212,19 @@ export class Session implements Caller {
   }
 
   beginCall(): void {
-    this.#hasCalled = true;
-    this.#callsInFlight++;
+    this.hasCalled = true;
+    this.callsInFlight++;
   }
 
   endCall(nowMs: number): void {
-    this.#callsInFlight--;
+    this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
     this.touch(nowMs);
   }
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */
   end(isOver: boolean): void {
-    this.#hasEnded = true;
+    this.hasEnded = true;
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.
     try {
       this.lane.endCaller(this);
@@ -256,7 +232,7 @@ export class Session implements Caller {
       try {
         this.streams.close();
       } finally {
-        this.#onEnd?.(isOver);
+        this.onEnd?.(isOver);
       }
     }
   }

@@ -1,4 +1,6 @@
+import type { Context } from "../context.ts";
 import { LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
+import { LogLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */
@@ -11,12 +13,10 @@ interface Holding {
   readonly order: LinkedOrder<Session>;
 }
 
-interface Entry {
-  readonly session: Session;
-  readonly holding: Holding;
-  readonly place: Place<Session>;
-  readonly placeInHolding: Place<Session>;
-}
+/** The time after which a session without request and stream may be abandoned. A person reads and types meanwhile. */
+const ABANDONED_MS = 60_000;
+/** The shortest time between two searches for abandoned sessions. */
+const SEARCH_MS = 1000;
 
 /**
  * The sessions by id. When they are many, a new session needs the place of one that is evicted. A session in use is never evicted.
@@ -24,25 +24,33 @@ interface Entry {
  * No cost of a call or of a new session grows with the number of sessions.
  */
 export class SessionStore {
-  readonly #entries = new Map<string, Entry>();
+  readonly maxSessions: number;
+  readonly #context: Context;
+  readonly #entries = new Map<
+    string,
+    { readonly session: Session; readonly holding: Holding; readonly place: Place<Session>; readonly placeInHolding: Place<Session> }
+  >();
   /** By last use, the longest unused first. */
   readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
   /** The holdings above the share: a few at most. */
   readonly #large = new Set<Holding>();
-  readonly maxSessions: number;
-  readonly #onEvicted: () => void;
   readonly #share: number;
   /** The number of sessions from which on no holder may exceed the share. */
   readonly #manySessions: number;
+  readonly #evictionLog: LogLimiter;
+  readonly #abandonedLog: LogLimiter;
+  #searchedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param onEvicted called before a session ends to make room. */
-  constructor(maxSessions: number, onEvicted: () => void = () => undefined) {
+  constructor(context: Context) {
+    const { config, memory, nowMs } = context;
+    const { maxSessions } = config;
     const share = Math.floor(maxSessions * HOLDER_SHARE);
-    this.maxSessions = maxSessions;
-    this.#onEvicted = onEvicted;
+    [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
+    [this.#evictionLog, this.#abandonedLog] = [new LogLimiter(nowMs), new LogLimiter(nowMs)];
+    memory.addAbandonedRelief((bytes, holder) => this.#endAbandoned(bytes, holder));
   }
 
   get size(): number {
@@ -60,7 +68,7 @@ export class SessionStore {
     const room = this.#roomFor(holder);
     if (room === "none") return false;
     if (room !== "free") {
-      this.#onEvicted();
+      this.#logEnd(this.#evictionLog, "room for a new session");
       this.evict(room);
     }
     const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
@@ -124,6 +132,26 @@ export class SessionStore {
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
+  /** Ends abandoned sessions until this much memory is free: those of the client with most memory first, and of these the longest unused first. */
+  #endAbandoned(bytes: number, holder: MemoryHolder | undefined): void {
+    const nowMs = this.#context.nowMs();
+    if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
+    this.#searchedAtMs = nowMs;
+    const abandoned = this.values().filter((each) => (holder === undefined || each.holder === holder) && isAbandoned(each, nowMs));
+    const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
+    let freeBytes = 0;
+    for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
+      if (freeBytes >= bytes) return;
+      freeBytes += session.memory.lastingBytes;
+      this.#logEnd(this.#abandonedLog, "room in the memory budget");
+      this.end(session);
+    }
+  }
+
+  #logEnd(limiter: LogLimiter, reason: string): void {
+    if (limiter.allows()) this.#context.log.info({ reason }, "session ended");
+  }
+
   /** Prefers the sessions of the largest holding above the share. */
   #longestUnused(): Session | undefined {
     for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
@@ -152,45 +180,7 @@ function longestUnused(order: LinkedOrder<Session>): Session | undefined {
   return undefined;
 }
 
-/** The time after which a session without request and stream may be abandoned. A person reads and types meanwhile. */
-const ABANDONED_MS = 60_000;
-/** The shortest time between two searches of all sessions. */
-const SEARCH_MS = 1000;
-
-interface AbandonedSessionsOptions {
-  readonly sessions: SessionStore;
-  readonly nowMs: () => number;
-  /** Called for each session, before its end. */
-  readonly onEnd: () => void;
-}
-
-/** The sessions that hold memory, but are not in use. Those of shared servers never end by themselves. */
-export class AbandonedSessions {
-  readonly #options: AbandonedSessionsOptions;
-  #searchedAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor(options: AbandonedSessionsOptions) {
-    this.#options = options;
-  }
-
-  /** Ends sessions until this much memory is free: those of the client with most memory first, and of these the longest unused first. */
-  free(bytes: number, holder: MemoryHolder | undefined): void {
-    const { sessions, nowMs, onEnd } = this.#options;
-    const atMs = nowMs();
-    if (atMs - this.#searchedAtMs < SEARCH_MS) return;
-    this.#searchedAtMs = atMs;
-    const abandoned = [...sessions.values()].filter((each) => (holder === undefined || each.holder === holder) && isAbandoned(each, atMs));
-    const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
-    let freeBytes = 0;
-    for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
-      if (freeBytes >= bytes) return;
-      freeBytes += session.memory.lastingBytes;
-      onEnd();
-      sessions.end(session);
-    }
-  }
-}
-
+/** True for a session that holds memory, but is not in use. Those of shared servers never end by themselves. */
 function isAbandoned({ isInUse, memory, lastUsedAtMs }: Session, atMs: number): boolean {
   return memory.lastingBytes > 0 && !isInUse && atMs - lastUsedAtMs >= ABANDONED_MS;
 }

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { parseJson } from "../json/value.ts";
-import { type ClientEventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
+import type { MemoryAccount } from "../memory.ts";
+import { type EventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
 
 /** A longer id of a request is not part of event ids. In bytes of JSON. */
 const MAX_REQUEST_ID_BYTES = 64;
@@ -73,18 +74,20 @@ export class EventStream {
   #isFinished = false;
 
   /**
+   * @param account the memory of the client.
+   * @param log undefined for a client that cannot reconnect, so that no events are kept.
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence the number of its last event so far.
    */
-  constructor(name: StreamName, log: ClientEventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
-    this.name = name;
-    this.#kept = new KeptEvents(log, () => this.#checkGone(), lastSequence);
-    this.#onGone = onGone;
-  }
-
-  /** True if a GET opened the stream, for messages that are not related to a request; false for a POST. */
-  get isStandalone(): boolean {
-    return this.name.isStandalone;
+  constructor(
+    name: StreamName,
+    account: MemoryAccount,
+    log: EventLog | undefined,
+    onGone: (stream: EventStream) => void,
+    lastSequence = 0,
+  ) {
+    [this.name, this.#onGone] = [name, onGone];
+    this.#kept = new KeptEvents(account, log, () => this.#checkGone(), lastSequence);
   }
 
   get isAttached(): boolean {
@@ -95,24 +98,9 @@ export class EventStream {
     return this.#isFinished;
   }
 
-  /** True if the stream has sent a message, so that its client may have an event id to reconnect with. */
-  get hasBegun(): boolean {
-    return this.#kept.lastSequence > 0;
-  }
-
-  /** The number of the last event. */
+  /** The number of the last event; 0 if no message was sent, so that the client has no event id of one to reconnect with. */
   get lastSequence(): number {
     return this.#kept.lastSequence;
-  }
-
-  /** True if an event with this number was sent, or the number is 0. */
-  hasReached(sequence: number): boolean {
-    return sequence <= this.#kept.lastSequence;
-  }
-
-  /** True if no event follows `sequence` and none can. */
-  isDeliveredUpTo(sequence: number): boolean {
-    return this.#isFinished && sequence >= this.#kept.lastSequence;
   }
 
   eventId(sequence: number): string {
@@ -171,7 +159,7 @@ export class EventStream {
   }
 
   #checkGone(): void {
-    const isOver = this.#isFinished || (this.isStandalone && this.#sink === undefined);
+    const isOver = this.#isFinished || (this.name.isStandalone && this.#sink === undefined);
     if (isOver && this.#kept.size === 0) this.#onGone(this);
   }
 }
@@ -185,7 +173,10 @@ const MAX_TAKEN_UP_ID = 2 ** 47;
 
 /** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
-  readonly #log: ClientEventLog | undefined;
+  /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
+  readonly isTakenUp: boolean;
+  readonly #account: MemoryAccount;
+  readonly #log: EventLog | undefined;
   readonly #ofRequests = new Map<number, EventStream>();
   /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
   readonly #standalone = new Map<number, EventStream>();
@@ -196,21 +187,20 @@ export class SessionStreams {
    * from a dropped one.
    */
   readonly #endedAt = new Map<number, number>();
-  readonly #isTakenUp: boolean;
   readonly #firstStreamId: number;
   #lastStreamId: number;
   #isClosed = false;
 
   /**
+   * @param account the memory of the client.
    * @param log undefined for a client that cannot reconnect, so that no events are kept.
    * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
    */
-  constructor(log: ClientEventLog | undefined, isTakenUp = false) {
-    this.#log = log;
-    this.#isTakenUp = isTakenUp;
+  constructor(account: MemoryAccount, log?: EventLog, isTakenUp = false) {
+    [this.#account, this.#log, this.isTakenUp] = [account, log, isTakenUp];
     this.#firstStreamId = isTakenUp ? randomInt(MIN_TAKEN_UP_ID, MAX_TAKEN_UP_ID) : 1;
     this.#lastStreamId = this.#firstStreamId - 1;
-    this.#waiting = new KeptEvents(log);
+    this.#waiting = new KeptEvents(account, log);
   }
 
   /** True if the client has a connection that waits for messages. */
@@ -240,7 +230,7 @@ export class SessionStreams {
   find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
     if (replica !== this.#replica) return "elsewhere";
-    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.#isTakenUp ? "elsewhere" : "unknown";
+    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.isTakenUp ? "elsewhere" : "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
     if (stream === undefined && isStandalone) {
@@ -248,8 +238,8 @@ export class SessionStreams {
       return this.#open(name, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
     }
     if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
-    if (stream.isStandalone !== isStandalone || !stream.hasReached(sequence)) return "unknown";
-    if (stream.isDeliveredUpTo(sequence)) return "delivered";
+    if (stream.name.isStandalone !== isStandalone || sequence > stream.lastSequence) return "unknown";
+    if (stream.isFinished && sequence === stream.lastSequence) return "delivered";
     if (isStandalone && !stream.isFinished) {
       if (!stream.isAttached) this.#makeRoom();
       this.#standalone.delete(streamId);
@@ -302,7 +292,7 @@ export class SessionStreams {
       streams.delete(streamId);
       this.#rememberEnd(streamId, lastSequence);
     };
-    const stream = new EventStream(name, this.#log, onGone, from);
+    const stream = new EventStream(name, this.#account, this.#log, onGone, from);
     streams.set(streamId, stream);
     return stream;
   }

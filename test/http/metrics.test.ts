@@ -67,7 +67,7 @@ describe("/metrics", () => {
     await client.end();
     const series = await Series.read(sidecar);
     const histogram = /_(?:bucket|sum|count)$/;
-    for (const [name, { labels = [], type }] of Object.entries<MetricDefinition>(METRICS)) {
+    for (const [name, { labels, type }] of Object.entries<MetricDefinition>(METRICS)) {
       const shown = series.labelsOf(type === "histogram" ? `${name}_bucket` : name);
       expect.soft({ name, unknown: shown?.difference(new Set([...labels, "le"])) }).toEqual({ name, unknown: new Set() });
     }

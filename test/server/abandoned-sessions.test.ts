@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { MemoryBudget, type MemoryHolder } from "../../src/memory.ts";
-import { AbandonedSessions, SessionStore } from "../../src/session/store.ts";
+import { SessionStore } from "../../src/session/store.ts";
 import { Session, type SessionLane } from "../../src/session/session.ts";
 import { SessionStreams } from "../../src/session/streams.ts";
+import { contextOf } from "../support/context.ts";
 import { listen } from "./support/lane-bench.ts";
 
 const LIMIT_BYTES = 100;
@@ -13,14 +14,8 @@ const MINUTE_MS = 60_000;
 class Bench {
   nowMs = 0;
   readonly memory = new MemoryBudget(LIMIT_BYTES);
-  readonly store = new SessionStore(1000);
-  endCount = 0;
-
-  constructor() {
-    const options = { sessions: this.store, nowMs: () => this.nowMs, onEnd: () => this.endCount++ };
-    const abandoned = new AbandonedSessions(options);
-    this.memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
-  }
+  readonly context = contextOf({ maxSessions: 1000 }, { memory: this.memory, nowMs: () => this.nowMs });
+  readonly store = new SessionStore(this.context);
 
   /** Opens a session, whose subscriptions have this size. */
   open(holder: MemoryHolder, bytes: number): Session {
@@ -34,9 +29,9 @@ class Bench {
       announceLists: () => undefined,
       endCaller: () => subscriptions.release(),
     };
-    const streams = new SessionStreams(undefined);
+    const streams = new SessionStreams(memory);
     this.nowMs += 0.1;
-    const session = new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory, nowMs: this.nowMs });
+    const session = new Session(randomUUID(), "2025-11-25", lane, streams, memory, undefined, this.nowMs);
     this.store.add(session);
     return session;
   }
@@ -58,7 +53,7 @@ describe("a client that would get no memory", () => {
     large[0]?.touch(++bench.nowMs);
     expect(bench.asks("new", 25)).toBe(false);
     bench.nowMs += MINUTE_MS;
-    expect([bench.asks("new", 25), bench.ended(small), bench.ended(large), bench.endCount]).toEqual([true, [], [1, 2], 2]);
+    expect([bench.asks("new", 25), bench.ended(small), bench.ended(large), bench.context.log.lines.length]).toEqual([true, [], [1, 2], 2]);
   });
 
   it("sessions in use, used lately or without subscriptions do not make room", () => {

@@ -3,8 +3,7 @@ import { AskingExchange, ParkedCalls } from "../../src/server/asking-exchange.ts
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
-import { type Round, StatelessExchange } from "../../src/server/asks.ts";
-import { serverInfoOf } from "../../src/server/legacy-calls.ts";
+import { LegacyExchange, serverInfoOf } from "../../src/server/legacy-calls.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
 import { contextOf } from "../support/context.ts";
@@ -44,27 +43,25 @@ function start(
   const bench = new LaneBench((access) => new AskingRouting(access, () => undefined));
   bench.start({});
   const caller = new StatelessCaller();
-  const serverInfo = serverInfoOf("{}");
-  const roundOf = (declared: AskKinds, idText: string): Round => {
+  const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
+  const send = (declared: AskKinds, idText: string): { readonly raw: RecordedExchange; readonly round: LegacyExchange } => {
     const raw = new RecordedExchange(idText, Date.now());
-    const exchange = new StatelessExchange(raw, { rewrite: (body) => body, addedBytes: 0, logLevel: undefined });
-    return { raw, exchange, serverInfo, declared, progressTokenText: undefined };
+    return { raw, round: new LegacyExchange(raw, request, { declared, logLevel: undefined }, serverInfoOf("{}")) };
   };
   let asked: AskingExchange | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
-    const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
-    const round = roundOf(declared, "1");
+    const { raw, round } = send(declared, "1");
     asked = new AskingExchange(context(), parked, account, () => undefined, round, request);
     bench.lane.request(caller, asked, request);
-    return round.raw as RecordedExchange;
+    return raw;
   };
   const answer = (answers: Readonly<Record<string, object>>): RecordedExchange => {
     if (asked === undefined) throw new Error("no call");
-    const round = roundOf(AskKind.form, "2");
+    const { raw, round } = send(AskKind.form, "2");
     parked.remove(asked);
     asked.resume(round, new Map(Object.entries(answers).map(([key, value]) => [key, JSON.stringify(value)])));
     vi.advanceTimersByTime(SETTLED_MS);
-    return round.raw as RecordedExchange;
+    return raw;
   };
   bench.heard();
   const serverSays = (message: JsonObject): JsonObject[] => {

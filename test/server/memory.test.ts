@@ -57,7 +57,7 @@ describe("memory", () => {
     const bench = LaneBench.ready();
     const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
     bench.heard();
-    expect([bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0]);
+    expect([bench.eventLog.bytes, await countAlive(refs)]).toEqual([0, 0]);
   });
 
   it("ended private servers leave no server, session or request in memory", async () => {
@@ -80,7 +80,7 @@ describe("memory", () => {
         bench.servers.length = 0;
       })();
     }
-    expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
+    expect([bench.sessions.size, bench.eventLog.bytes, await countAlive(refs)]).toEqual([0, 0, 0]);
   });
 
   it.each<[string, (bench: PrivateLaneBench) => void]>([

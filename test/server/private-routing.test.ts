@@ -22,7 +22,7 @@ describe("a message of a private server", () => {
     bench.lane.endCaller(bench.session);
     bench.session.streams.close();
     for (const message of [SAMPLING, LOG, CHANGED]) bench.say(message);
-    expect(bench.eventLog.size).toBe(0);
+    expect(bench.eventLog.bytes).toBe(0);
   });
 });
 

@@ -1,12 +1,11 @@
-import { Secrets } from "../../src/observe/redact.ts";
 import { Counters } from "../../src/observe/counters.ts";
-import { SidecarHandshake } from "../../src/process/handshake.ts";
+import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
 import { OutputMemory } from "../../src/process/stdio.ts";
 import { startProcess } from "../../src/process/child.ts";
-import { ReadyTimeout, RestartPolicy, Supervisor } from "../../src/process/supervisor.ts";
+import { ReadyTimeout, Supervisor } from "../../src/process/supervisor.ts";
 import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
+import { contextOf } from "./context.ts";
 import { RecordedLog } from "./recorded-log.ts";
-import { MemoryBudget } from "../../src/memory.ts";
 
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
@@ -20,26 +19,24 @@ export class Supervised implements AsyncDisposable {
 
   /** @param listener is called after the records are made. */
   constructor(command: string, args: readonly string[], restartPauseMs: number, listener: Partial<UpstreamListener> = {}) {
-    this.supervisor = new Supervisor({
-      command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
-      startProcess,
-      limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
-      handshake: new SidecarHandshake({ name: "test", version: "1" }),
-      readyTimeout: new ReadyTimeout(3000),
-      isShared: true,
-      restartPolicy: new RestartPolicy({
-        firstPauseMs: restartPauseMs,
-        longestPauseMs: restartPauseMs,
-        crashLoop: { exits: 1000, periodMs: 1 },
-        restartLimit: undefined,
-        random: () => 0,
-      }),
-      memory: new OutputMemory(new MemoryBudget(Number.MAX_SAFE_INTEGER)).forServer(),
-      counters: this.counters,
-      log: this.log,
-      secrets: new Secrets({}),
-      nowMs: () => performance.now(),
-    });
+    const context = contextOf(
+      {
+        maxLineBytes: 1_000_000,
+        restartBackoffMs: restartPauseMs,
+        restartMaxMs: restartPauseMs,
+        crashLoopExits: 1000,
+        crashLoopPeriodMs: 1,
+      },
+      { counters: this.counters, log: this.log, nowMs: () => performance.now() },
+    );
+    this.supervisor = new Supervisor(
+      context,
+      { command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined }, start: startProcess },
+      new Handshake(initializeAttempt({ name: "test", version: "1" })),
+      new OutputMemory(context.memory).forServer(),
+      new ReadyTimeout(3000),
+      true,
+    );
     this.#ended = this.supervisor.run({
       onStarted: (input) => listener.onStarted?.(input),
       onReady: (handshake) => {

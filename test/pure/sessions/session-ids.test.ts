@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { type ClientClaims, deriveKey, SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import type { Principal } from "../../../src/session/session.ts";
+import { contextOf } from "../../support/context.ts";
 
 const [KEY, OTHER_KEY] = ["one-key-".repeat(4), "another-key-".repeat(4)];
 const MAX_AGE_MS = 1000_000;
@@ -21,7 +22,7 @@ function principal(token: string, isLong = true): Principal {
 
 /** The ids of one process. */
 function replica(keys: readonly string[] = [KEY], { serverName = "mcp", afterMs = 0 } = {}): SessionIds {
-  return new SessionIds({ keys: new SessionKeys(keys, serverName), maxAgeMs: MAX_AGE_MS, timeMs: () => ISSUED_AT_MS + afterMs });
+  return new SessionIds(contextOf({ sessionMaxAgeMs: MAX_AGE_MS }), new SessionKeys(keys, serverName), () => ISSUED_AT_MS + afterMs);
 }
 
 describe("a session id", () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type Message, readMessage } from "../../../src/mcp/message.ts";
-import { DiscoverHandshake, isHandshakeResponse, readHandshake } from "../../../src/process/handshake.ts";
+import { discoverAttempt, initializeAttempt, isHandshakeResponse, readHandshake } from "../../../src/process/handshake.ts";
+
+const CLIENT_INFO = { name: "test", version: "1" };
 
 /** Returns the end of a handshake with these members. */
 function ending(members: string): Parameters<typeof readHandshake>[0] {
@@ -30,11 +32,11 @@ describe("the end of the handshake", () => {
     ['"result":[]', "the MCP server answered initialize without a result object"],
     ['"result":null', "the MCP server answered initialize without a result object"],
   ])("%.60s is reported as the reason", (members, reason) => {
-    expect(() => readHandshake(ending(members), 1)).toThrow(reason);
+    expect(() => readHandshake(ending(members), 1, initializeAttempt(CLIENT_INFO))).toThrow(reason);
   });
 
   it.each(['["2031-01-01"]', "[]", "{}", "null"])("a discovery with the revisions %s is reported", (versions) => {
     const discovered = ending(`"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}`);
-    expect(() => new DiscoverHandshake({ name: "test", version: "1" }).read(discovered, 1)).toThrow("without a supported revision");
+    expect(() => readHandshake(discovered, 1, discoverAttempt(CLIENT_INFO))).toThrow("without a supported revision");
   });
 });

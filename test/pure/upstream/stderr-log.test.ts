@@ -1,15 +1,17 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../src/observe/redact.ts";
-import { StderrLimits, StderrLog } from "../../../src/process/output-log.ts";
+import { StartLog, StderrLog } from "../../../src/process/output-log.ts";
+import { contextOf } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;
 
 /** Returns the log and the tail of a stream that ends. */
-function record(chunks: readonly (Buffer | string)[], redact = (text: string): string => text): { log: RecordedLog; stderr: StderrLog } {
+function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({})): { log: RecordedLog; stderr: StderrLog } {
   const log = new RecordedLog();
-  const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, redact, new StderrLimits(log, () => 0));
+  const context = contextOf({}, { log, secrets, nowMs: () => 0 });
+  const stderr = new StderrLog(context, { childPid: 12, generation: 3 }, new StartLog(context));
   for (const chunk of chunks) stderr.push(Buffer.from(chunk));
   stderr.end();
   return { log, stderr };
@@ -45,7 +47,7 @@ describe("the tail of stderr", () => {
 });
 
 describe("secrets on stderr", () => {
-  const { redact } = new Secrets({ SOME_API_KEY: "sk-0123456789" });
+  const secrets = new Secrets({ SOME_API_KEY: "sk-0123456789" });
 
   it("a secret is masked wherever the line or the stream is split", () => {
     const secret = "sk-0123456789";
@@ -61,7 +63,7 @@ describe("secrets on stderr", () => {
           const points = [0, ...ends, before + within, line.length].toSorted((a, b) => a - b);
           const { log } = record(
             points.map((end, index) => line.slice(points[index - 1] ?? 0, end)),
-            redact,
+            secrets,
           );
           expect(log.messages.join("")).toBe(`${"x".repeat(before)}***${"y".repeat(after)}`);
         },
@@ -70,7 +72,7 @@ describe("secrets on stderr", () => {
   });
 
   it("a secret is masked before the tail is truncated", () => {
-    const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], redact);
+    const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], secrets);
     expect(stderr.tail).toEqual([`${"x".repeat(506)}***`]);
   });
 });

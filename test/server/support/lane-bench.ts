@@ -60,7 +60,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory: ACCOUNT, nowMs: Date.now() });
+  return new Session(randomUUID(), "2025-11-25", lane, streams, ACCOUNT, undefined, Date.now());
 }
 
 /** A policy without rules. */
@@ -93,7 +93,9 @@ export class OpenPolicy implements LanePolicy {
 /** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
-  readonly eventLog = new EventLog({ replayMaxBytes: 1_000_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly eventLog = new EventLog(
+    contextOf({ replayMaxBytes: 1_000_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, { defects: UNGUARDED }),
+  );
   readonly context: ReturnType<typeof contextOf>;
   readonly lane: Lane;
   /** The sessions that could not continue with the latest server. */
@@ -138,7 +140,7 @@ export class LaneBench {
 
   /** Opens a session of a shared lane. */
   join(): Session {
-    const session = openSession(this.lane, new SessionStreams(this.eventLog.forClient(ACCOUNT)));
+    const session = openSession(this.lane, new SessionStreams(ACCOUNT, this.eventLog));
     this.lane.addSession(session, requestOfClient({ id: "i", method: "initialize" }));
     return session;
   }
@@ -228,7 +230,7 @@ export class PrivateLaneBench extends LaneBench {
     let streams: SessionStreams | undefined;
     super(
       (lane, eventLog) => {
-        streams = new SessionStreams(eventLog.forClient(ACCOUNT));
+        streams = new SessionStreams(ACCOUNT, eventLog);
         return new PrivateRouting(lane, {
           streams,
           memory: ACCOUNT,

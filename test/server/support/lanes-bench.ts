@@ -42,10 +42,6 @@ export class PrivateServer implements SupervisedLane {
     return this.#ended.promise;
   }
 
-  kill(): void {
-    // The test ends it.
-  }
-
   /** Simulates the exit of the process. */
   async end(): Promise<void> {
     this.#ended.resolve();
@@ -81,7 +77,9 @@ export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: PrivateServer[] = [];
   readonly sessions: SessionStore;
-  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly eventLog = new EventLog(
+    contextOf({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, { defects: UNGUARDED }),
+  );
   readonly context: ReturnType<typeof contextOf>;
   readonly lanes: Lanes;
   readonly opener: SessionOpener;
@@ -95,12 +93,12 @@ export class LanesBench {
     maxSessions = 10,
     sessionsPerMinute,
     idleTimeoutMs = IDLE_TIMEOUT_MS,
-    ids = new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
+    ids = new SessionIds(contextOf({ sessionMaxAgeMs: 1_000_000 }), new SessionKeys([], "mcp")),
     isStateless = () => false,
     isStarted = true,
   }: LanesInput = {}) {
     this.ids = ids;
-    this.sessions = new SessionStore(maxSessions);
+    this.sessions = new SessionStore(contextOf({ maxSessions }));
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
     const settings = { isolation, maxPrivateServers, sessionsPerMinute, sessionIdleTimeoutMs: idleTimeoutMs };
@@ -112,7 +110,6 @@ export class LanesBench {
         lane: this.shared.lane,
         ended: new Promise(() => undefined),
         stop: () => Promise.resolve(),
-        kill: () => undefined,
       },
       isStateless,
       (_name, _initialize, ...client) => this.#createPrivate(...client),
