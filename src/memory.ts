@@ -18,34 +18,32 @@ const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 /** A holder may use more than this share only while the same share stays free for others. */
 export const HOLDER_SHARE = 1 / 4;
 
-/** Data that clients can do without. */
-export interface Droppable {
-  /** Drops the oldest data of a holder, or of all holders, until `isEnough` returns true or nothing is left. */
-  drop(isEnough: () => boolean, holder?: MemoryHolder): void;
+/** The ways in which one part of the program frees memory. Those of the part that was added first are used first. */
+export interface Relief {
+  /** Drops the oldest data of a holder, or of all holders, until `isEnough` returns true or nothing is left. It counts as `replay`. */
+  drop?(isEnough: () => boolean, holder?: MemoryHolder): void;
+  /** Makes room above three quarters of the limit, or counts again what may be less by now. @param bytes may be 0. */
+  relieve?(bytes: number): void;
+  /** Makes room above the limit. */
+  relieveFull?(bytes: number): void;
+  /** Frees memory of a client above its share, for another client that asks for its share and would be refused. */
+  takeBack?(bytes: number, holder: MemoryHolder): void;
+  /** Frees what clients have left behind, for a client that would be refused. @param holder undefined for any. */
+  freeAbandoned?(bytes: number, holder: MemoryHolder | undefined): void;
 }
-
-/** Makes room, or counts again what may be less by now. @param excessBytes the memory that should be freed; may be 0. */
-type Relief = (excessBytes: number) => void;
-
-/** Frees memory of a holder. @param holder undefined for any. */
-type HolderRelief<Holder = MemoryHolder | undefined> = (bytes: number, holder: Holder) => void;
 
 /**
  * The memory that the sidecar holds for clients and servers, counted as memory and not as wire bytes. The sum of all kinds has one limit.
  *
  * New data of a client is refused if there is no room even after data that clients can do without is dropped (`reserve`). Data that is
- * already in memory is always counted, even above the limit (`hold`). Above three quarters of the limit, droppable data is dropped first;
- * then the reliefs make room in their order. Above the limit, the last reliefs do.
+ * already in memory is always counted, even above the limit (`hold`). Above three quarters of the limit, and for a client that would be
+ * refused, the reliefs make room: data that clients can do without goes first.
  */
 export class MemoryBudget {
   readonly limitBytes: number;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
   readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
-  readonly #droppables: Droppable[] = [];
   readonly #reliefs: Relief[] = [];
-  readonly #lastReliefs: Relief[] = [];
-  readonly #shareReliefs: HolderRelief<MemoryHolder>[] = [];
-  readonly #abandonedReliefs: HolderRelief[] = [];
   readonly #shareBytes: number;
   #usedBytes = 0;
   #isRelieving = false;
@@ -69,29 +67,8 @@ export class MemoryBudget {
     return { limitBytes: this.limitBytes, usedBytes: this.#usedBytes, ...this.#usedByKind };
   }
 
-  /** Adds data that counts as `replay`, and is dropped to make room. */
-  addDroppable(droppable: Droppable): void {
-    this.#droppables.push(droppable);
-  }
-
-  /** Adds a way to make room. Those that were added first are used first. */
   addRelief(relief: Relief): void {
     this.#reliefs.push(relief);
-  }
-
-  /** Adds a way to make room that is used only above the limit. */
-  addLastRelief(relief: Relief): void {
-    this.#lastReliefs.push(relief);
-  }
-
-  /** Adds a way to free memory of a client above its share. It is used for another client that asks for its share and would be refused. */
-  addShareRelief(relief: HolderRelief<MemoryHolder>): void {
-    this.#shareReliefs.push(relief);
-  }
-
-  /** Adds a way to free what clients have left behind. It is used for a client that would be refused. */
-  addAbandonedRelief(relief: HolderRelief): void {
-    this.#abandonedReliefs.push(relief);
   }
 
   /** Returns the account of a holder. */
@@ -113,8 +90,8 @@ export class MemoryBudget {
     const isEnough = (): boolean => this.#fits(holder, bytes);
     if (isEnough()) return true;
     if (!this.hasRoomFor(holder, bytes)) return false;
-    if (this.#useOf(holder).droppableBytes > 0) for (const each of this.#droppables) each.drop(isEnough, holder);
-    for (const each of this.#droppables) each.drop(isEnough);
+    if (this.#useOf(holder).droppableBytes > 0) for (const each of this.#reliefs) each.drop?.(isEnough, holder);
+    for (const each of this.#reliefs) each.drop?.(isEnough);
     return isEnough();
   }
 
@@ -142,9 +119,9 @@ export class MemoryBudget {
 
   #relieve(): void {
     this.#guardRelief(() => {
-      for (const each of this.#droppables) each.drop(() => this.excessBytes === 0);
-      for (const relief of this.#reliefs) relief(this.excessBytes);
-      for (const relief of this.#lastReliefs) if (this.#usedBytes > this.limitBytes) relief(this.#usedBytes - this.limitBytes);
+      for (const each of this.#reliefs) each.drop?.(() => this.excessBytes === 0);
+      for (const each of this.#reliefs) each.relieve?.(this.excessBytes);
+      for (const each of this.#reliefs) if (this.#usedBytes > this.limitBytes) each.relieveFull?.(this.#usedBytes - this.limitBytes);
     });
   }
 
@@ -158,11 +135,11 @@ export class MemoryBudget {
     const neededBytes = bytes + (isInShare ? 0 : this.#shareBytes);
     const missingBytes = (): number => this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + neededBytes - this.limitBytes;
     const large = [...this.#usedByHolder].filter(([each, use]) => isInShare && use.bytes > this.#shareBytes && each !== holder);
-    for (const [each] of large.sort(([, a], [, b]) => b.bytes - a.bytes)) {
-      const freeableBytes = (): number => Math.min(missingBytes(), this.#useOf(each).bytes - this.#shareBytes);
-      for (const relief of this.#shareReliefs) if (freeableBytes() > 0) relief(freeableBytes(), each);
+    for (const [other] of large.sort(([, a], [, b]) => b.bytes - a.bytes)) {
+      const freeableBytes = (): number => Math.min(missingBytes(), this.#useOf(other).bytes - this.#shareBytes);
+      for (const each of this.#reliefs) if (freeableBytes() > 0) each.takeBack?.(freeableBytes(), other);
     }
-    for (const relief of this.#abandonedReliefs) if (missingBytes() > 0) relief(missingBytes(), isInShare ? undefined : holder);
+    for (const each of this.#reliefs) if (missingBytes() > 0) each.freeAbandoned?.(missingBytes(), isInShare ? undefined : holder);
   }
 
   /** A relief releases memory, and may use some for what it logs or sends. */

@@ -4,7 +4,7 @@ export interface RouteEntry {
   /** The methods of the route, besides OPTIONS, which every route supports. */
   readonly methods: readonly string[];
   /** The option that enables the route; undefined if it is always enabled. */
-  readonly enabledBy: "LEGACY_SSE" | "PAGE" | undefined;
+  readonly enabledBy?: "LEGACY_SSE" | "PAGE";
   /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
   /** True if web pages of unknown names must not read it even without a token. */
@@ -20,35 +20,30 @@ export const ROUTES = {
     // The default of PATH.
     path: "/mcp",
     methods: ["POST", "GET", "DELETE"],
-    enabledBy: undefined,
     needsToken: true,
     description: "The MCP endpoint (Streamable HTTP). PATH sets its path.",
   },
   live: {
     path: "/livez",
     methods: ["GET", "HEAD"],
-    enabledBy: undefined,
     needsToken: false,
     description: "200 while the sidecar runs.",
   },
   ready: {
     path: "/readyz",
     methods: ["GET", "HEAD"],
-    enabledBy: undefined,
     needsToken: false,
     description: "200 if the MCP server is ready, else 503. A client that may read `/status` also gets the reason.",
   },
   health: {
     path: "/healthz",
     methods: ["GET", "HEAD"],
-    enabledBy: undefined,
     needsToken: false,
     description: "The same as `/readyz`.",
   },
   status: {
     path: "/status",
     methods: ["GET", "HEAD"],
-    enabledBy: undefined,
     needsToken: true,
     isForOperators: true,
     description: "State and counters of the sidecar as JSON.",
@@ -56,7 +51,6 @@ export const ROUTES = {
   metrics: {
     path: "/metrics",
     methods: ["GET", "HEAD"],
-    enabledBy: undefined,
     needsToken: true,
     isForOperators: true,
     description: "Metrics in the text format of Prometheus, unless METRICS is off.",

@@ -25,7 +25,6 @@ import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
 import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
-import { RivalServers } from "./server/rival-servers.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
 import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
@@ -88,9 +87,8 @@ function laneStarter(
   readyTimeout: ReadyTimeout,
   endSession: (session: Session) => void,
 ): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
-  const { config, memory, nowMs } = context;
+  const { memory } = context;
   const outputMemory = new OutputMemory(memory);
-  const rivals = config.isolation === "shared" ? undefined : new RivalServers(context.log, nowMs);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
     const laneContext = name === undefined ? context : contextWith(context, { lane: name });
     const { log } = laneContext;
@@ -98,7 +96,7 @@ function laneStarter(
     const supervisor = new Supervisor(laneContext, program, handshake, output, readyTimeout, name === undefined, probeTimeoutMs);
     const rules = policy?.forLane(laneContext, name);
     const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
-    const observers = [observer, rivals?.watch(), observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+    const observers = [observer, observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
     const run = (): Promise<SupervisorFailure | undefined> =>
       supervisor.run(
         lane,
@@ -178,7 +176,7 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addShareRelief((bytes, holder) => this.#freeUnsent(bytes, holder));
+    memory.addRelief({ takeBack: (bytes, holder) => this.#freeUnsent(bytes, holder) });
   }
 
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
@@ -253,9 +251,8 @@ export class McpServer {
     this.#isLeaving = true;
   }
 
-  /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
+  /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.#stateless?.drain();
     await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
   }
 
@@ -313,17 +310,12 @@ export class McpServer {
   }
 
   /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
-  #startPrivate(
-    name: string,
-    initialize: RequestMessage,
-    { streams, memory, isTakenUp }: PrivateClient,
-    start: Promise<void> | undefined,
-  ): SupervisedLane {
+  #startPrivate(name: string, initialize: RequestMessage, client: PrivateClient, start: Promise<void> | undefined): SupervisedLane {
     const handshake = new Handshake(clientAttempt(initialize));
-    handshake.initialized = isTakenUp ? INITIALIZED : undefined;
+    handshake.initialized = client.isTakenUp ? INITIALIZED : undefined;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
-    const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, { streams, memory, onInitialized, isInitialized: isTakenUp });
-    return this.#startLane({ name, handshake, createRouting, start, client: memory.holder });
+    const createRouting = (lane: Lane): Routing => new PrivateRouting(lane, client, onInitialized);
+    return this.#startLane({ name, handshake, createRouting, start, client: client.memory.holder });
   }
 
   /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */

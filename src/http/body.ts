@@ -27,7 +27,7 @@ export class PostedBodies {
 
   constructor(context: Context) {
     this.#context = context;
-    context.memory.addShareRelief((bytes, holder) => this.#reject(bytes, holder));
+    context.memory.addRelief({ takeBack: (bytes, holder) => this.#reject(bytes, holder) });
   }
 
   /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */

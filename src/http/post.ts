@@ -212,10 +212,7 @@ export class McpEndpoint implements MessageReceiver {
     const { response, memory, acceptedAtMs } = post;
     const all = messages === undefined ? [] : [messages].flat();
     const onDisconnect = (listener: () => void): void => void response.on("close", listener);
-    // Responses and notifications alone do not start a server.
-    const startsServer = all.length === 0 || all.some(({ kind }) => kind === "request");
-    const waitingText = (): string => all.map(({ text }) => text).join("");
-    this.#opener.takeUp(known, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer, waitingText }, (taken) => {
+    this.#opener.takeUp(known, memory, { acceptedAtMs, onDisconnect }, all, (taken) => {
       if (taken instanceof Session) this.#use(taken, response);
       this.#onFound(post, messages, taken);
     });

@@ -55,8 +55,7 @@ export class UnreadOutput {
   constructor(context: Context) {
     this.#context = context;
     this.#onCut = countCutOffs(context, "the memory budget is used up");
-    context.memory.addRelief((bytes) => this.#cutOffSlow(bytes));
-    context.memory.addLastRelief((bytes) => this.#cutOffReading(bytes));
+    context.memory.addRelief({ relieve: (bytes) => this.#cutOffSlow(bytes), relieveFull: (bytes) => this.#cutOffReading(bytes) });
   }
 
   /** Must be called after each text that is written to a response, and when it is destroyed. */

@@ -11,8 +11,6 @@ export interface TraceContext {
   readonly baggage: string | undefined;
 }
 
-type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
-
 /** W3C Trace Context §3.2. Zeros are not valid ids, and ff is no version. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
 /** An entry of a list may be empty. W3C Trace Context §3.3. */
@@ -23,7 +21,8 @@ const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~
 const MAX_BAGGAGE_LENGTH = 8192;
 
 /** Returns the valid headers of a request; undefined without any. */
-export function traceContextOf({ traceparent, tracestate, baggage }: Headers): TraceContext | undefined {
+export function traceContextOf(headers: Readonly<Record<string, string | readonly string[] | undefined>>): TraceContext | undefined {
+  const { traceparent, tracestate, baggage } = headers;
   if (traceparent === undefined && baggage === undefined) return undefined;
   const parent = typeof traceparent === "string" && TRACEPARENT.test(traceparent) ? traceparent : undefined;
   const state = parent === undefined ? undefined : validList(tracestate, MAX_TRACESTATE_LENGTH, TRACESTATE_ENTRY);

@@ -238,7 +238,18 @@ export class RequestMetrics implements RequestObserver {
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
     try {
-      this.#count(request, ending, body);
+      const { method, acceptedAtMs, sentAtMs } = request;
+      const endedAtMs = this.#nowMs();
+      // The sidecar answers some requests itself, without a queue.
+      const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
+      if (method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
+      const kind = this.#kindOf(request);
+      const { name, toolName, version } = kind;
+      if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, name, toolName)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+      if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, name, toolName)).observe(endedAtMs - sentAtMs);
+      const errorType = errorTypeOf(method, ending, body);
+      const success = errorType === "" ? (kind.success ??= this.#operation(name, toolName, "", version)) : undefined;
+      (success ?? this.#operation(name, toolName, errorType, version))?.observe(endedAtMs - acceptedAtMs);
     } catch (error) {
       // A defect here must not fail the request.
       this.#defects.recover("metrics", error);
@@ -263,24 +274,6 @@ export class RequestMetrics implements RequestObserver {
     // A series that begins with 1 has no increase.
     for (const code of Object.keys(ERROR_CATALOG))
       yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
-  }
-
-  #count(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    const { acceptedAtMs, sentAtMs } = request;
-    const endedAtMs = this.#nowMs();
-    // The sidecar answers some requests itself, without a queue.
-    const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
-    if (request.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-    const kind = this.#kindOf(request);
-    if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, kind.name, kind.toolName)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
-    if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, kind.name, kind.toolName)).observe(endedAtMs - sentAtMs);
-    const errorType = errorTypeOf(request, ending, body);
-    const { name, toolName, version } = kind;
-    const durations =
-      errorType === ""
-        ? (kind.success ??= this.#operation(name, toolName, "", version))
-        : this.#operation(name, toolName, errorType, version);
-    durations?.observe(endedAtMs - acceptedAtMs);
   }
 
   #kindOf({ method, tool, revision }: ObservedRequest) {
@@ -352,7 +345,7 @@ export class RequestMetrics implements RequestObserver {
 }
 
 /** Returns the value of `error_type`: empty for a success, or else the end of the request. */
-function errorTypeOf({ method }: ObservedRequest, ending: RequestEnding, body = ""): string {
+function errorTypeOf(method: string, ending: RequestEnding, body = ""): string {
   if (ending === "errors") {
     const codeText = body.length > MAX_ERROR_LENGTH ? undefined : textOf(body, findPath(body, 0, ["error", "code"]));
     return ERROR_CODES.get(codeText ?? "") ?? OTHER;

@@ -216,14 +216,14 @@ export class OutputMemory {
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
-    budget.addRelief((excessBytes) => {
-      if (excessBytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(excessBytes, [...this.#readers.keys()]);
-    });
-    budget.addShareRelief((bytes, holder) => {
-      discard(
-        bytes,
-        [...this.#readers].flatMap(([reader, client]) => (client === holder ? [reader] : [])),
-      );
+    budget.addRelief({
+      relieve: (bytes) => {
+        if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes, [...this.#readers.keys()]);
+      },
+      takeBack: (bytes, holder) => {
+        const readers = [...this.#readers].flatMap(([reader, client]) => (client === holder ? [reader] : []));
+        discard(bytes, readers);
+      },
     });
   }
 

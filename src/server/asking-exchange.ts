@@ -267,6 +267,10 @@ export class ParkedCalls {
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
     this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
     this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#onDue(nowMs));
+    context.draining.addEventListener("abort", () => {
+      this.end("shutdown");
+      this.#sweep.close();
+    });
   }
 
   /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
@@ -315,12 +319,6 @@ export class ParkedCalls {
     for (const [state, { exchange }] of this.#byState) {
       if (holder === undefined || exchange.memory.holder === holder) this.#end(state, exchange, reason);
     }
-  }
-
-  /** Ends all calls. */
-  close(): void {
-    this.end("shutdown");
-    this.#sweep.close();
   }
 
   #unknownState(state: string): SidecarError {

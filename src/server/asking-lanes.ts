@@ -77,12 +77,7 @@ export class AskingLanes {
   }
 
   /** Finds a server for a client that declares these questions. Waits until one is ready and free. */
-  find(
-    kinds: AskKinds,
-    request: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
+  find(kinds: AskKinds, request: HeldRequest, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const { holder } = request.owner.memory;
     const { method } = request.request;
     // A discovery is answered from the handshake.
@@ -93,7 +88,7 @@ export class AskingLanes {
     const { lane, params } = server.asking;
     const handshake = lane.lastHandshake;
     if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
-    lane.whenReady({ ...request, onReady: () => this.find(kinds, request, onFound, onFailed), onFailed });
+    lane.whenReady(request, () => this.find(kinds, request, onFound, onFailed), onFailed);
   }
 
   /** Ends the servers of a client whose token was removed. */

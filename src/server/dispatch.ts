@@ -37,12 +37,9 @@ const MAX_OWN_BYTES = 256 * 1024;
 /** A request that waits until the server is ready, without being a call yet. */
 export interface HeldRequest {
   /** The client. It takes turns with others. */
-  readonly owner: Pick<Caller, "memory">;
+  readonly owner: { readonly memory: MemoryAccount };
   readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
   readonly request: Pick<RequestMessage, "method" | "text">;
-  readonly onReady: () => void;
-  /** Called with the error instead if the request waits for too long, or the queue is full. */
-  readonly onFailed: (error: SidecarError) => void;
 }
 
 /** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
@@ -203,8 +200,13 @@ export class Dispatch {
     this.#watchCall(call);
   }
 
-  /** Holds a request in the queue until the server is ready. It is then up to `onReady` to send it. */
-  hold({ owner, exchange, request, onReady, onFailed }: HeldRequest): void {
+  /**
+   * Holds a request in the queue until the server is ready.
+   *
+   * @param onReady called then, to send the request.
+   * @param onFailed called instead if the request waits for too long, or the queue is full.
+   */
+  hold({ owner, exchange, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const error = this.roomError(request.text);
     if (error !== undefined) return onFailed(error);
     const memory = holdMessage(owner.memory, request.text);

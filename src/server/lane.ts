@@ -22,7 +22,7 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests } from "./initialize-requests.ts";
 import { SessionCapabilities } from "./initialize.ts";
-import { answerHere, DropLog, refuseOverlong, type Routing } from "./routing.ts";
+import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { ServerTools } from "./tools.ts";
 
@@ -73,10 +73,11 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
-  whenReady(held: HeldRequest): void {
-    if (this.#isDraining) held.onFailed(shuttingDown(held.request.method, false));
-    else if (this.dispatch.handshake !== undefined && !this.dispatch.queue.blocks.has("question")) held.onReady();
-    else this.dispatch.hold(held);
+  whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+    const { dispatch } = this;
+    if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
+    else if (dispatch.handshake !== undefined && !dispatch.queue.blocks.has("question")) onReady();
+    else dispatch.hold(held, onReady, onFailed);
   }
 
   /** Answers `initialize` from the server's handshake, once it is done. */
@@ -86,7 +87,8 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
 
   request(caller: Caller, clientExchange: Exchange, request: RequestMessage): void {
     const { dispatch } = this;
-    const { maxSessionRequests } = this.context.config;
+    const { config, counters } = this.context;
+    const { maxSessionRequests } = config;
     const exchange = this.#policy?.wrap(clientExchange, request.method, () => this.tools.onChanged()) ?? clientExchange;
     if (this.#isDraining) return dispatch.refuse(exchange, shuttingDown(request.method, false));
     if (caller.callsInFlight >= maxSessionRequests) return dispatch.refuse(exchange, sessionOverloaded(maxSessionRequests));
@@ -97,7 +99,12 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     if (limits instanceof SidecarError) return dispatch.refuse(exchange, limits);
     if (dispatch.queue.blocks.has("tools")) this.tools.onWaiting();
     const decision = this.routing.onClientRequest(caller, request);
-    if (decision?.kind === "answer") return answerHere(this.context.counters, exchange, decision);
+    if (decision?.kind === "answer") {
+      const { member, text } = decision;
+      counters.requests.accepted++;
+      counters.countEnding(member === "result" ? "results" : "errors");
+      return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
+    }
     const { onSettled, wrap, request: sent = request, limits: own } = decision ?? {};
     dispatch.carry(caller, wrap?.(exchange) ?? exchange, sent, onSettled, limits ?? own);
   }

@@ -8,7 +8,6 @@ import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
-import type { HeldRequest } from "./dispatch.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { Routing } from "./routing.ts";
@@ -123,7 +122,8 @@ type CreatePrivate = (name: string, initialize: RequestMessage, client: PrivateC
 /** The pool of lanes: the shared lane, and a private lane for each client that needs its own server. */
 export class Lanes {
   readonly #context: Context;
-  readonly #shared: SupervisedLane;
+  /** The lane whose server runs from the start to the end. */
+  readonly shared: SupervisedLane;
   readonly #isStateless: () => boolean | undefined;
   readonly #createPrivate: CreatePrivate;
   readonly #sessions: SessionStore;
@@ -136,7 +136,6 @@ export class Lanes {
   #lastNumber = 0;
 
   /**
-   * @param shared the lane whose server runs from the start to the end.
    * @param isStateless true if the shared server keeps no state of any client, so that all clients share it. Undefined until that is known.
    * @param createPrivate creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves.
    */
@@ -148,7 +147,7 @@ export class Lanes {
     sessions: SessionStore,
   ) {
     this.#context = context;
-    this.#shared = shared;
+    this.shared = shared;
     this.#isStateless = isStateless;
     this.#createPrivate = createPrivate;
     this.#sessions = sessions;
@@ -159,12 +158,7 @@ export class Lanes {
 
   get load(): { readonly shared: SupervisedLane["lane"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
     const loads = this.#private().map(({ supervised }) => supervised.lane.load);
-    return { shared: this.#shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
-  }
-
-  /** Holds a request until it is known if its client gets its own server: until the shared server, which may restart, is ready. */
-  whenKnown(held: Omit<HeldRequest, "owner">, memory: MemoryAccount): void {
-    this.#shared.lane.whenReady({ ...held, owner: { memory } });
+    return { shared: this.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
   /** True if clients may share the shared server, so that its revision counts for all. */
@@ -316,6 +310,6 @@ export class Lanes {
   }
 
   #private(): PooledLane[] {
-    return [...this.#lanes.values()].filter(({ supervised }) => supervised !== this.#shared);
+    return [...this.#lanes.values()].filter(({ supervised }) => supervised !== this.shared);
   }
 }

@@ -15,7 +15,7 @@ import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
 import type { CallVerdict } from "./slots.ts";
-import { allLists, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
+import { ALL_LISTS, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
 const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
 /** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
@@ -251,7 +251,7 @@ export class ModernSessions {
 
   /** All that sessions want to be told, as far as the server offers it. */
   get filter(): SubscriptionFilter {
-    const lists = this.#sessions.size === 0 ? new Set<never>() : allLists();
+    const lists = this.#sessions.size === 0 ? new Set<never>() : ALL_LISTS;
     return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
   }
 

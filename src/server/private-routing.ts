@@ -11,32 +11,9 @@ import { answerElsewhere } from "./failures.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
+import type { PrivateClient } from "./lanes.ts";
 import { answerPing, errorAnswer, refuse, type RequestDecision, type Routing } from "./routing.ts";
 import { Subscriptions } from "./shared-routing.ts";
-
-/** The state that a client has set on its private server, besides subscriptions. It is restored on each new generation. */
-class SessionState {
-  #level: string | undefined;
-  #levelSequence = 0;
-  #lastSequence = 0;
-  /** True if the client has sent a change of its roots since `initialize`. */
-  hasChangedRoots = false;
-
-  /** The log level that was set last, in the order of the requests; undefined if none was set. */
-  get level(): string | undefined {
-    return this.#level;
-  }
-
-  /** @returns a listener for the end of the request; `hasResult` is false for an error. */
-  setLevel(level: string): (hasResult: boolean) => void {
-    const sequence = ++this.#lastSequence;
-    return (hasResult) => {
-      if (!hasResult || sequence < this.#levelSequence) return;
-      this.#level = level;
-      this.#levelSequence = sequence;
-    };
-  }
-}
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
@@ -52,17 +29,6 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/resources/updated",
 ]);
 
-interface PrivateRoutingOptions {
-  /** The streams of the only session. */
-  readonly streams: SessionStreams;
-  /** The memory of the only client. */
-  readonly memory: MemoryAccount;
-  /** Keeps the client's own `notifications/initialized`, for the next generation. */
-  readonly onInitialized: (text: string) => void;
-  /** True if the client has sent `notifications/initialized` before. */
-  readonly isInitialized: boolean;
-}
-
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
   readonly initialize = PRIVATE_INITIALIZE;
@@ -73,19 +39,28 @@ export class PrivateRouting implements Routing {
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
   readonly #forwarded = new ForwardedRequests();
-  readonly #state = new SessionState();
   readonly #subscriptions = new Subscriptions();
+  /** The log level that was set last, in the order of the requests; undefined if none was set. */
+  #level: string | undefined;
+  #levelSequence = 0;
+  #lastSequence = 0;
+  /** True if the client has sent a change of its roots since `initialize`. */
+  #hasChangedRoots = false;
   #isReady = false;
   #isInitialized: boolean;
   #isOver = false;
 
-  constructor(lane: Lane, options: PrivateRoutingOptions) {
+  /**
+   * @param client the only one.
+   * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation.
+   */
+  constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
     this.#lane = lane;
-    this.#streams = options.streams;
-    this.#memory = options.memory;
-    this.#kept = options.memory.hold("requests", 0);
-    this.#onInitialized = options.onInitialized;
-    this.#isInitialized = options.isInitialized;
+    this.#streams = streams;
+    this.#memory = memory;
+    this.#kept = memory.hold("requests", 0);
+    this.#onInitialized = onInitialized;
+    this.#isInitialized = isTakenUp;
   }
 
   get isWaitingForClient(): boolean {
@@ -96,7 +71,10 @@ export class PrivateRouting implements Routing {
     // The client's own notification may have reached another replica. A server may reject requests before it.
     // The client has sent it to another replica.
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
-    if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
+    if (method === "logging/setLevel") {
+      const level = outline.stringAt(Slot.level);
+      return level === undefined ? undefined : { kind: "carry", onSettled: this.#levelSetter(level) };
+    }
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
     if (uri === undefined) return undefined;
@@ -108,7 +86,7 @@ export class PrivateRouting implements Routing {
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
     if (method === "notifications/progress") return this.#forwarded.progress(notification);
-    if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
+    if (method === "notifications/roots/list_changed") this.#hasChangedRoots = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
@@ -165,8 +143,11 @@ export class PrivateRouting implements Routing {
   onReady(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    this.#restoreState();
-    if (this.#isInitialized) this.#lane.tools.onInitialized();
+    const { dispatch, tools } = this.#lane;
+    if (this.#level !== undefined) dispatch.askInTurn({ method: "logging/setLevel", params: { level: this.#level } });
+    if (this.#hasChangedRoots) dispatch.sendInternal(ROOTS_CHANGED);
+    for (const request of this.#subscriptions.restart()) dispatch.askInTurn(request);
+    if (this.#isInitialized) tools.onInitialized();
   }
 
   onLost(): void {
@@ -194,22 +175,20 @@ export class PrivateRouting implements Routing {
     });
   }
 
-  #setLevel(level: string | undefined): RequestDecision | undefined {
-    return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
+  /** Returns a listener for the end of a request that sets the level. */
+  #levelSetter(level: string): (hasResult: boolean) => void {
+    const sequence = ++this.#lastSequence;
+    return (hasResult) => {
+      if (!hasResult || sequence < this.#levelSequence) return;
+      this.#level = level;
+      this.#levelSequence = sequence;
+    };
   }
 
   #subscribe(caller: Caller, uri: string): RequestDecision {
     const request = this.#subscriptions.subscribe(caller, uri);
     if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
     return { kind: "carry", onSettled: request.onSettled };
-  }
-
-  /** Restores the state that the client has set on the former generation. */
-  #restoreState(): void {
-    const { level, hasChangedRoots } = this.#state;
-    if (level !== undefined) this.#lane.dispatch.askInTurn({ method: "logging/setLevel", params: { level } });
-    if (hasChangedRoots) this.#lane.dispatch.sendInternal(ROOTS_CHANGED);
-    for (const request of this.#subscriptions.restart()) this.#lane.dispatch.askInTurn(request);
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {

@@ -63,32 +63,22 @@ export class DropLog {
 
 /** The handling of a client's request. */
 export type RequestDecision =
-  /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
-  | CarryDecision
-  /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
-  | AnswerDecision;
-
-interface AnswerDecision {
-  readonly kind: "answer";
-  readonly member: "result" | "error";
-  readonly text: string;
-}
-
-interface CarryDecision {
-  readonly kind: "carry";
-  readonly onSettled?: (hasResult: boolean) => void;
-  readonly limits?: CallLimits;
-  /** The request in the form of the server; undefined if the server gets the client's. */
-  readonly request?: RequestMessage;
-  /** Returns the exchange that gives the client the response in its form. */
-  readonly wrap?: (exchange: Exchange) => Exchange;
-}
-
-export function answerHere(counters: Counters, exchange: Exchange, { member, text }: AnswerDecision): void {
-  counters.requests.accepted++;
-  counters.countEnding(member === "result" ? "results" : "errors");
-  exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
-}
+  | {
+      /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
+      readonly kind: "carry";
+      readonly onSettled?: (hasResult: boolean) => void;
+      readonly limits?: CallLimits;
+      /** The request in the form of the server; undefined if the server gets the client's. */
+      readonly request?: RequestMessage;
+      /** Returns the exchange that gives the client the response in its form. */
+      readonly wrap?: (exchange: Exchange) => Exchange;
+    }
+  | {
+      /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
+      readonly kind: "answer";
+      readonly member: "result" | "error";
+      readonly text: string;
+    };
 
 export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };

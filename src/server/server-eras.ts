@@ -58,17 +58,12 @@ export class ServerEras {
    *
    * @param declared the questions that the client can answer.
    */
-  find(
-    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
-    declared: AskKinds,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
+  find(client: HeldRequest, declared: AskKinds, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const shared = this.shared;
     const handshake = shared.lane.lastHandshake;
     if (handshake === undefined) {
       const onReady = (): void => this.find(client, declared, onFound, onFailed);
-      return shared.lane.whenReady({ ...client, onReady, onFailed });
+      return shared.lane.whenReady(client, onReady, onFailed);
     }
     if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
@@ -78,13 +73,10 @@ export class ServerEras {
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
-    modern.lane.whenReady({
-      ...client,
-      onReady: () => this.find(client, declared, onFound, onFailed),
-      onFailed: (error) => {
-        if (this.#verdict === "legacy" && !this.#isStopping) findLegacy();
-        else onFailed(error);
-      },
+    const onReady = (): void => this.find(client, declared, onFound, onFailed);
+    modern.lane.whenReady(client, onReady, (error) => {
+      if (this.#verdict === "legacy" && !this.#isStopping) findLegacy();
+      else onFailed(error);
     });
   }
 
@@ -101,7 +93,7 @@ export class ServerEras {
 
   /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
   #findLegacy(
-    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
+    client: HeldRequest,
     declared: AskKinds,
     handshake: UpstreamHandshake,
     onFound: (target: Target) => void,

@@ -4,7 +4,7 @@ import { findMembers, findPath, textOf } from "../json/find.ts";
 import { parseJson } from "../json/value.ts";
 import { checkClientMessage } from "../mcp/client-message.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, readText, type RequestMessage, Slot } from "../mcp/message.ts";
+import { isJsonObject, type Message, readText, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { LogLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
@@ -89,17 +89,6 @@ export interface KnownSession {
   readonly initialize: RequestMessage;
 }
 
-/** The client of a session that is taken up. */
-export interface TakeUpOptions {
-  readonly memory: MemoryAccount;
-  /** The request that names the session. */
-  readonly exchange: HeldRequest["exchange"];
-  /** False if the request does not need a server of its own. */
-  readonly startsServer: boolean;
-  /** Returns the text that is kept in memory while the request waits. */
-  readonly waitingText: () => string;
-}
-
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
@@ -131,9 +120,45 @@ export class SessionOpener {
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
-  /** @param onOpen called with the new session, before the response is sent. */
-  initialize(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession): void {
-    this.#begin(exchange, request, onOpen, client);
+  /**
+   * @param onOpen called with the new session, before the response is sent.
+   * @param isRepeated true if one server has refused the request, and it goes to another. It counts once.
+   */
+  initialize(
+    exchange: Exchange,
+    request: RequestMessage,
+    onOpen: (session: Session) => void,
+    client: NewSession,
+    isRepeated = false,
+  ): void {
+    const { owner, memory } = client;
+    const { counters } = this.#context;
+    // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
+    const refusal = this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isRepeated ? undefined : this.#rateRefusal());
+    if (refusal !== undefined) {
+      if (isRepeated) counters.countEnding(refusal.code);
+      else counters.countRefusal(refusal.code);
+      exchange.fail(refusal);
+      return;
+    }
+    const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
+    const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
+    const { lane } = pooled.supervised;
+    lane.initialize({
+      exchange,
+      request,
+      memory,
+      open: (protocolVersion) => {
+        const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
+        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
+        if (session !== undefined) onOpen(session);
+        return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
+      },
+      isRepeated,
+      onRefused: (answer) =>
+        this.#onRefused(exchange, request, memory, answer, () => this.initialize(exchange, request, onOpen, client, true)),
+      onFailed: () => pooled.release(),
+    });
   }
 
   /** Returns the session with this id that is not open here; undefined if it cannot be taken up. */
@@ -153,11 +178,21 @@ export class SessionOpener {
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
    * `initialize` with the claims of its id if the client needs a server of its own.
    *
+   * @param exchange that of the request that names the session.
+   * @param messages all that the client has sent with it; none for a GET.
    * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
    */
-  takeUp(known: KnownSession, client: TakeUpOptions, onTaken: (session: Session | SidecarError) => void): void {
+  takeUp(
+    known: KnownSession,
+    memory: MemoryAccount,
+    exchange: HeldRequest["exchange"],
+    messages: readonly Pick<Message, "kind" | "text">[],
+    onTaken: (session: Session | SidecarError) => void,
+  ): void {
+    const { defects } = this.#context;
     const { initialize } = known;
-    const { memory, exchange, startsServer, waitingText } = client;
+    // Responses and notifications alone do not start a server.
+    const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
     const open = (): void => {
       // The token may have been removed while the body arrived.
       if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
@@ -170,12 +205,9 @@ export class SessionOpener {
       if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
       else open();
     };
-    const request = { method: "initialize", text: waitingText() };
+    const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
     const onDefect = (): void => onTaken(internalError(false));
-    this.#lanes.whenKnown(
-      { exchange, request, onReady: () => this.#context.defects.guard("session start", onReady, onDefect), onFailed: onTaken },
-      memory,
-    );
+    this.#whenKnown(memory, exchange, request, () => defects.guard("session start", onReady, onDefect), onTaken);
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
@@ -197,37 +229,6 @@ export class SessionOpener {
     return error;
   }
 
-  #begin(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isFirst = true): void {
-    const { owner, memory } = client;
-    const { counters } = this.#context;
-    // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
-    const refusal = this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
-    if (refusal !== undefined) {
-      if (isFirst) counters.countRefusal(refusal.code);
-      else counters.countEnding(refusal.code);
-      exchange.fail(refusal);
-      return;
-    }
-    const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
-    const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
-    const { lane } = pooled.supervised;
-    lane.initialize({
-      exchange,
-      request,
-      memory,
-      open: (protocolVersion) => {
-        const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
-        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
-        if (session !== undefined) onOpen(session);
-        return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
-      },
-      isRepeated: !isFirst,
-      onRefused: (answer) =>
-        this.#onRefused(exchange, request, memory, answer, () => this.#begin(exchange, request, onOpen, client, false)),
-      onFailed: () => pooled.release(),
-    });
-  }
-
   /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
   #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
     const { counters, defects } = this.#context;
@@ -246,7 +247,18 @@ export class SessionOpener {
         }),
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
-    this.#lanes.whenKnown({ exchange: held, request, onReady, onFailed: onReady }, memory);
+    this.#whenKnown(memory, held, request, onReady, onReady);
+  }
+
+  /** Holds a request until it is known if its client gets its own server: until the shared server, which may restart, is ready. */
+  #whenKnown(
+    memory: MemoryAccount,
+    exchange: HeldRequest["exchange"],
+    request: HeldRequest["request"],
+    onReady: () => void,
+    onFailed: (error: SidecarError) => void,
+  ): void {
+    this.#lanes.shared.lane.whenReady({ owner: { memory }, exchange, request }, onReady, onFailed);
   }
 
   #failOutdated(refusal: InitializeRefusal): void {

@@ -35,11 +35,11 @@ export class StatelessClient implements Caller {
     this.#callsInFlight--;
   }
 
-  deliver(): void {
+  deliver(_text: string): void {
     // A message that belongs to no request in flight has no stream.
   }
 
-  deliverOnce(): void {
+  deliverOnce(_text: string): void {
     // As above. Subscriptions have callers of their own.
   }
 }

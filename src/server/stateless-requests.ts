@@ -126,12 +126,6 @@ export class StatelessRequests {
     this.#eras.asking?.endAllOf(holder);
   }
 
-  /** Ends all subscriptions gracefully. */
-  drain(): void {
-    this.#subscriptions.end();
-    this.#parked?.close();
-  }
-
   #route(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
     const { request, headers, exchange } = stateless;
     const { handshake, params } = target;

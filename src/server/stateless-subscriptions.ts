@@ -1,16 +1,14 @@
-import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller } from "../session/session.ts";
 import { outOfMemory } from "./failures.ts";
 import { InternalExchange, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
-import type { StatelessClient, StatelessRequest, Target } from "./stateless-client.ts";
+import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
 import {
   accepts,
   contains,
@@ -28,15 +26,12 @@ const MAX_IN_FLIGHT = 16;
 /** The maximum number of different notifications that wait. */
 const MAX_PENDING = 1000;
 
-/** The subscription of a stateless client on a server with sessions. To its lane it is a caller of its own, which subscribes to each URI. */
-class LegacySubscription implements Caller {
-  readonly id = randomUUID();
-  readonly memory: MemoryAccount;
+/** The subscription of a stateless client on a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
+class LegacySubscription extends StatelessClient {
   readonly #context: Context;
   readonly #subscription: Subscription;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
-  #callsInFlight = 0;
   /** The notifications before the acknowledgement, or those of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
@@ -52,25 +47,13 @@ class LegacySubscription implements Caller {
     filterMemory: Reservation,
     memory: MemoryAccount,
   ) {
+    super(memory);
     this.#context = context;
     this.#subscription = subscription;
     this.#lane = lane;
     this.#filterMemory = filterMemory;
-    this.memory = memory;
     this.#pendingMemory = memory.hold("unread", 0);
     this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
-  }
-
-  get callsInFlight(): number {
-    return this.#callsInFlight;
-  }
-
-  beginCall(): void {
-    this.#callsInFlight++;
-  }
-
-  endCall(): void {
-    this.#callsInFlight--;
   }
 
   /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
@@ -102,12 +85,12 @@ class LegacySubscription implements Caller {
     this.#lane.endCaller(this);
   }
 
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.deliverOnce(text);
   }
 
   /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) {
       setImmediate(() => this.#context.defects.guard("subscription", () => this.#notify()));
@@ -166,6 +149,7 @@ export class StatelessSubscriptions {
 
   constructor(context: Context) {
     this.#context = context;
+    context.draining.addEventListener("abort", () => context.defects.guard("subscription", () => this.end()));
   }
 
   get size(): number {

@@ -61,10 +61,8 @@ function isStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
-/** Returns all kinds of list changes. */
-export function allLists(): ReadonlySet<ListKind> {
-  return new Set(LIST_KINDS);
-}
+/** All kinds of list changes. */
+export const ALL_LISTS: ReadonlySet<ListKind> = new Set(LIST_KINDS);
 
 /** Returns the part of a filter that a server with these capabilities can serve for a session. */
 export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
@@ -425,11 +423,7 @@ function withSubscriptionId(text: string, idText: string): string {
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
-export class ModernSubscription implements Exchange {
-  readonly idText = "0";
-  readonly acceptedAtMs: number;
-  readonly sharedBy = 1;
-  readonly isListening = false;
+export class ModernSubscription extends InternalExchange {
   readonly #subscription: Subscription;
   readonly #request: RequestMessage;
   readonly #dispatch: Dispatch;
@@ -447,11 +441,11 @@ export class ModernSubscription implements Exchange {
     nowMs: number,
     onEnd: (subscription: ModernSubscription) => void,
   ) {
+    super(nowMs, () => undefined);
     this.#dispatch = dispatch;
     this.#subscription = subscription;
     this.#request = request;
     this.#memory = memory;
-    this.acceptedAtMs = nowMs;
     this.#onEnd = onEnd;
   }
 
@@ -497,7 +491,7 @@ export class ModernSubscription implements Exchange {
     this.#finish();
   }
 
-  respond(body: string): void {
+  override respond(body: string): void {
     const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
     if (error !== undefined) this.#subscription.respond("error", body.slice(error.start, error.end));
     else if (result !== undefined) {
@@ -506,26 +500,10 @@ export class ModernSubscription implements Exchange {
     this.#finish();
   }
 
-  fail({ code }: SidecarError): void {
+  override fail({ code }: SidecarError): void {
     this.#open = undefined;
     // If the generation was lost, the next one gets the request again.
     if (code !== "UPSTREAM_EXITED") this.end();
-  }
-
-  emit(): boolean {
-    return false;
-  }
-
-  keepAlive(): void {
-    // The client's own stream is kept alive.
-  }
-
-  dismiss(): void {
-    // Only the sidecar cancels it.
-  }
-
-  onDisconnect(): void {
-    // The subscription of the client observes its connection.
   }
 
   #finish(): void {

@@ -4,12 +4,12 @@ import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
-import type { Defects, Log } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import { RateLimit } from "../timers.ts";
 import { isSent } from "./call.ts";
 import type { Dispatch, LanePolicy } from "./dispatch.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
+import type { CallLimits } from "./slots.ts";
 
 /**
  * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns
@@ -104,127 +104,6 @@ const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
-/** Requests one page. */
-type AskForTools = (params: object, onResult: OnInternalResult) => void;
-
-/** Called with all tools; undefined with the problem, and the code of the sidecar's error, if it is one. */
-type OnTools = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
-
-/** Requests all pages, one after another. `onListed` is called once: with all tools, or with the reason why there are none. */
-function listTools(ask: AskForTools, log: Log, onListed: OnTools): void {
-  const pages = readToolPages(RULES);
-  const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
-    if (done !== true)
-      return ask(value, (text, ...failure) => (text === undefined ? onListed(undefined, ...failure) : goOn(pages.next(text))));
-    const { tools, problem } = value;
-    if (tools !== undefined && problem !== undefined)
-      log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
-    onListed(tools, problem);
-  };
-  goOn(pages.next());
-}
-
-interface ToolListingOptions {
-  readonly ask: AskForTools;
-  readonly defects: Pick<Defects, "guard">;
-  readonly log: Log;
-  /** A monotonic clock. */
-  readonly nowMs: () => number;
-  /**
-   * Called with all tools of the server, in its order; undefined with the problem if it did not list them. `areOutdated` is true if the
-   * server has reported a change meanwhile. Another listing then follows.
-   */
-  readonly onListed: (tools: ToolList["tools"], areOutdated: boolean, problem?: string, code?: SidecarErrorCode) => void;
-}
-
-/** Lists all tools of each generation, page by page, and again after each change. */
-class ToolListing {
-  readonly #options: ToolListingOptions;
-  #isOpen = false;
-  #isListing = false;
-  #isOutdated = false;
-  #restarts = 0;
-  #rate = new RateLimit(LISTINGS_PER_MINUTE);
-  /** The timer of a listing that the rate limit delays. */
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(options: ToolListingOptions) {
-    this.#options = options;
-  }
-
-  /** True if the server may be sent requests. */
-  get isOpen(): boolean {
-    return this.#isOpen;
-  }
-
-  /** Starts the first listing of a generation. */
-  open(): void {
-    this.#isOpen = true;
-    this.onChanged();
-  }
-
-  /** Starts a new listing, because the tools have changed. */
-  onChanged(): void {
-    if (!this.#isOpen) return;
-    // One listing at a time, even if the server reports many changes.
-    if (this.#isListing) this.#isOutdated = true;
-    else this.#list();
-  }
-
-  /** Stops listing. Called when the server is lost. */
-  close(): void {
-    this.#isOpen = false;
-    this.#isOutdated = false;
-    this.#restarts = 0;
-    this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
-    if (this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#isListing = false;
-  }
-
-  #list(): void {
-    this.#isListing = true;
-    const waitMs = this.#rate.take(this.#options.nowMs());
-    if (waitMs !== undefined) {
-      const list = (): void =>
-        this.#options.defects.guard(
-          "tool listing",
-          () => this.#list(),
-          () => this.#end(undefined, "the sidecar could not ask for them"),
-        );
-      this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
-      return;
-    }
-    this.#timer = undefined;
-    this.#isOutdated = false;
-    const { ask, log } = this.#options;
-    // The rest of a listing that will be restarted is not requested.
-    const askForPage: AskForTools = (params, onResult) =>
-      ask(params, (text, ...failure) => onResult(this.#mustRestart ? undefined : text, ...failure));
-    listTools(askForPage, log, (...listed) => this.#end(...listed));
-  }
-
-  /** True if the current listing must be restarted. */
-  get #mustRestart(): boolean {
-    return this.#isOutdated && this.#restarts < MAX_RESTARTS;
-  }
-
-  #end(tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode): void {
-    this.#isListing = false;
-    if (!this.#isOpen) return;
-    if (this.#mustRestart) {
-      this.#restarts++;
-      return this.#list();
-    }
-    const areOutdated = this.#isOutdated;
-    this.#isOutdated = false;
-    if (!areOutdated) this.#restarts = 0;
-    this.#options.onListed(tools, areOutdated, problem, code);
-    if (areOutdated) this.onChanged();
-  }
-}
-
 /** The maximum number of consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
@@ -236,31 +115,28 @@ const MAX_NAME_LENGTH = 1000;
  * them is then restarted. One that does not answer in time is asked again: `HangWatch` decides if it is still alive.
  */
 export class ServerTools {
+  /** Counts the generations, and the changes of their tools. */
+  version = 0;
   readonly #context: Context;
   readonly #dispatch: Dispatch;
   readonly #watcher: LanePolicy | undefined;
-  /** Undefined if the tools are not needed. */
-  readonly #listing: ToolListing | undefined;
   #handshake: UpstreamHandshake | undefined;
-  /** Counts the generations, and the changes of their tools. */
-  version = 0;
   #isInitialized = false;
+  /** True if the tools of this generation are listed, page by page, and again after each change. */
+  #isOpen = false;
+  #isListing = false;
+  #isOutdated = false;
+  #restarts = 0;
   #failures = 0;
+  #rate = new RateLimit(LISTINGS_PER_MINUTE);
+  /** The timer of a listing that the rate limit delays. */
+  #timer: NodeJS.Timeout | undefined;
 
   /** @param watcher the policy of the lane if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(context: Context, dispatch: Dispatch, watcher: LanePolicy | undefined) {
     this.#context = context;
     this.#dispatch = dispatch;
     this.#watcher = watcher;
-    const { config, defects, log, nowMs } = context;
-    if (config.retry !== "read-only" && watcher === undefined) return;
-    this.#listing = new ToolListing({
-      ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
-      defects,
-      log,
-      nowMs,
-      onListed: (...listed) => this.#onListed(...listed),
-    });
   }
 
   /** True while client requests wait for the server's tools. */
@@ -276,11 +152,9 @@ export class ServerTools {
    */
   list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
-    const { log, nowMs } = this.#context;
+    const { nowMs } = this.#context;
     const endMs = nowMs() + timeoutMs;
-    const ask = (params: object, onResult: OnInternalResult): void =>
-      void this.#dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
-    return new Promise((resolve) => listTools(ask, log, (tools) => resolve(tools)));
+    return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
 
   /** Must be called before anything is sent to a new generation. */
@@ -303,15 +177,15 @@ export class ServerTools {
 
   /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
-    if (this.#listing?.isOpen === false && this.#handshake !== undefined) this.#open();
+    if (!this.#isOpen && this.#handshake !== undefined) this.#open();
   }
 
   /** Must be called when the server has changed its tools, or may have. */
   onChanged(): void {
     this.version++;
-    if (this.#listing?.isOpen !== true) return;
+    if (!this.#isOpen) return;
     this.#dispatch.calls.readOnlyTools = new Set();
-    this.#listing.onChanged();
+    this.#listAgain();
   }
 
   /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
@@ -323,36 +197,100 @@ export class ServerTools {
   /** Stops listing. A listing that fails from now on says nothing about the server. */
   close(): void {
     this.#handshake = undefined;
-    this.#isInitialized = false;
-    this.#listing?.close();
+    this.#isInitialized = this.#isOpen = this.#isOutdated = false;
+    this.#restarts = 0;
+    this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
+    if (this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isListing = false;
   }
 
+  /** Starts the first listing of a generation, if its tools are needed. */
   #open(): void {
-    if (this.#watcher !== undefined && !this.#hasToolsCapability) return;
-    this.#listing?.open();
+    if (this.#watcher === undefined ? this.#context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
+    this.#isOpen = true;
+    this.#listAgain();
   }
 
-  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean, problem = "no result", code?: SidecarErrorCode): void {
-    if (this.#handshake === undefined) return;
-    if (tools === undefined) this.#onNotListed(this.#handshake, problem, code === "REQUEST_TIMEOUT");
+  #listAgain(): void {
+    if (!this.#isOpen) return;
+    // One listing at a time, even if the server reports many changes.
+    if (this.#isListing) this.#isOutdated = true;
+    else this.#list();
+  }
+
+  #list(): void {
+    const { defects, nowMs } = this.#context;
+    this.#isListing = true;
+    const waitMs = this.#rate.take(nowMs());
+    if (waitMs !== undefined) {
+      const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
+      const list = (): void => defects.guard("tool listing", () => this.#list(), fail);
+      this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
+      return;
+    }
+    this.#timer = undefined;
+    this.#isOutdated = false;
+    this.#ask((...listed) => this.#onListed(...listed));
+  }
+
+  /**
+   * Requests all pages, one after another.
+   *
+   * @param onListed called once with all tools; undefined with the problem, and the code of the sidecar's error, if it is one.
+   * @param limits returns the limits of each request. Without them, a listing ends early if it must be restarted.
+   */
+  #ask(onListed: (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void, limits?: () => CallLimits): void {
+    const pages = readToolPages(RULES);
+    const onResult: OnInternalResult = (text, ...failure) => {
+      if (text === undefined || (limits === undefined && this.#mustRestart)) onListed(undefined, ...failure);
+      else goOn(pages.next(text));
+    };
+    const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
+      if (done !== true) return void this.#dispatch.ask("tools/list", value, undefined, onResult, limits?.());
+      const { tools, problem } = value;
+      if (tools !== undefined && problem !== undefined)
+        this.#context.log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
+      onListed(tools, problem);
+    };
+    goOn(pages.next());
+  }
+
+  /** True if the current listing must be restarted, because the tools have changed meanwhile. */
+  get #mustRestart(): boolean {
+    return this.#isOutdated && this.#restarts < MAX_RESTARTS;
+  }
+
+  #onListed(tools: ToolList["tools"], problem = "no result", code?: SidecarErrorCode): void {
+    this.#isListing = false;
+    if (!this.#isOpen) return;
+    if (this.#mustRestart) {
+      this.#restarts++;
+      return this.#list();
+    }
+    const areOutdated = this.#isOutdated;
+    this.#isOutdated = false;
+    if (!areOutdated) this.#restarts = 0;
+    if (tools === undefined) this.#onNotListed(problem, code === "REQUEST_TIMEOUT");
     else this.#onTools(tools, areOutdated);
+    if (areOutdated) this.#listAgain();
   }
 
   #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
     const { calls, queue } = this.#dispatch;
-    const watcher = this.#watcher;
     this.#failures = 0;
     // Outdated annotations must not be used.
     if (!areOutdated) calls.readOnlyTools = namesOf(tools, isReadOnlyTool);
-    if (watcher === undefined || this.#handshake === undefined) return;
-    watcher.onTools(tools, this.#handshake.generation);
+    if (this.#watcher === undefined || this.#handshake === undefined) return;
+    this.#watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
     queue.blocks.add("tools");
-    this.#review(watcher);
+    this.#review(this.#watcher);
     queue.unblock("tools");
   }
 
-  #onNotListed({ generation }: UpstreamHandshake, problem: string, isTimeout: boolean): void {
+  #onNotListed(problem: string, isTimeout: boolean): void {
     const watcher = this.#watcher;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
     if (this.areAwaited && !this.#isInitialized) return;
@@ -360,9 +298,11 @@ export class ServerTools {
     const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);
     if (watcher !== undefined && isGivenUp)
       return this.#dispatch.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
-    if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability))
-      this.#context.log.warn({ method: "tools/list", generation, reason: problem }, "tools not listed: the known tools stay in effect");
-    if (watcher !== undefined) this.#listing?.onChanged();
+    if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
+      const fields = { method: "tools/list", generation: this.#handshake?.generation, reason: problem };
+      this.#context.log.warn(fields, "tools not listed: the known tools stay in effect");
+    }
+    if (watcher !== undefined) this.#listAgain();
   }
 
   /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */

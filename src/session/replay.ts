@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "../context.ts";
-import { type Droppable, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
+import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Relief, type Reservation, textMemoryBytes } from "../memory.ts";
 import { DeadlineSweep } from "../timers.ts";
 
 /** One message on a stream, kept for replay. */
@@ -26,7 +26,7 @@ const STREAM_SHARE = 1 / 4;
 const BYTES_PER_EVENT = 512;
 
 /** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
-export class EventLog implements Droppable {
+export class EventLog implements Relief {
   /** Names this process in event ids: 8 hexadecimal digits. A replica has another name after each restart. */
   readonly replica = randomBytes(4).toString("hex");
   /** The memory of all events. Only the log changes it. */
@@ -38,7 +38,7 @@ export class EventLog implements Droppable {
   constructor(context: Context) {
     this.#context = context;
     this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (atMs) => this.#expire(atMs));
-    context.memory.addDroppable(this);
+    context.memory.addRelief(this);
   }
 
   /** Adds an event of a stream. It counts to the memory of the client. */

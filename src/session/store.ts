@@ -50,7 +50,7 @@ export class SessionStore {
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
     [this.#evictionLog, this.#abandonedLog] = [new LogLimiter(nowMs), new LogLimiter(nowMs)];
-    memory.addAbandonedRelief((bytes, holder) => this.#endAbandoned(bytes, holder));
+    memory.addRelief({ freeAbandoned: (bytes, holder) => this.#endAbandoned(bytes, holder) });
   }
 
   get size(): number {

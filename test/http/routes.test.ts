@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ROUTES } from "../../src/routes.ts";
+import { type RouteEntry, ROUTES } from "../../src/routes.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -29,7 +29,7 @@ describe("each route", () => {
   });
 
   // `/` has no spelling without its slash, and each path below `/page/` may be a file.
-  const exact = Object.values(ROUTES).filter(({ enabledBy }) => enabledBy !== "PAGE");
+  const exact = Object.values<RouteEntry>(ROUTES).filter(({ enabledBy }) => enabledBy !== "PAGE");
   it.each(exact)("only the exact path, also with one slash at its end, is served: $path", async ({ path }) => {
     const scheme = (name: string): string => `${name}://localhost:1${path}`;
     const served = [path, `${path}/`, `${path}?x`, `${path}/?x=//`, ...["http", "HTTPS", "ftp", "wss"].map(scheme)];

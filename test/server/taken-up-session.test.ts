@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../src/mcp/errors.ts";
-import type { TakeUpOptions } from "../../src/server/session-opener.ts";
 import type { Principal, Session } from "../../src/session/session.ts";
 import { LanesBench, type LanesInput } from "./support/lanes-bench.ts";
-import { MemoryBudget } from "../../src/memory.ts";
+import { type MemoryAccount, MemoryBudget } from "../../src/memory.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
 
 const PRIVATE = { capabilities: { sampling: {} } };
@@ -11,6 +10,13 @@ const SHARED = { capabilities: {} };
 
 interface Era {
   isStateless?: boolean;
+}
+
+/** A client that returns with a request of this text. */
+interface Returning {
+  readonly memory?: MemoryAccount;
+  readonly text?: string;
+  readonly owner?: Principal;
 }
 
 /** Two replicas with the same key. */
@@ -32,26 +38,20 @@ class Replicas {
   /** Takes a session up at the other one. @returns undefined if that is not decided yet. */
   takeUp(
     id: string,
-    client: Partial<TakeUpOptions> = {},
-    owner?: Principal,
+    { memory = AMPLE_MEMORY.account("127.0.0.1"), text = "", owner }: Returning = {},
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
     let leave = (): void => undefined;
     const exchange = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
-    const memory = AMPLE_MEMORY.account("127.0.0.1");
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
-    this.other.opener.takeUp(
-      { ...known, owner },
-      { memory, exchange, startsServer: true, waitingText: () => "", ...client },
-      (found) => (taken = found),
-    );
+    this.other.opener.takeUp({ ...known, owner }, memory, exchange, [{ kind: "request", text }], (found) => (taken = found));
     return { taken: () => taken, leave: () => leave() };
   }
 
   /** Returns the code of the error. */
-  refusalOf(id: string, client: Partial<TakeUpOptions> = {}, owner?: Principal): string | undefined {
-    const taken = this.takeUp(id, client, owner).taken();
+  refusalOf(id: string, client?: Returning): string | undefined {
+    const taken = this.takeUp(id, client).taken();
     return taken instanceof SidecarError ? taken.code : undefined;
   }
 }
@@ -77,7 +77,7 @@ describe("a session that returns", () => {
   it("a session whose token was removed while its request arrived is not taken up", () => {
     const replicas = new Replicas();
     const owner = { isRevoked: true, name: "token-1", fingerprint: "x", sessionKey: undefined };
-    expect(replicas.refusalOf(replicas.open(SHARED), {}, owner)).toBe("SESSION_NOT_FOUND");
+    expect(replicas.refusalOf(replicas.open(SHARED), { owner })).toBe("SESSION_NOT_FOUND");
     expect(replicas.other.sessions.size).toBe(0);
   });
 });
@@ -112,9 +112,9 @@ describe("a session that returns before the era of the shared server is known", 
     const id = replicas.open(PRIVATE);
     const text = "x".repeat(1_000_000);
     const budget = new MemoryBudget(50_000_000);
-    const { taken } = replicas.takeUp(id, { memory: budget.account("127.0.0.1"), waitingText: () => text });
+    const { taken } = replicas.takeUp(id, { memory: budget.account("127.0.0.1"), text });
     expect([taken(), budget.status.usedBytes >= text.length]).toEqual([undefined, true]);
-    const tooLong = replicas.takeUp(id, { waitingText: () => text.repeat(20) });
+    const tooLong = replicas.takeUp(id, { text: text.repeat(20) });
     expect(tooLong.taken()).toBeInstanceOf(SidecarError);
   });
 

@@ -35,10 +35,12 @@ describe("the memory budget", () => {
     ] as const)
       held.set(holder, budget.account(holder).hold("bodies", bytes));
     const used: string[] = [];
-    budget.addShareRelief((bytes, holder) => {
-      used.push(`${holder as string} ${bytes}`);
-      const reservation = held.get(holder);
-      reservation?.resize(reservation.bytes - Math.min(bytes, 10));
+    budget.addRelief({
+      takeBack: (bytes, holder) => {
+        used.push(`${holder as string} ${bytes}`);
+        const reservation = held.get(holder);
+        reservation?.resize(reservation.bytes - Math.min(bytes, 10));
+      },
     });
     expect(budget.account("d").reserve("bodies", 20)).toBeUndefined();
     expect([used, budget.usedBytes]).toEqual([["b 16", "a 1"], 85]);
@@ -63,17 +65,19 @@ describe("the memory budget", () => {
     const account = budget.account("a");
     const [replay, unread] = [account.hold("replay", 40), account.hold("unread", 35)];
     const used: string[] = [];
-    budget.addDroppable({
+    budget.addRelief({
       drop: (isEnough) => {
         if (isEnough()) return;
         used.push(`replay ${budget.excessBytes}`);
         replay.release();
       },
     });
-    budget.addRelief((excessBytes) => {
-      if (excessBytes === 0) return;
-      used.push(`unread ${excessBytes}`);
-      unread.release();
+    budget.addRelief({
+      relieve: (bytes) => {
+        if (bytes === 0) return;
+        used.push(`unread ${bytes}`);
+        unread.release();
+      },
     });
     account.hold("serverOutput", 10);
     expect(used).toEqual(["replay 10"]);

@@ -231,12 +231,8 @@ export class PrivateLaneBench extends LaneBench {
     super(
       (lane, eventLog) => {
         streams = new SessionStreams(ACCOUNT, eventLog);
-        return new PrivateRouting(lane, {
-          streams,
-          memory: ACCOUNT,
-          onInitialized: (text) => initialized.push(text),
-          isInitialized: options?.isInitialized ?? true,
-        });
+        const client = { streams, memory: ACCOUNT, isTakenUp: options?.isInitialized ?? true };
+        return new PrivateRouting(lane, client, (text) => initialized.push(text));
       },
       limits,
       options,

@@ -158,7 +158,7 @@ export class LanesBench {
 
   #createPrivate(client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
+      (lane) => new PrivateRouting(lane, client, () => undefined),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
