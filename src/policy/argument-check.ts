@@ -257,13 +257,14 @@ export class ArgumentCheck {
     for (let [next] = this.#checks; next !== undefined; [next] = this.#checks) {
       const [caller, [check]] = next;
       if (check === undefined) break;
-      this.#checks.rotate(caller);
       this.#remove(caller, check);
       const problems = await this.#run(check).catch((error: unknown) => {
         defects.note("argument check", error);
         return ["the arguments could not be checked because of a defect of the sidecar"];
       });
       if (!check.isStopped) defects.guard("argument check", () => check.onProblems(problems));
+      // Its turn ends only now, so that a caller that came meanwhile is next.
+      this.#checks.rotate(caller);
     }
     this.#isBusy = false;
   }
