@@ -228,22 +228,20 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   const lastEventId = request.headers["last-event-id"];
   // Clients send an empty `Last-Event-ID` before their first event.
   if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
-  const position = parseEventId(String(lastEventId));
-  const found = position === undefined ? "unknown" : session.streams.find(position);
-  if (found === "delivered") response.writeHead(204).end();
-  else if (found === "elsewhere" && position?.isStandalone === true) attach(session.streams.openStandalone(), 0);
-  else if (found === "elsewhere" && position?.requestIdText !== undefined) {
-    const { stream } = openRequestStream(connections, response, session, position.requestIdText);
-    stream.finish(errorBody(responseElsewhere(), position.requestIdText));
-  } else if (position === undefined || found === "unknown" || found === "elsewhere") {
-    sendError(
-      response,
-      new SidecarError(
-        "EVENT_NOT_FOUND",
-        "Last-Event-ID is not an event of this session at this replica, or the events after it are no longer kept; open the stream without it.",
-      ),
-    );
-  } else attach(found, position.sequence);
+  const event = parseEventId(String(lastEventId));
+  const found = event === undefined ? "unknown" : session.streams.find(event.name, event.sequence);
+  const { isStandalone = false, requestIdText } = event?.name ?? {};
+  if (typeof found === "object") attach(found, event?.sequence ?? 0);
+  else if (found === "delivered") response.writeHead(204).end();
+  else if (found === "elsewhere" && isStandalone) attach(session.streams.openStandalone(), 0);
+  else if (found === "elsewhere" && requestIdText !== undefined) {
+    const { stream } = openRequestStream(connections, response, session, requestIdText);
+    stream.finish(errorBody(responseElsewhere(), requestIdText));
+  } else {
+    const message =
+      "Last-Event-ID is not an event of this session at this replica, or the events after it are no longer kept; open the stream without it.";
+    sendError(response, new SidecarError("EVENT_NOT_FOUND", message));
+  }
 
   function attach(stream: EventStream, sequence: number): void {
     const connection = connect(connections, response, session, stream, sequence);

@@ -38,31 +38,21 @@ class LegacySsePair implements EventSink, SharedResponse {
   readonly sharedBy = 0;
   readonly isListening = true;
   readonly httpStatus = 202;
+  readonly memory: MemoryAccount;
+  /** Undefined until `initialize` is answered. Only the pair changes it. */
+  session: Session | undefined;
   readonly #connection: SseConnection;
-  readonly #memory: MemoryAccount;
   readonly #exchanges = new Set<SharedExchange>();
   /** The latest `initialize`. */
   #initialize: { readonly exchange: SharedExchange; readonly stream: EventStream } | undefined;
-  #session: Session | undefined;
   #isEnding = false;
 
   /** @param path the path of the stream, as the client has written it. */
   constructor(connection: SseConnection, path: string, nowMs: number, owner: Principal | undefined, memory: MemoryAccount) {
-    this.#connection = connection;
-    this.openedAtMs = nowMs;
-    this.owner = owner;
-    this.#memory = memory;
+    [this.#connection, this.openedAtMs, this.owner, this.memory] = [connection, nowMs, owner, memory];
     // Relative to the stream, because a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.sendWithoutId("endpoint", `${messages}?sessionId=${this.id}`);
-  }
-
-  get session(): Session | undefined {
-    return this.#session;
-  }
-
-  get holder(): MemoryHolder {
-    return this.#memory.holder;
   }
 
   /** True if there is a session, or an `initialize` in progress. */
@@ -78,18 +68,18 @@ class LegacySsePair implements EventSink, SharedResponse {
     acceptedAtMs: number,
     observed: ObservedRequest | undefined,
   ): void {
-    const streams = new SessionStreams(this.#memory);
+    const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
     const exchange = this.openExchange(idTextOf(request), acceptedAtMs, observed);
     this.#initialize = { exchange, stream };
     const open = (session: Session): void => {
-      this.#session = session;
+      this.session = session;
       observed?.setSession(session);
     };
     defects.guard(
       "client request",
-      () => opener.initialize(exchange, request, open, { owner: this.owner, memory: this.#memory, streams }),
+      () => opener.initialize(exchange, request, open, { owner: this.owner, memory: this.memory, streams }),
       () => exchange.fail(internalError(true)),
     );
   }
@@ -115,7 +105,7 @@ class LegacySsePair implements EventSink, SharedResponse {
 
   onFinished(exchange: SharedExchange): void {
     this.#exchanges.delete(exchange);
-    if (exchange === this.#initialize?.exchange && this.#session === undefined) {
+    if (exchange === this.#initialize?.exchange && this.session === undefined) {
       // Messages of the server of a failed `initialize` must not reach the next session.
       this.#initialize.stream.detach(this);
       this.#initialize = undefined;
@@ -210,8 +200,7 @@ export class LegacySse implements MessageReceiver {
     const pair = this.#findPair(request);
     if (pair instanceof SidecarError) return sendError(response, pair, idText);
     if (pair.owner !== principal) return rejectUnauthorized(request, response);
-    if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, pair, messages);
-    else this.#forward(post, pair, messages);
+    this.#onMessage(post, pair, messages, idText);
   }
 
   /** Answers with the stream of a new client. */
@@ -231,7 +220,7 @@ export class LegacySse implements MessageReceiver {
     let oldest: LegacySsePair | undefined;
     for (const pair of this.#pairs.values()) {
       if (pair.isInitialized) continue;
-      if (pair.holder === holder) return pair;
+      if (pair.memory.holder === holder) return pair;
       oldest ??= pair;
     }
     return oldest;
@@ -264,30 +253,26 @@ export class LegacySse implements MessageReceiver {
     return nextMs;
   }
 
-  #initialize(post: Post, pair: LegacySsePair, message: RequestMessage): void {
+  #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {
     const { response, acceptedAtMs } = post;
-    if (pair.isInitialized) {
-      const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
-      return sendError(response, error, idTextOf(message));
-    }
-    sendAccepted(response);
-    pair.initialize(this.#context.defects, this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
-  }
-
-  #forward(post: Post, pair: LegacySsePair, message: Message): void {
-    const { response, acceptedAtMs } = post;
-    const idText = message.kind === "request" ? idTextOf(message) : undefined;
-    if (pair.session === undefined) {
-      return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
-    }
-    const session = this.#sessions.use(pair.session.id, this.#context.nowMs());
-    if (session === undefined) return sendError(response, streamNotFound(), idText);
-    if (message.kind === "request") {
+    const { defects, nowMs } = this.#context;
+    const { session } = pair;
+    if (message.kind === "request" && message.method === "initialize") {
+      if (pair.isInitialized) {
+        const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
+        return sendError(response, error, idText);
+      }
       sendAccepted(response);
-      const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
-      return forwardRequest(this.#context.defects, session, exchange, message);
+      return pair.initialize(defects, this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
     }
-    answerOneWay(response, forwardOneWay(session, message));
+    if (session === undefined)
+      return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
+    if (session.hasEnded) return sendError(response, streamNotFound(), idText);
+    session.touch(nowMs());
+    if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
+    sendAccepted(response);
+    const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
+    forwardRequest(defects, session, exchange, message);
   }
 
   #findPair({ url = "" }: IncomingMessage): LegacySsePair | SidecarError {

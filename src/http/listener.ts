@@ -26,16 +26,17 @@ interface Connection {
   bytesRead: number;
   /** True if no further request is handled. */
   isStopped: boolean;
+  /** The last request that was answered before it had arrived completely. */
+  answeredEarly: IncomingMessage | undefined;
 }
-
-const NO_RESPONSES: ReadonlySet<ServerResponse> = new Set();
 
 /**
  * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
  * their own, so a flood of them closes no other, and the others leave places for probes.
  */
 class Connections {
-  readonly #all = new Map<Socket, Connection>();
+  /** Only this object changes it. */
+  readonly all = new Map<Socket, Connection>();
   /** The oldest first. */
   readonly #new = new Set<Socket>();
   /** Those of them without an open response, the one that has been idle for longest first. */
@@ -56,11 +57,19 @@ class Connections {
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
-    const excess = this.#hasToken ? this.#new.size : this.#all.size - maxConnections;
+    const excess = this.#hasToken ? this.#new.size : this.all.size - maxConnections;
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
     const responses = new Set<ServerResponse>();
-    this.#all.set(socket, { responses, isNew: true, principal: undefined, requestsOfRead: 0, bytesRead: 0, isStopped: false });
+    this.all.set(socket, {
+      responses,
+      isNew: true,
+      principal: undefined,
+      requestsOfRead: 0,
+      bytesRead: 0,
+      isStopped: false,
+      answeredEarly: undefined,
+    });
     this.#new.add(socket);
     this.#idleNew.add(socket);
     socket.once("close", () => {
@@ -80,7 +89,7 @@ class Connections {
    * @returns false if none can make room.
    */
   admit(socket: Socket, connection: Connection, principal: Principal | undefined): boolean {
-    if (this.#all.size - this.#new.size >= this.#context.config.maxConnections) {
+    if (this.all.size - this.#new.size >= this.#context.config.maxConnections) {
       const [oldest] = this.#idle;
       if (oldest === undefined) {
         this.#report("MAX_CONNECTIONS");
@@ -96,7 +105,7 @@ class Connections {
 
   /** Makes the connections of a principal new again. */
   onRevoked(principal: Principal): void {
-    for (const [socket, connection] of this.#all) {
+    for (const [socket, connection] of this.all) {
       if (connection.principal !== principal) continue;
       connection.isNew = true;
       connection.principal = undefined;
@@ -105,27 +114,14 @@ class Connections {
     }
   }
 
-  /** Returns undefined for a connection that is closed. */
-  get(socket: Socket): Connection | undefined {
-    return this.#all.get(socket);
-  }
-
-  entries(): MapIterator<[Socket, Connection]> {
-    return this.#all.entries();
-  }
-
-  values(): MapIterator<Connection> {
-    return this.#all.values();
-  }
-
-  /** Returns the open responses of a connection. */
-  responsesOf(socket: Socket): ReadonlySet<ServerResponse> {
-    return this.#all.get(socket)?.responses ?? NO_RESPONSES;
+  /** True if the connection has an open response. */
+  hasResponses(socket: Socket): boolean {
+    return (this.all.get(socket)?.responses.size ?? 0) > 0;
   }
 
   /** Must be called for each request. @returns undefined if the connection is closed, or no further request is handled. */
   onRequest(socket: Socket, response: ServerResponse): Connection | undefined {
-    const connection = this.#all.get(socket);
+    const connection = this.all.get(socket);
     if (connection === undefined || connection.isStopped) return undefined;
     connection.responses.add(response);
     (connection.isNew ? this.#idleNew : this.#idle).delete(socket);
@@ -136,7 +132,7 @@ class Connections {
   onResponseClosed(socket: Socket, connection: Connection, response: ServerResponse): boolean {
     const { responses } = connection;
     if (!responses.delete(response)) return false;
-    if (!this.#all.has(socket) || responses.size > 0) return true;
+    if (!this.all.has(socket) || responses.size > 0) return true;
     if (connection.isNew) this.#idleNew.add(socket);
     else if (!this.#hasToken) this.#idle.add(socket);
     return true;
@@ -154,7 +150,7 @@ class Connections {
   }
 
   #delete(socket: Socket): void {
-    this.#all.delete(socket);
+    this.all.delete(socket);
     this.#new.delete(socket);
     this.#idleNew.delete(socket);
     this.#idle.delete(socket);
@@ -185,8 +181,6 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 class ClientErrors {
   readonly #connections: Connections;
   readonly #onRejected: (request: RejectedRequest) => void;
-  /** The last request of each connection that was answered before it had arrived completely. */
-  readonly #answeredEarly = new WeakMap<Socket, IncomingMessage>();
   /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
@@ -195,21 +189,15 @@ class ClientErrors {
     this.#onRejected = onRejected;
   }
 
-  /** Must be called when a response is closed before its request has arrived completely. */
-  onAnsweredEarly(request: IncomingMessage): void {
-    this.#answeredEarly.set(request.socket, request);
-  }
-
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.#connections.all.get(socket);
     // Each further chunk of data causes another error, and is dropped.
-    if (this.#connections.get(socket)?.isStopped) return;
-    if (this.#lingering.has(socket)) return;
-    if (!socket.writable || error.code === "ECONNRESET" || this.#answeredEarly.get(socket)?.complete === false) {
+    if (connection?.isStopped || this.#lingering.has(socket)) return;
+    if (!socket.writable || error.code === "ECONNRESET" || connection?.answeredEarly?.complete === false) {
       socket.destroy();
       return;
     }
-    const awaited = [...this.#connections.responsesOf(socket)].filter(({ req, headersSent }) => req.complete || headersSent);
-    const last = awaited.at(-1);
+    const last = [...(connection?.responses ?? [])].findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last !== undefined) {
       // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
       // finished first.
@@ -228,7 +216,7 @@ class ClientErrors {
   /** Must be called for CONNECT requests, for which Node passes the bare connection. */
   onConnect(socket: Duplex): void {
     socket.on("error", () => socket.destroy());
-    if (this.#connections.responsesOf(socket as Socket).size > 0) socket.destroy();
+    if (this.#connections.hasResponses(socket as Socket)) socket.destroy();
     else this.#answer(NO_TUNNEL, socket.resume());
   }
 
@@ -302,7 +290,7 @@ class StalledReaders {
   }
 
   #sweep(): void {
-    for (const [socket, { responses }] of this.#connections.entries()) {
+    for (const [socket, { responses }] of this.#connections.all) {
       if (responses.size > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
     }
   }
@@ -385,8 +373,8 @@ export class HttpListener {
     );
     this.#server.on("timeout", (socket: Socket) =>
       guard(socket, () => {
-        if (this.#connections.responsesOf(socket).size === 0) socket.destroy();
-        else this.#stalledReaders.onTimeout(socket);
+        if (this.#connections.hasResponses(socket)) this.#stalledReaders.onTimeout(socket);
+        else socket.destroy();
       }),
     );
   }
@@ -421,7 +409,7 @@ export class HttpListener {
   /** Makes each response the last of its connection. New connections are still accepted. */
   closeAfterResponses(): void {
     this.#isDraining = true;
-    for (const { responses } of this.#connections.values()) {
+    for (const { responses } of this.#connections.all.values()) {
       const last = [...responses].at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
     }
@@ -510,7 +498,7 @@ export class HttpListener {
       if (response.headersSent) counters.countStatus(response.statusCode);
       const rejected = response.statusCode >= 400 && this.#observer !== undefined ? rejectionOf(response, this.#tokens) : undefined;
       if (rejected !== undefined) this.#observer?.rejected(rejected);
-      if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
+      if (!response.req.complete) connection.answeredEarly = response.req;
     } catch (error) {
       defects.recover("client disconnect", error);
     }
@@ -526,7 +514,7 @@ export class HttpListener {
     setImmediate(() => {
       this.#isClosingIdle = false;
       this.#context.defects.guard("http connection", () => {
-        const isFlushing = this.#connections
+        const isFlushing = this.#connections.all
           .values()
           .some(({ responses }) => responses.values().some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));
         if (!isFlushing) this.#server.closeIdleConnections();

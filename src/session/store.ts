@@ -93,13 +93,6 @@ export class SessionStore {
     for (const { session } of this.#entries.values()) yield session;
   }
 
-  /** Returns the session and marks it as used now. */
-  use(id: string, nowMs: number): Session | undefined {
-    const session = this.get(id);
-    session?.touch(nowMs);
-    return session;
-  }
-
   /** Returns all sessions of one owner. */
   ownedBy(owner: Principal): Session[] {
     return [...this.values()].filter((session) => session.owner === owner);

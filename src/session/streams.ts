@@ -17,30 +17,27 @@ interface StreamName {
   readonly requestIdText?: string | undefined;
 }
 
-interface EventPosition extends StreamName {
-  /** The number of the event in its stream, from 1; 0 before the first. */
-  readonly sequence: number;
-}
-
 /**
  * Returns an event id: `r3-17-REPLICA-REQUEST` for event 17 of stream 3 if a POST opened it, `s3-17-REPLICA` if a GET did. The id is unique
  * in the session and names the stream to resume (MCP 2025-11-25, basic/transports, resumability). With the id of the request in it, another
  * replica can answer that request with an error.
+ *
+ * @param sequence the number of the event in its stream, from 1; 0 before the first.
  */
-function formatEventId({ isStandalone, streamId, sequence, replica, requestIdText = "" }: EventPosition): string {
+function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: StreamName, sequence: number): string {
   const position = `${isStandalone ? "s" : "r"}${streamId}-${sequence}-${replica}`;
   const request = Buffer.from(requestIdText);
   return request.length === 0 || request.length > MAX_REQUEST_ID_BYTES ? position : `${position}-${request.toString("base64url")}`;
 }
 
-/** @returns undefined if the text is not an event id of a sidecar. */
-export function parseEventId(text: string): EventPosition | undefined {
+/** Returns the stream of an event, and its number there; undefined if the text is not an event id of a sidecar. */
+export function parseEventId(text: string): { readonly name: StreamName; readonly sequence: number } | undefined {
   const match = /^([rs])(\d{1,15})-(\d{1,15})-([0-9a-f]{8})(?:-([\w-]{1,88}))?$/.exec(text);
   if (match === null) return undefined;
   const [, kind, streamId, sequence, replica = "", request] = match;
   const requestIdText = request === undefined ? undefined : Buffer.from(request, "base64url").toString();
   if (requestIdText !== undefined && !isRequestId(requestIdText)) return undefined;
-  return { isStandalone: kind === "s", streamId: Number(streamId), sequence: Number(sequence), replica, requestIdText };
+  return { name: { isStandalone: kind === "s", streamId: Number(streamId), replica, requestIdText }, sequence: Number(sequence) };
 }
 
 /** True for the JSON text of a string or a number, without white space around it. */
@@ -68,10 +65,11 @@ export interface EventSink {
 /** One stream of a session. Its messages go to one connection at a time, and the newest are kept for the next connection. */
 export class EventStream {
   readonly name: StreamName;
+  /** Only the stream changes it. */
+  isFinished = false;
   readonly #kept: KeptEvents;
   readonly #onGone: (stream: EventStream) => void;
   #sink: EventSink | undefined;
-  #isFinished = false;
 
   /**
    * @param account the memory of the client.
@@ -94,17 +92,13 @@ export class EventStream {
     return this.#sink !== undefined;
   }
 
-  get isFinished(): boolean {
-    return this.#isFinished;
-  }
-
   /** The number of the last event; 0 if no message was sent, so that the client has no event id of one to reconnect with. */
   get lastSequence(): number {
     return this.#kept.lastSequence;
   }
 
   eventId(sequence: number): string {
-    return formatEventId({ ...this.name, sequence });
+    return formatEventId(this.name, sequence);
   }
 
   /** Continues on this connection with the kept events after `sequence`, then with new ones. Ends a former connection. */
@@ -115,7 +109,7 @@ export class EventStream {
     for (const event of this.#kept.values()) {
       if (event.sequence > sequence) this.#send(event);
     }
-    if (this.#isFinished) this.#endSink();
+    if (this.isFinished) this.#endSink();
   }
 
   /** Detaches a lost connection. Does nothing if another connection has replaced it. */
@@ -126,7 +120,7 @@ export class EventStream {
   }
 
   emit(text: string): void {
-    if (!this.#isFinished) this.#send(this.#kept.add(text));
+    if (!this.isFinished) this.#send(this.#kept.add(text));
   }
 
   /** Sends the last message and ends the stream. */
@@ -137,7 +131,7 @@ export class EventStream {
 
   /** Ends the stream. Kept events stay for a client that reconnects. */
   end(): void {
-    this.#isFinished = true;
+    this.isFinished = true;
     this.#endSink();
     this.#checkGone();
   }
@@ -159,7 +153,7 @@ export class EventStream {
   }
 
   #checkGone(): void {
-    const isOver = this.#isFinished || (this.name.isStandalone && this.#sink === undefined);
+    const isOver = this.isFinished || (this.name.isStandalone && this.#sink === undefined);
     if (isOver && this.#kept.size === 0) this.#onGone(this);
   }
 }
@@ -214,20 +208,20 @@ export class SessionStreams {
 
   /** Opens a stream for the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
   openForRequest(requestIdText?: string): EventStream {
-    return this.#open({ ...this.#nextName(false), requestIdText });
+    return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#replica, requestIdText });
   }
 
   /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
-    return this.#open(this.#nextName(true));
+    return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#replica });
   }
 
   /**
    * @returns the stream to resume, "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the
    * stream was not one of this object.
    */
-  find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
+  find(name: StreamName, sequence: number): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
     if (replica !== this.#replica) return "elsewhere";
     if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.isTakenUp ? "elsewhere" : "unknown";
@@ -290,27 +284,19 @@ export class SessionStreams {
     const streams = isStandalone ? this.#standalone : this.#ofRequests;
     const onGone = ({ lastSequence }: EventStream): void => {
       streams.delete(streamId);
-      this.#rememberEnd(streamId, lastSequence);
+      if (this.#isClosed) return;
+      this.#endedAt.set(streamId, lastSequence);
+      const [oldest] = this.#endedAt.keys();
+      if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
     };
     const stream = new EventStream(name, this.#account, this.#log, onGone, from);
     streams.set(streamId, stream);
     return stream;
   }
 
-  #nextName(isStandalone: boolean): StreamName {
-    return { isStandalone, streamId: ++this.#lastStreamId, replica: this.#replica };
-  }
-
   /** Streams without a log are not resumed, so their events have no ids. */
   get #replica(): string {
     return this.#log?.replica ?? "";
-  }
-
-  #rememberEnd(id: number, lastSequence: number): void {
-    if (this.#isClosed) return;
-    this.#endedAt.set(id, lastSequence);
-    const [oldest] = this.#endedAt.keys();
-    if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
   }
 
   #makeRoom(): void {

@@ -61,7 +61,7 @@ describe("a client without a free place", () => {
     expect(replaced(bench, clients)).toEqual(["TOO_MANY_SERVERS", 1]);
     vi.advanceTimersByTime(MINUTE_MS);
     // A notification is a sign of life, but no request.
-    bench.sessions.use(clients[1]?.session.id ?? "", Date.now() - FIRST_REQUEST_MS);
+    clients[1]?.session.touch(Date.now() - FIRST_REQUEST_MS);
     expect(replaced(bench, clients)).toEqual([2]);
     expect(replaced(bench, clients)).toEqual([1, 2]);
   });

@@ -39,7 +39,7 @@ class Bench {
 
   use({ id }: Session): void {
     vi.advanceTimersByTime(1);
-    this.lanes.sessions.use(id, Date.now());
+    this.lanes.sessions.get(id)?.touch(Date.now());
   }
 
   /** Each session sends a call. */
