@@ -14,8 +14,7 @@ import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
-import { OutputMemory } from "./process/stdio.ts";
-import { ReadyTimeout, Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
+import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-exchange.ts";
 import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
@@ -84,16 +83,12 @@ interface LaneKind<Routed extends Routing> {
 function laneStarter(
   context: Context,
   { program, policy, observeLane }: ServerOptions,
-  readyTimeout: ReadyTimeout,
   endSession: (session: Session) => void,
 ): <Routed extends Routing>(kind: LaneKind<Routed>) => StartedLane<Routed> {
-  const { memory } = context;
-  const outputMemory = new OutputMemory(memory);
   return ({ name, handshake, createRouting, start, client, observer, probeTimeoutMs }) => {
     const laneContext = name === undefined ? context : contextWith(context, { lane: name });
     const { log } = laneContext;
-    const output = outputMemory.forServer(client);
-    const supervisor = new Supervisor(laneContext, program, handshake, output, readyTimeout, name === undefined, probeTimeoutMs);
+    const supervisor = new Supervisor(laneContext, program, handshake, name === undefined, client, probeTimeoutMs);
     const rules = policy?.forLane(laneContext, name);
     const lane = new Lane(laneContext, supervisor, endSession, createRouting, rules);
     const observers = [observer, observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
@@ -130,7 +125,6 @@ const PROBE_BOOTS = 3;
 export class McpServer {
   readonly #context: Context;
   readonly #options: ServerOptions;
-  readonly #readyTimeout: ReadyTimeout;
   readonly #startLane: ReturnType<typeof laneStarter>;
   /** The lane of all clients that need no server of their own. */
   readonly #shared: StartedLane<ModernRouting>;
@@ -151,8 +145,7 @@ export class McpServer {
     const { isolation } = config;
     [this.#context, this.#options] = [context, options];
     const sessions = (this.#sessions = new SessionStore(context));
-    this.#readyTimeout = new ReadyTimeout(config.readyTimeoutMs);
-    this.#startLane = laneStarter(context, options, this.#readyTimeout, (session) => sessions.end(session));
+    this.#startLane = laneStarter(context, options, (session) => sessions.end(session));
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
     const servesStateless = config.modern === "on" && isolation !== "session";
     const childEra = servesStateless ? config.childEra : "legacy";
@@ -299,7 +292,7 @@ export class McpServer {
         handshake: new Handshake(discoverAttempt(this.#options.clientInfo)),
         createRouting: (lane) => new ModernRouting(lane),
         observer,
-        probeTimeoutMs: Math.min(this.#readyTimeout.ms, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
+        probeTimeoutMs: Math.min(this.#options.program.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
       });
   }
 

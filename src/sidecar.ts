@@ -17,7 +17,8 @@ import { observeAll } from "./observe/record.ts";
 import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
-import { startProcess, type StartProcess } from "./process/child.ts";
+import type { StartProcess } from "./process/child.ts";
+import { ServerProgram } from "./process/generation.ts";
 import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
@@ -124,7 +125,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
   const [server, { createApp, createOperatorRoutes }, pageModule] = await Promise.all([
     McpServer.start(context, {
-      program: { command, start: options.startProcess ?? startProcess },
+      program: new ServerProgram(context, command, options.startProcess),
       clientInfo: { name: "claw-mcp-stdio", version },
       policy,
       observer,

@@ -8,11 +8,10 @@ import { MemoryBudget } from "../memory.ts";
 import { Counters } from "../observe/counters.ts";
 import { Defects, type Log } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
-import { type ChildCommand, type ProcessExit, startProcess } from "../process/child.ts";
+import type { ChildCommand, ProcessExit } from "../process/child.ts";
 import { describeExit } from "../process/exit.ts";
-import { Generation } from "../process/generation.ts";
+import { Generation, ServerProgram } from "../process/generation.ts";
 import { discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAttempt } from "../process/handshake.ts";
-import { OutputMemory } from "../process/stdio.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
@@ -50,8 +49,7 @@ export async function listFromProcess(
   const handshake = new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
   const awaited = (): string => request.method ?? describeAttempt(handshake);
 
-  // MAX_LIST_BYTES limits its memory.
-  const server = new Generation(context, { command, start: startProcess }, handshake, new OutputMemory(context.memory).forServer(), {
+  const server = new Generation(context, new ServerProgram(context, command), handshake, {
     // No client can have chosen the text: only the sidecar sends requests.
     onResponseAfterText: (response) => takeResponse(response, request),
     onInvalidResponse: (_id, reason) => fail(`its response to ${awaited()} is invalid: ${reason}`),
@@ -113,6 +111,7 @@ function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSi
     log: SILENT,
     counters,
     defects: new Defects(SILENT, counters),
+    // MAX_LIST_BYTES limits it.
     memory: new MemoryBudget(Number.POSITIVE_INFINITY),
     secrets,
     nowMs: () => performance.now(),

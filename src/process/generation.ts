@@ -4,14 +4,15 @@ import { describeError, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
+import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/counters.ts";
 import type { Redact } from "../observe/redact.ts";
-import type { ChildCommand, ProcessExit, ProcessGroup, StartProcess } from "./child.ts";
+import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { StartLog, StderrLog, StdoutNoise } from "./output-log.ts";
 import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
-import { OutputReader, type ServerMemory, StdinWriter } from "./stdio.ts";
+import { type OutputListener, OutputMemory, OutputReader, StdinWriter } from "./stdio.ts";
 
 /**
  * The time for a second attempt after an error that does not speak of the protocol, such as a missing key. Such a server is most likely of
@@ -29,10 +30,35 @@ const KILL_GRACE_MS = 2000;
 /** The wait for further output after the exit. It is bounded because a grandchild may hold the pipe open without ever writing to it. */
 const OUTPUT_AFTER_EXIT_MS = 500;
 
-/** A server as a program: what to start, and how. */
-export interface ServerProgram {
+/** READY_TIMEOUT_MS may double three times: 60 s become eight minutes. */
+const MAX_READY_TIMEOUT_FACTOR = 8;
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** The program of a server, and what all its processes share. */
+export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: StartProcess;
+  readonly outputs: OutputMemory;
+  readonly #longestTimeoutMs: number;
+  #readyTimeoutMs: number;
+
+  constructor({ config, memory }: Context, command: ChildCommand, start: StartProcess = startProcess) {
+    this.command = command;
+    this.start = start;
+    this.outputs = new OutputMemory(memory);
+    this.#readyTimeoutMs = config.readyTimeoutMs;
+    this.#longestTimeoutMs = Math.min(config.readyTimeoutMs * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
+  }
+
+  /** The time limit of a start. All processes share it, because what slows one down, such as a download, slows down all. */
+  get readyTimeoutMs(): number {
+    return this.#readyTimeoutMs;
+  }
+
+  /** Doubles the limit after a start that was too slow. @param usedMs its limit. */
+  allowMoreTime(usedMs: number): void {
+    this.#readyTimeoutMs = Math.max(this.#readyTimeoutMs, Math.min(2 * usedMs, this.#longestTimeoutMs));
+  }
 }
 
 /** The receiver of a generation's messages. */
@@ -75,18 +101,19 @@ export class Generation {
   #unaddressed: NodeJS.Timeout | undefined;
 
   /**
+   * @param client that of a private server.
    * @param number counted from 1.
    * @param readyTimeoutMs the longest time from the start of the process to the first response of its handshake.
    */
   constructor(
     context: Context,
-    { command, start }: ServerProgram,
+    { command, start, outputs, readyTimeoutMs: timeoutMs }: ServerProgram,
     script: Handshake,
-    memory: ServerMemory,
     listener: GenerationListener,
+    client?: MemoryHolder,
     startLog = new StartLog(context),
     number = 1,
-    readyTimeoutMs = context.config.readyTimeoutMs,
+    readyTimeoutMs = timeoutMs,
   ) {
     this.#context = context;
     this.#command = command;
@@ -97,7 +124,7 @@ export class Generation {
     this.pid = pid;
     this.input = new StdinWriter(stdin, (error) => this.#onDefect(error));
     stdin.on("error", () => this.#onBroken("stdin"));
-    this.#output = this.#read(stdout, memory);
+    this.#output = new OutputReader(stdout, context, outputs, client, this.#outputListener());
     const fields = { childPid: pid, generation: number };
     this.#stderr = new StderrLog(context, fields, startLog);
     this.#noise = new StdoutNoise(context, fields, startLog);
@@ -167,14 +194,17 @@ export class Generation {
 
   /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
   #onBroken(pipe: "stdin" | "stdout"): void {
-    // The exit is often seen a moment after the pipes close. The exit is then the cause to report.
-    const timer = setTimeout(() => this.abandon("pipe-closed", `the server closed its ${pipe}`), OUTPUT_AFTER_EXIT_MS).unref();
-    void this.#group.exited.then(() => clearTimeout(timer));
+    let hasExited = false;
+    void this.#group.exited.then(() => (hasExited = true));
+    const abandon = (): void => {
+      if (!hasExited) this.abandon("pipe-closed", `the server closed its ${pipe}`);
+    };
+    // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
+    setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();
   }
 
-  /** Reads the messages of the server. */
-  #read(stdout: Readable, memory: ServerMemory): OutputReader {
-    return new OutputReader(stdout, this.#context.config.maxLineBytes, memory, {
+  #outputListener(): OutputListener {
+    return {
       onMessage: (message) => this.#onMessage(message),
       onNoise: ({ text, reason, answeredId }) => {
         if (!this.#isHeard) return;
@@ -193,7 +223,7 @@ export class Generation {
         if (this.#isHeard) this.#listener.onOverlongLine(line);
       },
       onDefect: (error) => this.#onDefect(error),
-    });
+    };
   }
 
   #onMessage(message: Message): void {

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
+import type { Context } from "../context.ts";
 import { EnvelopeScanner } from "../json/envelope.ts";
 import {
   type InvalidMessage,
@@ -15,11 +16,6 @@ import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../
 import { FullTime, HOLDER_SHARE, type MemoryAccount, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
-
-interface LineListener {
-  onLine(line: string): void;
-  onOverlongLine(line: OverlongLine): void;
-}
 
 const NEWLINE = 10;
 const MIN_BUFFER_BYTES = 1024;
@@ -61,7 +57,7 @@ class ScannedLine {
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
-  readonly #listener: LineListener;
+  readonly #onLine: (line: string | OverlongLine) => void;
   /** The received part of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
@@ -69,9 +65,9 @@ export class LineDecoder {
   /** The reason why the rest of the line is not kept; undefined if it is kept. */
   #discarded: "length" | "memory" | undefined;
 
-  constructor(maxLineBytes: number, listener: LineListener) {
+  constructor(maxLineBytes: number, onLine: (line: string | OverlongLine) => void) {
     this.#maxLineBytes = maxLineBytes;
-    this.#listener = listener;
+    this.#onLine = onLine;
   }
 
   /** The memory of the incomplete line. */
@@ -146,7 +142,7 @@ export class LineDecoder {
     if (this.#discarded !== undefined && scanned !== undefined) {
       const line = scanned.line(this.#discarded === "memory");
       this.#discarded = undefined;
-      this.#listener.onOverlongLine(line);
+      this.#onLine(line);
       return;
     }
     const line = this.#buffer.toString("utf8", 0, this.#length);
@@ -162,7 +158,7 @@ export class LineDecoder {
 
   #emit(line: string): void {
     const trimmed = line.endsWith("\r") ? line.slice(0, -1) : line;
-    if (trimmed !== "") this.#listener.onLine(trimmed);
+    if (trimmed !== "") this.#onLine(trimmed);
   }
 }
 
@@ -181,25 +177,6 @@ function keepBuffer(buffer: typeof EMPTY): void {
   if (spare !== undefined && buffer.length > spare.buffer.length) spare.buffer = buffer;
 }
 
-/** The reader of a server's stdout, as the holder of an incomplete line. */
-interface LineHolder {
-  /** The length of the incomplete line. */
-  readonly lineBytes: number;
-  /** Discards the incomplete line, as if it was too long. */
-  discardLine(): void;
-}
-
-/** The memory for the output of one server. */
-export interface ServerMemory {
-  /** True above three quarters of the budget. */
-  readonly isShort: boolean;
-  /** Makes room if memory is short. */
-  relieve(): void;
-  /** Adds the reader of the output. @returns its account. */
-  add(reader: LineHolder): MemoryAccount;
-  delete(reader: LineHolder): void;
-}
-
 /** The time for which memory is short before a line is discarded. Meanwhile, clients may make room. */
 const SHORT_MS = 1000;
 
@@ -211,7 +188,7 @@ const SHORT_MS = 1000;
 export class OutputMemory {
   readonly #budget: MemoryBudget;
   /** The readers, and the client of each; undefined for a shared server. */
-  readonly #readers = new Map<LineHolder, MemoryHolder | undefined>();
+  readonly #readers = new Map<OutputReader, MemoryHolder | undefined>();
   readonly #shortTime = new FullTime(SHORT_MS);
 
   constructor(budget: MemoryBudget) {
@@ -227,30 +204,24 @@ export class OutputMemory {
     });
   }
 
-  /** Returns the memory for one server. @param client that of a private server. */
-  forServer(client?: MemoryHolder): ServerMemory {
-    const budget = this.#budget;
-    return {
-      get isShort() {
-        return budget.excessBytes > 0;
-      },
-      relieve: () => budget.relieve(),
-      add: (reader) => {
-        this.#readers.set(reader, client);
-        return budget.account(client ?? reader);
-      },
-      delete: (reader) => void this.#readers.delete(reader),
-    };
+  /** Adds the reader of a server's output. @param client that of a private server. @returns its account. */
+  add(reader: OutputReader, client: MemoryHolder | undefined): MemoryAccount {
+    this.#readers.set(reader, client);
+    return this.#budget.account(client ?? reader);
   }
 
-  #discardLongest(bytes: number, readers: readonly LineHolder[]): void {
+  delete(reader: OutputReader): void {
+    this.#readers.delete(reader);
+  }
+
+  #discardLongest(bytes: number, readers: readonly OutputReader[]): void {
     const lineBytes = readers.reduce((sum, reader) => sum + reader.lineBytes, 0);
     discard(Math.min(bytes, lineBytes - this.#budget.limitBytes * HOLDER_SHARE), readers);
   }
 }
 
 /** Discards the longest lines, until this many bytes are free. */
-function discard(bytes: number, readers: readonly LineHolder[]): void {
+function discard(bytes: number, readers: readonly OutputReader[]): void {
   let leftBytes = bytes;
   for (const reader of readers.toSorted((a, b) => b.lineBytes - a.lineBytes)) {
     if (leftBytes <= 0 || reader.lineBytes === 0) return;
@@ -283,11 +254,12 @@ const MAX_TURN_MS = 50;
  * Reads the messages that a server writes to stdout, in order. A long message is read in steps. Meanwhile later messages wait, and stdout
  * is paused.
  */
-export class OutputReader implements LineHolder {
+export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  readonly #memory: ServerMemory;
+  readonly #memory: MemoryBudget;
+  readonly #outputs: OutputMemory;
   readonly #held: Reservation;
   /** Lines that wait for a long one, or for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
@@ -302,15 +274,20 @@ export class OutputReader implements LineHolder {
   /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
-  constructor(stdout: Readable, maxLineBytes: number, memory: ServerMemory, listener: OutputListener) {
+  /** @param client that of a private server. */
+  constructor(
+    stdout: Readable,
+    { config, memory }: Context,
+    outputs: OutputMemory,
+    client: MemoryHolder | undefined,
+    listener: OutputListener,
+  ) {
     this.#stdout = stdout;
     this.#listener = listener;
-    this.#decoder = new LineDecoder(maxLineBytes, {
-      onLine: (line) => this.#inOrder(line),
-      onOverlongLine: (line) => this.#inOrder(line),
-    });
+    this.#decoder = new LineDecoder(config.maxLineBytes, (line) => this.#inOrder(line));
     this.#memory = memory;
-    this.#held = memory.add(this).hold("serverOutput", 0);
+    this.#outputs = outputs;
+    this.#held = outputs.add(this, client).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
       this.outputs++;
       this.#guard(() => {
@@ -330,7 +307,7 @@ export class OutputReader implements LineHolder {
 
   /** Releases its memory. Must be called when the process is gone. */
   release(): void {
-    this.#memory.delete(this);
+    this.#outputs.delete(this);
     this.#held.release();
   }
 
@@ -389,11 +366,7 @@ export class OutputReader implements LineHolder {
   }
 
   get #isMemoryShort(): boolean {
-    return this.#memory.isShort && this.#mayPause;
-  }
-
-  get #mayPause(): boolean {
-    return performance.now() > this.#nextPauseMs;
+    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
   }
 
   #goOnLater(schedule: (goOn: () => void) => void): void {

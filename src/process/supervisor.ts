@@ -1,6 +1,7 @@
 import pRetry, { type RetryContext } from "p-retry";
 import type { Context } from "../context.ts";
 import { describeError } from "../mcp/errors.ts";
+import type { MemoryHolder } from "../memory.ts";
 import type { LogFields } from "../observe/log.ts";
 import type { ProcessExit } from "./child.ts";
 import { describeExit, isCommandUnusable } from "./exit.ts";
@@ -16,7 +17,6 @@ import type {
   UpstreamStatus,
   UpstreamTraffic,
 } from "./port.ts";
-import type { ServerMemory } from "./stdio.ts";
 
 /**
  * Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is longer than a
@@ -56,34 +56,6 @@ export class CrashLoop {
   }
 }
 
-/** READY_TIMEOUT_MS may double three times: 60 s become eight minutes. */
-const MAX_READY_TIMEOUT_FACTOR = 8;
-const MAX_TIMER_MS = 2_147_483_647;
-
-/**
- * The time limit of a start. All processes of one command share it, because what slows one down, such as a download, slows down all. Only the
- * shared server raises it: a client may send an `initialize` that its private server never answers.
- */
-export class ReadyTimeout {
-  readonly #longestMs: number;
-  #ms: number;
-
-  /** @param ms READY_TIMEOUT_MS, for the first start. */
-  constructor(ms: number) {
-    this.#ms = ms;
-    this.#longestMs = Math.min(ms * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
-  }
-
-  get ms(): number {
-    return this.#ms;
-  }
-
-  /** Doubles the limit after a start that was too slow. @param usedMs its limit. */
-  growAfter(usedMs: number): void {
-    this.#ms = Math.max(this.#ms, Math.min(2 * usedMs, this.#longestMs));
-  }
-}
-
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
   /** The first start found no program to run. */
@@ -106,9 +78,8 @@ export class Supervisor implements Upstream {
   readonly #context: Context;
   readonly #program: ServerProgram;
   readonly #script: Handshake;
-  readonly #memory: ServerMemory;
-  readonly #readyTimeout: ReadyTimeout;
   readonly #isShared: boolean;
+  readonly #client: MemoryHolder | undefined;
   readonly #probeTimeoutMs: number | undefined;
   readonly #startLog: StartLog;
   readonly #crashLoop: CrashLoop;
@@ -137,24 +108,24 @@ export class Supervisor implements Upstream {
   #getsMoreTime = false;
 
   /**
-   * @param isShared true for the shared server, whose slow starts raise `readyTimeout`.
-   * @param probeTimeoutMs the limit of the first start; undefined for `readyTimeout`.
+   * @param isShared true for the shared server. Only its slow starts give more time: a client may send an `initialize` that its private server
+   * never answers.
+   * @param client that of a private server.
+   * @param probeTimeoutMs the limit of the first start; undefined for that of the program.
    */
   constructor(
     context: Context,
     program: ServerProgram,
     script: Handshake,
-    memory: ServerMemory,
-    readyTimeout: ReadyTimeout,
     isShared: boolean,
+    client?: MemoryHolder,
     probeTimeoutMs?: number,
   ) {
     this.#context = context;
     this.#program = program;
     this.#script = script;
-    this.#memory = memory;
-    this.#readyTimeout = readyTimeout;
     this.#isShared = isShared;
+    this.#client = client;
     this.#probeTimeoutMs = probeTimeoutMs;
     this.#startLog = new StartLog(context);
     this.#crashLoop = new CrashLoop(context.config.crashLoopExits, context.config.crashLoopPeriodMs);
@@ -263,12 +234,12 @@ export class Supervisor implements Upstream {
     const number = ++this.#generationCount;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
-    const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#readyTimeout.ms;
+    const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#program.readyTimeoutMs;
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) this.#context.log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const [context, program, script, memory] = [this.#context, this.#program, this.#script, this.#memory];
-    const generation = new Generation(context, program, script, memory, listener, this.#startLog, number, timeoutMs);
+    const [context, program, script] = [this.#context, this.#program, this.#script];
+    const generation = new Generation(context, program, script, listener, this.#client, this.#startLog, number, timeoutMs);
     this.#generation = generation;
     this.#tell("server start", generation, (each) => each.onStarted(generation.input));
     let handshake: UpstreamHandshake;
@@ -278,8 +249,8 @@ export class Supervisor implements Upstream {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
       const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
-      if (isTooSlow && this.#isShared) this.#readyTimeout.growAfter(timeoutMs);
-      this.#getsMoreTime = isTooSlow && this.#readyTimeout.ms > timeoutMs;
+      if (isTooSlow && this.#isShared) program.allowMoreTime(timeoutMs);
+      this.#getsMoreTime = isTooSlow && program.readyTimeoutMs > timeoutMs;
       return { generation, exit: await generation.exited, runMs: 0, awaited: script.method };
     }
     const readyAtMs = context.nowMs();

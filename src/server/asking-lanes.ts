@@ -106,7 +106,8 @@ export class AskingLanes {
 
   /** True if no more servers start. */
   get #isEnding(): boolean {
-    return this.#isStopping || this.#context.draining.aborted;
+    const { draining, kill } = this.#context;
+    return this.#isStopping || draining.aborted || kill.aborted;
   }
 
   #of(holder: MemoryHolder, kinds: AskKinds): Server[] {

@@ -34,14 +34,14 @@ interface Ask extends ServerAsk {
  * several, no more are sent until one is left, since the call that asks cannot end.
  */
 export class AskingRouting extends SharedRouting {
+  /** The number of questions that could not be assigned. */
+  unattributed = 0;
   readonly #onChanged: () => void;
   readonly #asks = new Map<string, Ask>();
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
   #refuseAtMs = Number.POSITIVE_INFINITY;
   #progress = 0;
-  /** The questions that could not be assigned. */
-  #unattributed = 0;
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(lane: Lane, onChanged: () => void) {
@@ -49,10 +49,6 @@ export class AskingRouting extends SharedRouting {
     this.#onChanged = onChanged;
     // The exchange of a call that has ended answers its questions.
     lane.dispatch.calls.onEnd = () => this.#onCallEnd();
-  }
-
-  get unattributed(): number {
-    return this.#unattributed;
   }
 
   /** True if a client's call may be sent now. */
@@ -158,10 +154,13 @@ export class AskingRouting extends SharedRouting {
 
   /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
+    const { dispatch, context } = this.lane;
     const waiting = [...this.#asks.values()].filter(({ asking }) => asking === undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
-    if (owner === "waits") this.#wait();
-    else {
+    if (owner === "waits") {
+      this.#refuseAtMs = Math.min(this.#refuseAtMs, context.nowMs() + MAX_WAIT_MS);
+      dispatch.watch(this.#refuseAtMs);
+    } else {
       this.#refuseAtMs = Number.POSITIVE_INFINITY;
       for (const ask of waiting) {
         // The answer to another question may have assigned it meanwhile.
@@ -170,11 +169,10 @@ export class AskingRouting extends SharedRouting {
         else this.#pass(ask, owner);
       }
     }
-    const { queue } = this.lane.dispatch;
-    const isFree = this.#asks.size === 0 && !this.lane.dispatch.calls.values().some(({ pause }) => pause === "parked");
+    const isFree = this.#asks.size === 0 && !dispatch.calls.values().some(({ pause }) => pause === "parked");
     if (isFree === this.isFree) return;
-    if (isFree) queue.unblock("question");
-    else queue.blocks.add("question");
+    if (isFree) dispatch.queue.unblock("question");
+    else dispatch.queue.blocks.add("question");
     this.#onChanged();
   }
 
@@ -186,13 +184,6 @@ export class AskingRouting extends SharedRouting {
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
     if (!inFlight.some(({ exchange }) => exchange.asking !== undefined)) return undefined;
     return inFlight.length > 1 ? "waits" : first;
-  }
-
-  #wait(): void {
-    const { dispatch, context } = this.lane;
-    if (this.#refuseAtMs !== Number.POSITIVE_INFINITY) return;
-    this.#refuseAtMs = context.nowMs() + MAX_WAIT_MS;
-    dispatch.watch(this.#refuseAtMs);
   }
 
   #pass(ask: Ask, call: ClientCall): void {
@@ -221,7 +212,7 @@ export class AskingRouting extends SharedRouting {
   }
 
   #refuse(ask: Ask, reason: string): void {
-    this.#unattributed++;
+    this.unattributed++;
     this.lane.dropped.question(ask.request.method, reason);
     ask.answer("error", JSON.stringify({ code: JsonRpcErrorCode.ServerError, message: reason }));
   }

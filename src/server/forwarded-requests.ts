@@ -24,38 +24,28 @@ export interface ForwardedRequest {
  * The server's requests that its client has not answered. The client gets ids that are minted here, so that a late answer never matches a
  * request of the next generation.
  */
-export class ForwardedRequests {
-  readonly #pending = new PendingRequests<ForwardedRequest>();
+export class ForwardedRequests extends PendingRequests<ForwardedRequest> {
   /** The server's progress tokens, by the id of the request. */
   readonly #taskTokens = new TaskTokens<string>();
 
-  get size(): number {
-    return this.#pending.size;
-  }
-
   /** @returns the request with the id for the client. */
   add(request: RequestMessage, deadlineMs: number): string {
-    const id = this.#pending.mintId();
+    const id = this.mintId();
     const { method } = request;
-    this.#pending.set(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
+    this.set(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
     return requestToClient(request, id);
-  }
-
-  /** True if a request with the id of this response has been here, so that the response may be late. */
-  hadRequestOf({ id }: ResponseMessage): boolean {
-    return this.#pending.hasMinted(id);
   }
 
   /** @returns the client's response with the server's id; undefined if there is no such request. */
   responseText(response: ResponseMessage): string | undefined {
-    const request = this.#pending.get(response.id);
+    const request = this.get(response.id);
     return request === undefined ? undefined : responseToServer(response, request.idText);
   }
 
   /** Removes the request of a response that was sent. */
-  onAnswered(response: ResponseMessage): void {
-    const request = this.#pending.get(response.id);
-    this.#pending.delete(response.id);
+  onResponse(response: ResponseMessage): void {
+    const request = this.get(response.id);
+    this.delete(response.id);
     if (request?.progressTokenText !== undefined && isCreateTaskResult(response))
       this.#taskTokens.keep(request.id, request.progressTokenText);
   }
@@ -63,26 +53,26 @@ export class ForwardedRequests {
   /** Handles the server's cancellation of a request. @returns the notification for the client; undefined for an unknown id. */
   cancel(notification: NotificationMessage): string | undefined {
     const idText = cancelledIdText(notification);
-    const request = this.#pending.values().find((each) => each.idText === idText);
+    const request = this.values().find((each) => each.idText === idText);
     if (request === undefined) return undefined;
-    this.#pending.delete(request.id);
+    this.delete(request.id);
     return cancellationToClient(notification, request.id);
   }
 
   /** Handles the client's progress on a request. @returns the notification for the server; undefined for an unknown token. */
   progress(notification: NotificationMessage): string | undefined {
     const token = notification.outline.numberAt(Slot.progressToken);
-    const tokenText = this.#pending.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
+    const tokenText = this.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
     return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
   }
 
   /** Removes overdue requests, and calls `giveUp` with each. @returns the next deadline, or Infinity. */
   expire(nowMs: number, giveUp: (request: ForwardedRequest) => void): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const request of this.#pending.values()) {
+    for (const request of this.values()) {
       if (request.deadlineMs > nowMs) nextMs = Math.min(nextMs, request.deadlineMs);
       else {
-        this.#pending.delete(request.id);
+        this.delete(request.id);
         giveUp(request);
       }
     }
@@ -91,13 +81,13 @@ export class ForwardedRequests {
 
   /** Cancels all requests, because the server is lost. @returns the notifications for the client, which may be asking a person. */
   cancelAll(reason: string): string[] {
-    const requests = this.#pending.values().toArray();
+    const requests = this.values().toArray();
     this.clear();
     return requests.map(({ id }) => cancellation(id, reason));
   }
 
-  clear(): void {
-    this.#pending.clear();
+  override clear(): void {
+    super.clear();
     this.#taskTokens.clear();
   }
 }

@@ -67,7 +67,7 @@ export class InitializeRequests {
       takesSlot: false,
       held: { holder: initialize.memory.holder, memory, fail: (failure) => this.#fail(initialize, failure) },
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + this.#routing.initialize.timeoutMs(config),
+      expiresAtMs: exchange.acceptedAtMs + (this.#routing.initialize.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs),
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };

@@ -1,4 +1,3 @@
-import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
 import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
 import { findPath } from "../json/find.ts";
@@ -12,27 +11,26 @@ import type { CallTable } from "./call-table.ts";
 import { isSent } from "./call.ts";
 import { sessionOutdated } from "./failures.ts";
 
-/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
-interface InitializeAnswer {
-  readonly protocolVersion: string;
-  readonly body: string;
-}
-
 /** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
 export interface InitializeRules {
-  /** Returns the time that an `initialize` waits for the server. */
-  timeoutMs(config: Config): number;
-  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
-  readonly isRefusalFinal: boolean;
-  answer(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /**
+   * True if the server gets the client's own `initialize`. It then has the time of a request, and fails with the server's error. Otherwise,
+   * it waits as long as any held request, also for the next start of the server.
+   */
+  readonly isForwarded: boolean;
+  /** Returns the response: the negotiated revision and the JSON text. */
+  answer(
+    handshake: UpstreamHandshake,
+    request: RequestMessage,
+    idText: string,
+  ): { readonly protocolVersion: string; readonly body: string };
   /** Returns the revision and capabilities that a client relies on after `answer`. */
   capabilities(handshake: UpstreamHandshake): Capabilities;
 }
 
 /** The server is restarted until it accepts the sidecar's own `initialize`. */
 export const SHARED_INITIALIZE: InitializeRules = {
-  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
-  isRefusalFinal: false,
+  isForwarded: false,
   answer: answerInitialize,
   // The sidecar supports every revision, independent of the server's.
   capabilities: (handshake) => ({ protocolVersion: undefined, declared: sharedCapabilities(handshake) }),
@@ -40,8 +38,7 @@ export const SHARED_INITIALIZE: InitializeRules = {
 
 /** The server gets the client's own `initialize`, and the client gets the server's own response. */
 export const PRIVATE_INITIALIZE: InitializeRules = {
-  timeoutMs: ({ requestTimeoutMs }) => requestTimeoutMs,
-  isRefusalFinal: true,
+  isForwarded: true,
   answer: ({ resultText, protocolVersion }, _request, idText) => ({
     protocolVersion,
     body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}`,
@@ -54,7 +51,11 @@ export const PRIVATE_INITIALIZE: InitializeRules = {
  * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
  * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
-function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
+function answerInitialize(
+  { resultText }: UpstreamHandshake,
+  request: RequestMessage,
+  idText: string,
+): ReturnType<InitializeRules["answer"]> {
   const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
   const edits: Edit[] = [];
   const versionSpan = findPath(resultText, 0, ["protocolVersion"]);

@@ -212,7 +212,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.routing.initialize.isRefusalFinal) return;
+    if (!this.routing.initialize.isForwarded) return;
     this.#initializing.onRefused(response);
     // After a restart, this is the client's own request again. Later generations would refuse it too.
     if (refusesRevision(response)) this.#capabilities.endAll();

@@ -371,8 +371,7 @@ const UNKNOWN_SERVER = '{"name":"unknown","version":"0"}';
 
 /** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
 export const DISCOVERED_INITIALIZE: InitializeRules = {
-  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
-  isRefusalFinal: false,
+  isForwarded: false,
   answer: ({ resultText }, request, idText) => {
     const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
     return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${initializeResult(resultText, protocolVersion)}}` };

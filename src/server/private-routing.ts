@@ -106,9 +106,9 @@ export class PrivateRouting implements Routing {
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { dispatch, context } = this.#lane;
     const text = this.#forwarded.responseText(response);
-    if (text === undefined) return this.#forwarded.hadRequestOf(response) ? undefined : answerElsewhere();
+    if (text === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
     if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
-    this.#forwarded.onAnswered(response);
+    this.#forwarded.onResponse(response);
     dispatch.calls.extend(context.nowMs());
     return undefined;
   }

@@ -59,15 +59,16 @@ export class ServerEras {
    * @param declared the questions that the client can answer.
    */
   find(client: HeldRequest, declared: AskKinds, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
-    const shared = this.shared;
+    const { shared, asking } = this;
     const handshake = shared.lane.lastHandshake;
-    if (handshake === undefined) {
-      const onReady = (): void => this.find(client, declared, onFound, onFailed);
-      return shared.lane.whenReady(client, onReady, onFailed);
-    }
-    if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
+    if (handshake === undefined) return shared.lane.whenReady(client, () => this.find(client, declared, onFound, onFailed), onFailed);
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
-    const findLegacy = (): void => this.#findLegacy(client, declared, handshake, onFound, onFailed);
+    const findLegacy = (): void => {
+      const kinds = offeredKinds(declared);
+      if (kinds === 0 || asking === undefined) onFound(this.#targetOf(shared, handshake));
+      else asking.find(kinds, client, onFound, onFailed);
+    };
+    if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (this.#verdict === "legacy") return findLegacy();
     if (this.#modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
     const modern = (this.#modern ??= this.#probe());
@@ -75,7 +76,7 @@ export class ServerEras {
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
     const onReady = (): void => this.find(client, declared, onFound, onFailed);
     modern.lane.whenReady(client, onReady, (error) => {
-      if (this.#verdict === "legacy" && !this.#isStopping) findLegacy();
+      if (this.#verdict === "legacy" && !this.#isEnding) findLegacy();
       else onFailed(error);
     });
   }
@@ -91,17 +92,9 @@ export class ServerEras {
     await Promise.all([this.#modern?.stop(), this.asking?.stop()]);
   }
 
-  /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
-  #findLegacy(
-    client: HeldRequest,
-    declared: AskKinds,
-    handshake: UpstreamHandshake,
-    onFound: (target: Target) => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
-    const kinds = offeredKinds(declared);
-    if (kinds === 0 || this.asking === undefined) return onFound(this.#targetOf(this.shared, handshake));
-    this.asking.find(kinds, client, onFound, onFailed);
+  /** True if the end of a server shows nothing about its era. */
+  get #isEnding(): boolean {
+    return this.#isStopping || this.#context.kill.aborted;
   }
 
   #targetOf({ lane, params }: EraLane, handshake: UpstreamHandshake): Target {
@@ -121,7 +114,7 @@ export class ServerEras {
         this.#hasBeenModern = true;
       },
       onLost: ({ kind, reason }) => {
-        if (this.#isStopping) return;
+        if (this.#isEnding) return;
         const wasReady = isReady;
         isReady = false;
         if (wasReady) return;
@@ -138,7 +131,7 @@ export class ServerEras {
     });
     // RESTART_LIMIT is reached. The next request starts another process.
     void lane.ended.then(() => {
-      if (this.#modern === lane && !this.#isStopping) this.#forget(lane);
+      if (this.#modern === lane && !this.#isEnding) this.#forget(lane);
     });
     return lane;
   }

@@ -236,18 +236,14 @@ export class SessionQuestions {
     if (questions.length === 0) return dispatch.watch(repeatAtMs);
     const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
     dispatch.watch(deadlineMs);
-    for (const [id, { request }] of questions.map((question) => this.#open(round, question, deadlineMs))) {
-      // The client may have disconnected while it got the others.
-      if (round.open.has(id)) this.#emit(round, requestToClient(request, id));
-    }
-  }
-
-  #open(round: Round, question: Question, deadlineMs: number): [id: number, question: Question] {
-    const { keyText, request } = question;
-    const id = this.#questions.mintId();
-    this.#questions.set(id, { id, round, keyText, method: request.method, deadlineMs });
-    round.open.add(id);
-    return [id, question];
+    const texts = questions.map(({ keyText, request }) => {
+      const id = this.#questions.mintId();
+      this.#questions.set(id, { id, round, keyText, method: request.method, deadlineMs });
+      round.open.add(id);
+      return [id, requestToClient(request, id)] as const;
+    });
+    // The client may have disconnected while it got the others.
+    for (const [id, text] of texts) if (round.open.has(id)) this.#emit(round, text);
   }
 
   #take({ id, round }: OpenQuestion): void {

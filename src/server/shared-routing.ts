@@ -89,26 +89,11 @@ const NO_MEMORY = "The sidecar has no memory left for another subscription; end 
 /** The memory of a subscription besides its URI. */
 const SUBSCRIPTION_BYTES = 512;
 
-/** One caller's subscription to a resource. */
-interface Subscription {
-  /** True if one of its subscribe requests had a result. */
-  isConfirmed: boolean;
-  /** The number of its subscribe requests in flight. */
-  requestsInFlight: number;
-  readonly memory: Reservation;
-}
-
 interface Resource {
-  readonly subscriptions: Map<Caller, Subscription>;
   /** True if the current generation has confirmed a subscription. */
   isConfirmed: boolean;
-}
-
-interface SubscribeRequest {
-  /** Returns false if the caller has unsubscribed since. */
-  readonly isCurrent: () => boolean;
-  /** Must be called at the end of the request. `hasResult` is false for an error. */
-  readonly onSettled: (hasResult: boolean) => void;
+  /** By caller: if one of its subscribe requests had a result, and the number of those in flight. */
+  readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
 }
 
 /** The subscriptions of a server's callers. They are restored on each new generation. */
@@ -116,8 +101,13 @@ export class Subscriptions {
   readonly #byUri = new Map<string, Resource>();
   readonly #byCaller = new Map<Caller, Set<string>>();
 
-  /** Adds a subscription, which stays if any of its requests has a result. @returns the reason if it is rejected. */
-  subscribe(caller: Caller, uri: string): SubscribeRequest | string {
+  /**
+   * Adds a subscription, which stays if any of its requests has a result.
+   *
+   * @returns two functions: `isCurrent` returns false if the caller has unsubscribed since. `onSettled` must be called at the end of the
+   *   request, with false for an error. Returns the reason if the subscription is rejected.
+   */
+  subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onSettled: (hasResult: boolean) => void } | string {
     const uris = this.#byCaller.get(caller) ?? new Set();
     const known = this.#byUri.get(uri)?.subscriptions.get(caller);
     if (known === undefined && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return TOO_MANY;

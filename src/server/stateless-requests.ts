@@ -114,8 +114,8 @@ export class StatelessRequests {
       if (owner?.isRevoked !== true) this.#guard(exchange, () => onFound(target));
       else exchange.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
-    const { shared } = this.#eras;
-    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => shared.lane.refuse(exchange, error));
+    const onFailed = (error: SidecarError): void => this.#eras.shared.lane.refuse(exchange, error);
+    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, onFailed);
   }
 
   /** Ends the requests and subscriptions of a holder. */

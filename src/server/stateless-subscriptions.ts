@@ -28,7 +28,6 @@ const MAX_PENDING = 1000;
 
 /** The subscription of a stateless client on a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
 class LegacySubscription extends StatelessClient {
-  readonly #context: Context;
   readonly #subscription: Subscription;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
@@ -39,16 +38,8 @@ class LegacySubscription extends StatelessClient {
   #isAcknowledged = false;
 
   /** @param filterMemory that of the filter. It is released at the end. */
-  constructor(
-    context: Context,
-    subscription: Subscription,
-    lane: Lane,
-    filter: SubscriptionFilter,
-    filterMemory: Reservation,
-    memory: MemoryAccount,
-  ) {
+  constructor(subscription: Subscription, lane: Lane, filter: SubscriptionFilter, filterMemory: Reservation, memory: MemoryAccount) {
     super(memory);
-    this.#context = context;
     this.#subscription = subscription;
     this.#lane = lane;
     this.#filterMemory = filterMemory;
@@ -70,7 +61,7 @@ class LegacySubscription extends StatelessClient {
         if (outcome === "accepted") uris.add(uri);
       }
     };
-    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#context.config.maxSessionRequests) }, subscribeInTurn));
+    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.context.config.maxSessionRequests) }, subscribeInTurn));
     if (this.#subscription.isEnded) return;
     this.#accepted = { ...this.#accepted, uris };
     this.#subscription.acknowledge(filterText(this.#accepted));
@@ -93,7 +84,7 @@ class LegacySubscription extends StatelessClient {
   override deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) {
-      setImmediate(() => this.#context.defects.guard("subscription", () => this.#notify()));
+      setImmediate(() => this.#lane.context.defects.guard("subscription", () => this.#notify()));
     }
     // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
     if (this.#pending.size >= MAX_PENDING || this.#pending.has(text)) return;
@@ -122,7 +113,7 @@ class LegacySubscription extends StatelessClient {
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
       const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const exchange = new InternalExchange(this.#context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
+      const exchange = new InternalExchange(this.#lane.context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
       this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
     });
   }
@@ -180,7 +171,7 @@ export class StatelessSubscriptions {
     const accepted = { ...filter, uris };
     const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
-    const upstream = new LegacySubscription(this.#context, subscription, lane, accepted, filterMemory, memory);
+    const upstream = new LegacySubscription(subscription, lane, accepted, filterMemory, memory);
     this.#open.set(subscription, { client, uriCount: uris.size, atServer: upstream });
     void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
   }

@@ -57,41 +57,20 @@ const MAX_TOKENS = 1024;
  * The owners of progress tokens whose request was answered with a task. The tokens stay valid until the end of the task (MCP 2025-11-25,
  * basic/utilities/progress).
  */
-export class TaskTokens<Owner> {
-  readonly #owners = new Map<number, Owner>();
-
+export class TaskTokens<Owner> extends Map<unknown, Owner> {
   /** @param id the id of the request that was answered with a task, which is also its progress token. */
   keep(id: number, owner: Owner): void {
-    this.#owners.set(id, owner);
-    const [oldest] = this.#owners.keys();
-    if (this.#owners.size > MAX_TOKENS && oldest !== undefined) this.#owners.delete(oldest);
+    this.set(id, owner);
+    const [oldest] = this.keys();
+    if (this.size > MAX_TOKENS) this.delete(oldest);
   }
-
-  get(token: unknown): Owner | undefined {
-    return typeof token === "number" ? this.#owners.get(token) : undefined;
-  }
-
-  deleteWhere(isOver: (owner: Owner) => boolean): void {
-    for (const [id, owner] of this.#owners) if (isOver(owner)) this.#owners.delete(id);
-  }
-
-  /** Removes all tokens. Called when the server that runs the tasks is lost. */
-  clear(): void {
-    this.#owners.clear();
-  }
-}
-
-/** The recipient of a task's progress. */
-interface ProgressOwner {
-  readonly caller: Caller;
-  /** The JSON text of the client's progress token. */
-  readonly tokenText: string;
 }
 
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
   readonly owners = new TaskOwners();
-  readonly #tokens = new TaskTokens<ProgressOwner>();
+  /** The recipients of progress, with the JSON text of the client's token. */
+  readonly #tokens = new TaskTokens<{ readonly caller: Caller; readonly tokenText: string }>();
 
   /** Adds the task of a call that was answered with one. */
   add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
@@ -108,7 +87,7 @@ export class ClientTasks {
   }
 
   endCaller(caller: Caller): void {
-    this.#tokens.deleteWhere((owner) => owner.caller === caller);
+    for (const [id, owner] of this.#tokens) if (owner.caller === caller) this.#tokens.delete(id);
   }
 
   /** Forgets all progress tokens, because the server that ran the tasks is lost. */

@@ -2,8 +2,8 @@ import * as fc from "fast-check";
 import { afterEach, expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/load.ts";
 import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
-import { OutputMemory } from "../../src/process/stdio.ts";
-import { ReadyTimeout, Supervisor, type SupervisorFailure } from "../../src/process/supervisor.ts";
+import { ServerProgram } from "../../src/process/generation.ts";
+import { Supervisor, type SupervisorFailure } from "../../src/process/supervisor.ts";
 import { Changes } from "../support/changes.ts";
 import { contextOf } from "../support/context.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
@@ -16,7 +16,7 @@ afterEach(() => {
 
 /** More exits than any test has. */
 const NO_CRASH_LOOP = { crashLoopExits: 1_000_000, crashLoopPeriodMs: 1 };
-const DEFAULTS: Partial<Config> = { restartBackoffMs: 1000, restartMaxMs: 15_000, ...NO_CRASH_LOOP };
+const DEFAULTS: Partial<Config> = { readyTimeoutMs: 600_000, restartBackoffMs: 1000, restartMaxMs: 15_000, ...NO_CRASH_LOOP };
 
 interface Course {
   /** The pauses before the restarts, and the state in each. */
@@ -30,10 +30,9 @@ async function courseOf(runs: readonly number[], settings: Partial<Config> = {},
   vi.spyOn(Math, "random").mockReturnValue(random);
   const servers = new ScriptedServers("2025", new Changes());
   const context = contextOf({ ...DEFAULTS, ...settings });
-  const program = { command: { command: "server", args: [], env: {}, cwd: undefined }, start: servers.start };
+  const program = new ServerProgram(context, { command: "server", args: [], env: {}, cwd: undefined }, servers.start);
   const script = new Handshake(initializeAttempt({ name: "test", version: "1" }));
-  const memory = new OutputMemory(context.memory).forServer();
-  const supervisor = new Supervisor(context, program, script, memory, new ReadyTimeout(600_000), true);
+  const supervisor = new Supervisor(context, program, script, true);
   let failure: SupervisorFailure | undefined;
   const ignore = (): undefined => undefined;
   const ended = supervisor

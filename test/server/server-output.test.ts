@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { MemoryBudget } from "../../src/memory.ts";
+import { contextOf } from "../support/context.ts";
 import { OutputMemory, OutputReader } from "../../src/process/stdio.ts";
 
 const MIB = 1024 * 1024;
@@ -16,7 +17,7 @@ class Bench {
     const unexpected = (what: unknown): never => {
       throw new Error("not expected", { cause: what });
     };
-    this.#reader = new OutputReader(this.stdout, 8 * MIB, output.forServer(client), {
+    this.#reader = new OutputReader(this.stdout, contextOf({ maxLineBytes: 8 * MIB }, { memory }), output, client, {
       onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
       onNoise: ({ reason }) => this.told.push(reason),

@@ -1,8 +1,7 @@
 import { Counters } from "../../src/observe/counters.ts";
 import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
-import { OutputMemory } from "../../src/process/stdio.ts";
-import { startProcess } from "../../src/process/child.ts";
-import { ReadyTimeout, Supervisor } from "../../src/process/supervisor.ts";
+import { ServerProgram } from "../../src/process/generation.ts";
+import { Supervisor } from "../../src/process/supervisor.ts";
 import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 import { contextOf } from "./context.ts";
 import { RecordedLog } from "./recorded-log.ts";
@@ -21,6 +20,7 @@ export class Supervised implements AsyncDisposable {
   constructor(command: string, args: readonly string[], restartPauseMs: number, listener: Partial<UpstreamListener> = {}) {
     const context = contextOf(
       {
+        readyTimeoutMs: 3000,
         maxLineBytes: 1_000_000,
         restartBackoffMs: restartPauseMs,
         restartMaxMs: restartPauseMs,
@@ -31,10 +31,8 @@ export class Supervised implements AsyncDisposable {
     );
     this.supervisor = new Supervisor(
       context,
-      { command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined }, start: startProcess },
+      new ServerProgram(context, { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined }),
       new Handshake(initializeAttempt({ name: "test", version: "1" })),
-      new OutputMemory(context.memory).forServer(),
-      new ReadyTimeout(3000),
       true,
     );
     this.#ended = this.supervisor.run({

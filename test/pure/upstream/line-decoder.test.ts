@@ -6,7 +6,7 @@ import { LineDecoder } from "../../../src/process/stdio.ts";
 /** Everything that one stream produces, in order, including its end. */
 function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {
   const out: (string | OverlongLine)[] = [];
-  const decoder = new LineDecoder(maxLineBytes, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
+  const decoder = new LineDecoder(maxLineBytes, (line) => out.push(line));
   for (const piece of pieces) decoder.push(Buffer.from(piece));
   decoder.end();
   return out;
@@ -25,10 +25,7 @@ function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
 }
 
 it("decoders that wait for a line hold no memory, however long the last one was", () => {
-  const decoders = Array.from(
-    { length: 3 },
-    () => new LineDecoder(4_000_000, { onLine: () => undefined, onOverlongLine: () => undefined }),
-  );
+  const decoders = Array.from({ length: 3 }, () => new LineDecoder(4_000_000, () => undefined));
   const total = (): number => decoders.reduce((sum, { bufferBytes }) => sum + bufferBytes, 0);
   for (const length of [10, 70_000, 1_000_000, 3_000_000]) {
     for (const decoder of decoders) decoder.push(Buffer.alloc(length, "x"));
