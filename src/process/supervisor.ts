@@ -179,9 +179,9 @@ export class Supervisor implements Upstream {
 
   /**
    * Runs generations until it gives up or is stopped. p-retry makes the pauses: each exit is a failed attempt. They double while runs are
-   * short; a handshake alone does not reset them, only a stable run does. In a crash loop, each is the longest. When the pauses change in
-   * this way, they begin anew, and the exit is the first attempt that fails. Each time, a random part of up to a quarter is taken off, but not
-   * from the first pause: many sidecars that lost the same dependency would restart in step otherwise.
+   * short; a handshake alone does not reset them, only a stable run does. In a crash loop, each is the longest. When this changes, the pauses
+   * begin anew, and the exit is the first attempt that fails. A random part of about a quarter at most is taken off all but the first, because
+   * many sidecars that lost the same dependency would restart in step otherwise.
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
