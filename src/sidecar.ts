@@ -145,7 +145,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const tokenReload = reloadTokens(context, tokens, (principal) => {
     const count = server.endAllOf(principal);
     page?.endAllOf(principal);
-    for (const each of [listener, admin]) each?.onRevoked(principal);
+    for (const each of [listener, admin]) each?.connections.onRevoked(principal);
     return count;
   });
   return {

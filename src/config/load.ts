@@ -48,19 +48,17 @@ interface GivenOption {
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const { flags, rest } = commandLine;
-  const problems = [...commandLine.problems, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
-  const { settings, given, invalid } = readSettings(flags, environment, problems);
+  const read = readSettings(commandLine, environment);
+  const { settings, given, problems } = read;
   const { addr: _, command: commandVariable, ...direct } = settings;
   const [command = "", ...args] = rest.length > 0 ? rest : [commandVariable ?? "", ...settings.args];
   if (needsCommand && command === "") {
     problems.push(`no command is given; put it after the options, as in -- npx -y some-mcp, or set ${OPTIONS.command.variable}`);
   }
-  problems.push(...contradictions(settings, given, invalid));
+  problems.push(...contradictions(read));
   // `healthcheck` needs no tokens.
-  const authTokens = needsCommand ? readAuthTokens(settings, given, problems) : [];
-  const sessionKeys = needsCommand
-    ? readSecrets(settings.sessionKey ?? [], settings.sessionKeyFile, KEYS, given.get("sessionKey"), given.get("sessionKeyFile"), problems)
-    : [];
+  const authTokens = needsCommand ? readAuthTokens(read) : [];
+  const sessionKeys = needsCommand ? readSecrets(read, "sessionKey", KEYS) : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
   const isFirstGiven = given.has("restartBackoffMs");
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
@@ -104,15 +102,16 @@ function listenAddressOf({ addr, host: hostText, port }: Settings, flags: Comman
   return { host: flags.has("host") ? host : addr.host, port: flags.has("port") ? port : addr.port };
 }
 
-type Given = Map<OptionKey, GivenOption>;
+type ReadSettings = ReturnType<typeof readSettings>;
 
 /**
  * Reads the options that an operator has set. An empty variable counts as not set: compose files pass unset variables as empty ones. An
  * invalid value counts as not set too, so that the other options can still be checked.
  */
-function readSettings(flags: CommandLine["flags"], environment: Environment, problems: string[]) {
+function readSettings({ flags, problems: ofCommandLine }: CommandLine, environment: Environment) {
+  const problems = [...ofCommandLine, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
   const settings: Partial<Record<OptionKey, unknown>> = {};
-  const given: Given = new Map();
+  const given = new Map<OptionKey, GivenOption>();
   const invalid = new Set<OptionKey>();
   for (const key of Object.keys(OPTIONS) as OptionKey[]) {
     const option: Option<unknown> = OPTIONS[key];
@@ -130,11 +129,11 @@ function readSettings(flags: CommandLine["flags"], environment: Environment, pro
       problems.push(describeInvalid(source, text, option));
     }
   }
-  return { settings: settings as Settings, given, invalid };
+  return { settings: settings as Settings, given, invalid, problems };
 }
 
 /** Yields the problems of options that are valid by themselves. */
-function* contradictions(settings: Settings, given: Given, invalid: ReadonlySet<OptionKey>): Generator<string, void> {
+function* contradictions({ settings, given, invalid }: ReadSettings): Generator<string, void> {
   const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   const sourceOf = (key: OptionKey): string => given.get(key)?.source ?? "";
   if (cwd !== undefined && !isDirectory(cwd)) yield problemText(sourceOf("cwd"), JSON.stringify(cwd), "an existing directory");
@@ -149,34 +148,30 @@ function* contradictions(settings: Settings, given: Given, invalid: ReadonlySet<
   if (areGiven && first > longest) yield `${sourceOf("restartBackoffMs")} (${first}) is greater than RESTART_MAX_MS (${longest})`;
 }
 
-function readAuthTokens({ authToken, authTokenFile, requireAuth }: Settings, given: Given, problems: string[]): readonly string[] {
-  const [token, file] = [given.get("authToken"), given.get("authTokenFile")];
-  if (requireAuth && token === undefined && file === undefined) {
+function readAuthTokens(read: ReadSettings): readonly string[] {
+  const { settings, given, problems } = read;
+  if (settings.requireAuth && !given.has("authToken") && !given.has("authTokenFile")) {
     const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
     problems.push(`${given.get("requireAuth")?.source} is on, but ${needed}`);
   }
-  return readSecrets(authToken === undefined ? [] : [authToken], authTokenFile, TOKENS, token, file, problems);
+  return readSecrets(read, "authToken", TOKENS);
 }
 
 /** Returns the tokens or keys of an option, or those in the file that another option names. Only one of the two may be set. */
-function readSecrets(
-  texts: readonly string[],
-  path: string | undefined,
-  kind: SecretKind,
-  given: GivenOption | undefined,
-  givenFile: GivenOption | undefined,
-  problems: string[],
-): readonly string[] {
-  if (given !== undefined && givenFile !== undefined) {
-    problems.push(`${given.source} and ${givenFile.source} are both set; use only one of them`);
-    return texts;
+function readSecrets({ settings, given, problems }: ReadSettings, key: "authToken" | "sessionKey", kind: SecretKind): readonly string[] {
+  const fileKey = `${key}File` as const;
+  const texts = [settings[key] ?? []].flat();
+  const path = settings[fileKey];
+  const [source, fileSource] = [given.get(key)?.source, given.get(fileKey)?.source];
+  if (source !== undefined && fileSource !== undefined) problems.push(`${source} and ${fileSource} are both set; use only one of them`);
+  else if (path !== undefined) {
+    const { texts: inFile = [], problem } = readSecretFile(path, kind);
+    // The value may be a secret by mistake, so it is shown only if it looks like a path.
+    const shown = /^[.~]*\//.test(path) ? JSON.stringify(path) : undefined;
+    if (problem !== undefined) problems.push(problemText(fileSource ?? "", shown, `a file with one ${kind.noun} a line`, problem));
+    return inFile;
   }
-  if (path === undefined) return texts;
-  const { texts: inFile = [], problem } = readSecretFile(path, kind);
-  // The value may be a secret by mistake, so it is shown only if it looks like a path.
-  const shown = /^[.~]*\//.test(path) ? JSON.stringify(path) : undefined;
-  if (problem !== undefined) problems.push(problemText(givenFile?.source ?? "", shown, `a file with one ${kind.noun} a line`, problem));
-  return inFile;
+  return texts;
 }
 
 export function isDirectory(path: string): boolean {

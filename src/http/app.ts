@@ -10,7 +10,7 @@ import type { AuthTokens } from "./auth-tokens.ts";
 import { Guards, pathAndQuery, sendMethods } from "./guards.ts";
 import { createHealthRoutes, createStatusRoute, type ServerStatus } from "./health.ts";
 import { createMetricsRoute } from "./metrics.ts";
-import { errorBody, reject, type Route, type RoutedRequest, sendDefect, sendRejection } from "./response.ts";
+import { reject, type Route, type RoutedRequest, sendDefect, sendError, sendRejection } from "./response.ts";
 
 /** Paths of HTTP+SSE. Some servers have the second one without its `s`. */
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
@@ -19,43 +19,35 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
 /** The paths at which MCP clients look for an authorization server after a 401. Some put the path of the endpoint first. */
 const OAUTH_PATH = /^(?:\/[^/]+)*\/\.well-known\/(?:oauth-|openid-)|^\/(?:register|authorize|token)$/;
 
-/**
- * Returns the body of `notFound`. The official client reads that of an authorization server (RFC 6749 §5.2), and would show the failure of its
- * schema for any other.
- */
-function notFoundBody(target: string, error: SidecarError): string {
-  return OAUTH_PATH.test(target) ? JSON.stringify({ error: error.code, error_description: error.message }) : errorBody(error, undefined);
-}
-
-/** Returns the cause of a request for a path that does not exist, for the log; undefined if it is not known. */
-function notFoundReason(target: string): string | undefined {
-  return OAUTH_PATH.test(target)
-    ? "the client looks for an OAuth server, as many do before their first request; the sidecar has none"
-    : undefined;
-}
-
 /** Returns the end of a sentence. @param path undefined if the MCP endpoint has another address. */
 export function describeEndpoint(path: string | undefined): string {
   return path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
 }
 
 /**
- * Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path.
+ * Answers a request for a path that does not exist. Names the remedy if clients are known to ask for this path.
  *
  * @param path that of the MCP endpoint; undefined at the address for operators.
  */
-function notFound(target: string, path: string | undefined, { adminAddr, authTokens, legacySse }: Config): SidecarError {
-  const message = `There is nothing at ${target}; ${describeEndpoint(path)}.`;
+function sendNotFound(response: ServerResponse, target: string, path: string | undefined, config: Config): void {
+  const { adminAddr, authTokens, legacySse } = config;
   const asked = target.replace(/\/$/, "");
   const isSplit = adminAddr !== undefined;
-  const hints: string[] = [];
-  if (legacySse === "off" && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
-  if (OPERATOR_PATHS.has(asked)) hints.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
-  if (asked === "") hints.push(isSplit && path !== undefined ? "A page is only at ADMIN_ADDR." : "--page on shows a page here.");
-  if (HEALTH_PATHS.has(asked)) hints.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
+  const isOfOauth = OAUTH_PATH.test(target);
+  const sentences = [`There is nothing at ${target}; ${describeEndpoint(path)}.`];
+  if (legacySse === "off" && SSE_PATHS.has(asked)) sentences.push("HTTP+SSE is off; --legacy-sse=on enables it.");
+  if (OPERATOR_PATHS.has(asked)) sentences.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
+  if (asked === "") sentences.push(isSplit && path !== undefined ? "A page is only at ADMIN_ADDR." : "--page on shows a page here.");
+  if (HEALTH_PATHS.has(asked))
+    sentences.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
   if (authTokens.length > 0 && OAUTH_PATH.test(asked))
-    hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
-  return new SidecarError("NOT_FOUND", [message, ...hints].join(" "));
+    sentences.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
+  const error = new SidecarError("NOT_FOUND", sentences.join(" "));
+  if (!isOfOauth) return sendError(response, error);
+  // The official client reads the body of an authorization server (RFC 6749 §5.2), and would show the failure of its schema for any other.
+  const body = JSON.stringify({ error: error.code, error_description: error.message });
+  const reason = "the client looks for an OAuth server, as many do before their first request; the sidecar has none";
+  sendRejection(response, error, body, undefined, reason);
 }
 
 /** Creates the routes of operators, without the page. @param metrics undefined if there is no `/metrics`. */
@@ -86,18 +78,15 @@ export function createApp(
   const endpoint = endpointRoute && guards.guard("endpoint", endpointRoute);
   const health = createHealthRoutes(context, status, (request) => guards.mayReadDetails(request));
   const comparedPath = config.path.replace(/\/$/, "");
-  const sendNotFound = (response: ServerResponse, target: string): void => {
-    const error = notFound(target, endpointPath, config);
-    sendRejection(response, error, notFoundBody(target, error), undefined, notFoundReason(target));
-  };
+  const answerUnknown = (response: ServerResponse, target: string): void => sendNotFound(response, target, endpointPath, config);
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");
   for (const [name, route] of Object.entries({ ...health, ...routes }) as [RouteName, Route][])
     app.all(ROUTES[name].path, guards.guard(name, route));
   app
-    .use((request, response) => sendNotFound(response, request.path))
+    .use((request, response) => answerUnknown(response, request.path))
     .use(((error: unknown, request, response, _next) => {
       // The escapes of a path are malformed.
-      if (error instanceof URIError) return sendNotFound(response, request.path);
+      if (error instanceof URIError) return answerUnknown(response, request.path);
       defects.note("http request", error);
       sendDefect(response, false);
     }) satisfies ErrorRequestHandler);
@@ -108,11 +97,11 @@ export function createApp(
     const { url: target = "", method } = request;
     const url = pathAndQuery(target);
     if (url === undefined && method === "OPTIONS") return sendMethods(request, response, allowHeader({ methods: ALL_METHODS }));
-    if (url === undefined) return sendNotFound(response, "that URL");
+    if (url === undefined) return answerUnknown(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
     if (endpoint !== undefined && (url === comparedPath || isPath(url, comparedPath))) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
-    app(request as Request, response as Response, () => sendNotFound(response, "that URL"));
+    app(request as Request, response as Response, () => answerUnknown(response, "that URL"));
   };
 }
 

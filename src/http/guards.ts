@@ -15,14 +15,14 @@ import { discardBody, reject, type Route, type RoutedRequest } from "./response.
  */
 export function rejectUnauthorized(request: IncomingMessage, response: ServerResponse): void {
   const { authorization } = request.headers;
+  const problem =
+    authorization === undefined
+      ? "is missing; send a bearer token"
+      : /^bearer(?: |$)/i.test(authorization)
+        ? "has no bearer token that is valid for this request"
+        : "does not begin with `Bearer `, followed by a token";
   const challenge = authorization === undefined ? 'Bearer realm="mcp"' : 'Bearer realm="mcp", error="invalid_token"';
-  reject(request, response, new SidecarError("UNAUTHORIZED", describe(authorization)), { "WWW-Authenticate": challenge });
-}
-
-function describe(authorization: string | undefined): string {
-  if (authorization === undefined) return "The Authorization header is missing; send a bearer token.";
-  if (!/^bearer(?: |$)/i.test(authorization)) return "The Authorization header does not begin with `Bearer `, followed by a token.";
-  return "The Authorization header has no bearer token that is valid for this request.";
+  reject(request, response, new SidecarError("UNAUTHORIZED", `The Authorization header ${problem}.`), { "WWW-Authenticate": challenge });
 }
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;

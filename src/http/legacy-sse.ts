@@ -19,7 +19,7 @@ import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
 import { SharedExchange, type SharedResponse } from "./reply.ts";
-import { holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem, SESSION_FRONT } from "./response.ts";
+import { holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
@@ -86,7 +86,7 @@ class LegacySsePair implements EventSink, SharedResponse {
 
   /** Returns the exchange of a request. Its POST has been answered with 202, and the response is sent on the stream. */
   openExchange(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): SharedExchange {
-    const exchange = new SharedExchange(SESSION_FRONT, idText, acceptedAtMs, this, observed);
+    const exchange = new SharedExchange(idText, acceptedAtMs, this, observed);
     this.#exchanges.add(exchange);
     return exchange;
   }

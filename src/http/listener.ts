@@ -103,7 +103,7 @@ class Connections {
     return true;
   }
 
-  /** Makes the connections of a principal new again. */
+  /** Makes the connections of a principal new again. Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
     for (const [socket, connection] of this.all) {
       if (connection.principal !== principal) continue;
@@ -314,13 +314,13 @@ const BACKLOG = 511;
 
 /** The listening HTTP server. */
 export class HttpListener {
+  readonly connections: Connections;
   readonly #server: Server;
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
   readonly #observer: RequestObserver | undefined;
   readonly #clientErrors: ClientErrors;
   readonly #stalledReaders: StalledReaders;
-  readonly #connections: Connections;
   /** The requests that have arrived while the handler is loaded. */
   readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
   #app: RequestListener = (...request) => this.#early.push(request);
@@ -335,12 +335,12 @@ export class HttpListener {
   constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
     const { config, counters, defects } = context;
     [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
-    this.#connections = new Connections(context, tokens !== undefined);
-    this.#clientErrors = new ClientErrors(this.#connections, (request) => {
+    this.connections = new Connections(context, tokens !== undefined);
+    this.#clientErrors = new ClientErrors(this.connections, (request) => {
       counters.countStatus(request.httpStatus);
       observer?.rejected(request);
     });
-    this.#stalledReaders = new StalledReaders(context, this.#connections);
+    this.#stalledReaders = new StalledReaders(context, this.connections);
     this.#server = createServer(
       {
         keepAliveTimeout: config.connectionIdleTimeoutMs,
@@ -360,7 +360,7 @@ export class HttpListener {
       },
     );
     const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
-    this.#server.on("connection", (socket: Socket) => guard(socket, () => this.#connections.add(socket)));
+    this.#server.on("connection", (socket: Socket) => guard(socket, () => this.connections.add(socket)));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
       guard(socket, () => this.#clientErrors.onError(error, socket)),
     );
@@ -373,7 +373,7 @@ export class HttpListener {
     );
     this.#server.on("timeout", (socket: Socket) =>
       guard(socket, () => {
-        if (this.#connections.hasResponses(socket)) this.#stalledReaders.onTimeout(socket);
+        if (this.connections.hasResponses(socket)) this.#stalledReaders.onTimeout(socket);
         else socket.destroy();
       }),
     );
@@ -401,15 +401,10 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
-  /** Must be called when the token of a principal was removed. */
-  onRevoked(principal: Principal): void {
-    this.#connections.onRevoked(principal);
-  }
-
   /** Makes each response the last of its connection. New connections are still accepted. */
   closeAfterResponses(): void {
     this.#isDraining = true;
-    for (const { responses } of this.#connections.all.values()) {
+    for (const { responses } of this.connections.all.values()) {
       const last = [...responses].at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
     }
@@ -453,7 +448,7 @@ export class HttpListener {
   /** Returns true if the request is to be handled. The one above a limit is rejected, and those behind it are dropped. */
   #admits(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
-    const connection = this.#connections.onRequest(socket, response);
+    const connection = this.connections.onRequest(socket, response);
     if (connection === undefined) return false;
     this.#openResponses++;
     response.on("close", () => this.#onResponseClosed(response, socket, connection));
@@ -485,13 +480,13 @@ export class HttpListener {
    */
   #admitsClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
-    if (this.#tokens === undefined) return this.#connections.admit(socket, connection, undefined);
+    if (this.#tokens === undefined) return this.connections.admit(socket, connection, undefined);
     const principal = authorization === undefined ? undefined : this.#tokens.identify(authorization);
-    return principal === undefined || this.#connections.admit(socket, connection, principal);
+    return principal === undefined || this.connections.admit(socket, connection, principal);
   }
 
   #onResponseClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
-    if (!this.#connections.onResponseClosed(socket, connection, response)) return;
+    if (!this.connections.onResponseClosed(socket, connection, response)) return;
     this.#openResponses--;
     const { counters, defects } = this.#context;
     try {
@@ -514,7 +509,7 @@ export class HttpListener {
     setImmediate(() => {
       this.#isClosingIdle = false;
       this.#context.defects.guard("http connection", () => {
-        const isFlushing = this.#connections.all
+        const isFlushing = this.connections.all
           .values()
           .some(({ responses }) => responses.values().some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));
         if (!isFlushing) this.#server.closeIdleConnections();

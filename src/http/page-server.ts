@@ -214,7 +214,10 @@ export class Page {
     if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
     const [oldest] = this.#open;
     // A client that never reads must not keep people out.
-    if (oldest !== undefined && this.#open.size >= MAX_STREAMS) this.#replace(oldest);
+    if (oldest !== undefined && this.#open.size >= MAX_STREAMS) {
+      this.#open.delete(oldest);
+      end(oldest, () => oldest.connection.sendWithoutId("replaced", "{}"));
+    }
     const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
     const stream = {
       response,
@@ -230,11 +233,6 @@ export class Page {
     connection.onClosed = () => this.#onClosed(stream);
     this.#send(stream, this.#readState());
     this.#timer ??= setInterval(() => defects.guard("page", () => this.#sendAll()), UPDATE_INTERVAL_MS).unref();
-  }
-
-  #replace(stream: PageStream): void {
-    this.#open.delete(stream);
-    end(stream, () => stream.connection.sendWithoutId("replaced", "{}"));
   }
 
   /** Ends the streams of a principal. */

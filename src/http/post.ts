@@ -271,7 +271,7 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined), session.memory);
+    const batch = new PostBatch(this.#openExchange(post, session, undefined), session.memory);
     const exchanges = messages.map((each) =>
       each.kind === "request" ? batch.add(each, observe(this.#observer, post, each, session)) : undefined,
     );

@@ -7,13 +7,8 @@ import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, t
 
 /** The last generations of all lanes. */
 class RecentGenerations {
-  /** Oldest first. */
-  #kept: readonly PageGeneration[] = [];
-
-  /** Another array after each change. */
-  get all(): readonly PageGeneration[] {
-    return this.#kept;
-  }
+  /** Oldest first. Another array after each change. */
+  all: readonly PageGeneration[] = [];
 
   /**
    * Returns an observer of one lane.
@@ -25,31 +20,25 @@ class RecentGenerations {
     let number = 0;
     let wasReady = false;
     return {
-      onStarted: () => this.#add({ lane, number: ++number, startedAt: now(), readyAt: null, exit: null }),
+      onStarted: () => {
+        const all = [...this.all, { lane, number: ++number, startedAt: now(), readyAt: null, exit: null }];
+        // Running servers stay, as long as there are others. The first one is that of the shared lane.
+        const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
+        this.all = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
+      },
       onReady: () => {
         wasReady = true;
         this.#change(lane, number, { readyAt: now() });
       },
       onLost: (exit) => {
-        if (isProbe && !wasReady) this.#remove(lane, number);
+        if (isProbe && !wasReady) this.all = this.all.filter((each) => each.lane !== lane || each.number !== number);
         else this.#change(lane, number, { exit: pageExit(exit) });
       },
     };
   }
 
-  #add(generation: PageGeneration): void {
-    const all = [...this.#kept, generation];
-    // Running servers stay, as long as there are others. The first one is that of the shared lane.
-    const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
-    this.#kept = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
-  }
-
-  #remove(lane: string, number: number): void {
-    this.#kept = this.#kept.filter((each) => each.lane !== lane || each.number !== number);
-  }
-
   #change(lane: string, number: number, change: Partial<PageGeneration>): void {
-    this.#kept = this.#kept.map((each) => (each.lane === lane && each.number === number ? { ...each, ...change } : each));
+    this.all = this.all.map((each) => (each.lane === lane && each.number === number ? { ...each, ...change } : each));
   }
 }
 
@@ -72,26 +61,22 @@ function pageExit({ at, kind, reason, likelyCause, exitCode, signal, stderrTail 
 
 /** The last items of a series. */
 class RecentItems<Item> {
+  /** The number of all items so far. */
+  count = 0;
   readonly #maxCount: number;
   readonly #maxLength: number;
   readonly #items: Item[] = [];
   #length = 0;
-  #count = 0;
 
   /** @param maxLength the limit of the sum of the lengths of texts. */
   constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
     [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
   }
 
-  /** The number of all items so far. */
-  get count(): number {
-    return this.#count;
-  }
-
   add(item: Item): void {
     this.#items.push(item);
     if (typeof item === "string") this.#length += item.length;
-    this.#count++;
+    this.count++;
     while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
       const oldest = this.#items.shift();
       if (typeof oldest === "string") this.#length -= oldest.length;
@@ -100,7 +85,7 @@ class RecentItems<Item> {
 
   /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
   after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.#count - seenCount)));
+    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
   }
 }
 

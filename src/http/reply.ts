@@ -7,7 +7,7 @@ import type { ObservedRequest } from "../observe/record.ts";
 import { internalError, responseOutOfMemory } from "../server/failures.ts";
 import type { Exchange, Session } from "../session/session.ts";
 import { openRequestStream, openStatelessStream, type OpenStream, type SseConnections } from "./event-streams.ts";
-import { errorHeaders, type Front, type Post, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+import { errorBody, errorHeaders, type Front, type Post, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /**
  * The exchange of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
@@ -166,18 +166,16 @@ export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening
   onFinished(exchange: SharedExchange): void;
 }
 
-/** One of the requests that share an HTTP response. */
+/** One of the requests that share an HTTP response. Its client has a session. */
 export class SharedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly observed: ObservedRequest | undefined;
-  readonly #front: Front;
   readonly #shared: SharedResponse;
   #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
-  constructor(front: Front, idText: string, acceptedAtMs: number, shared: SharedResponse, observed: ObservedRequest | undefined) {
-    this.#front = front;
+  constructor(idText: string, acceptedAtMs: number, shared: SharedResponse, observed: ObservedRequest | undefined) {
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#shared = shared;
@@ -206,7 +204,7 @@ export class SharedExchange implements Exchange {
   }
 
   fail(error: SidecarError): void {
-    const body = this.#front.errorBody(error, this.idText);
+    const body = errorBody(error, this.idText);
     this.#finish(body);
     this.observed?.onFailed(this.#shared.httpStatus, error, body);
   }
@@ -253,7 +251,6 @@ const COPIES = 2;
  */
 export class PostBatch implements SharedResponse {
   readonly httpStatus = 200;
-  readonly #front: Front;
   readonly #whole: PostExchange;
   readonly #memory: MemoryAccount;
   /** The exchanges with the methods of their requests. */
@@ -263,10 +260,8 @@ export class PostBatch implements SharedResponse {
   #open = 0;
 
   /** @param whole the exchange of the POST. @param memory the memory of the client. */
-  constructor(front: Front, whole: PostExchange, memory: MemoryAccount) {
-    this.#front = front;
-    this.#whole = whole;
-    this.#memory = memory;
+  constructor(whole: PostExchange, memory: MemoryAccount) {
+    [this.#whole, this.#memory] = [whole, memory];
     whole.onDisconnect(() => {
       this.#takeAll();
       for (const exchange of this.#methods.keys()) exchange.disconnect();
@@ -275,7 +270,7 @@ export class PostBatch implements SharedResponse {
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
   add(request: RequestMessage, observed?: ObservedRequest): Exchange {
-    const exchange = new SharedExchange(this.#front, idTextOf(request), this.#whole.acceptedAtMs, this, observed);
+    const exchange = new SharedExchange(idTextOf(request), this.#whole.acceptedAtMs, this, observed);
     this.#methods.set(exchange, request.method);
     this.#open++;
     return exchange;
@@ -305,7 +300,7 @@ export class PostBatch implements SharedResponse {
     // A stream passes each response on at once.
     if (!hasRoom) this.#whole.keepAlive();
     const isLost = !hasRoom && !this.#whole.isStream;
-    this.#responses.push(isLost ? this.#front.errorBody(responseOutOfMemory(this.#methods.get(exchange) ?? ""), exchange.idText) : body);
+    this.#responses.push(isLost ? errorBody(responseOutOfMemory(this.#methods.get(exchange) ?? ""), exchange.idText) : body);
   }
 
   onFinished(): void {

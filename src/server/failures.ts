@@ -1,5 +1,5 @@
 import { shorten } from "../json/text.ts";
-import { type ErrorDetails, SidecarError } from "../mcp/errors.ts";
+import { type ErrorDetails, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import { type Call, type Effect, effectOf } from "./call.ts";
 
@@ -19,20 +19,19 @@ export function requestTimedOut(
 ): SidecarError {
   const asked = toolName === undefined ? shorten(method) : `${method} of ${shorten(toolName)}`;
   const setting = timeoutSetting === undefined ? "" : ` (CLAW_MCP_STDIO_${timeoutSetting})`;
-  const message = `The MCP server did not answer ${asked} within ${takenMs / 1000} s${setting}. ${outcome(sent, effect)}`;
-  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs: takenMs });
+  const message = `The MCP server did not answer ${asked} within ${takenMs / 1000} s${setting}.`;
+  return failure("REQUEST_TIMEOUT", message, sent, effect, { timeoutMs: takenMs });
 }
 
 export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
-  const message = `The MCP server stopped during ${shorten(method)} (${exit.reason}). ${outcome(true, effect)}`;
   // The tail of stderr may be about the request of another client.
-  return new SidecarError("UPSTREAM_EXITED", message, { ...retryFacts(true, effect), ...exitDetails(exit) });
+  return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
 
 /** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
-  const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}. ${outcome(sent, effect)}`;
-  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
+  const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}.`;
+  return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: secondsToRetry(status, nowMs) });
 }
 
 /** The number of the server's last lines of stderr in an error. */
@@ -42,8 +41,7 @@ const MAX_TAIL_LINE_LENGTH = 300;
 /** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { lastExit } = status;
-  return new SidecarError("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}. ${outcome(sent, effect)}`, {
-    ...retryFacts(sent, effect),
+  return failure("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}.`, sent, effect, {
     ...(lastExit === undefined ? {} : exitDetails(lastExit)),
     stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
     retryAfterSeconds: secondsToRetry(status, nowMs),
@@ -52,8 +50,7 @@ export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = fal
 
 /** @param sent true if a previous generation received the request, at least in part. */
 export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
-  const message = `The MCP server is overloaded: ${reason}. ${outcome(sent, effect)}`;
-  return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+  return failure("OVERLOADED", `The MCP server is overloaded: ${reason}.`, sent, effect, { retryAfterSeconds: 1 });
 }
 
 /** @param detail a sentence about the shortage or the request. */
@@ -65,8 +62,8 @@ export function outOfMemory(detail?: string): SidecarError {
 
 /** Returns the error for a response of the MCP server that cannot be kept until the client gets it. */
 export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
-  const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES). ${outcome(true, effect)}`;
-  return new SidecarError("OUT_OF_MEMORY", message, { ...retryFacts(true, effect), retryAfterSeconds: 1 });
+  const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).`;
+  return failure("OUT_OF_MEMORY", message, true, effect, { retryAfterSeconds: 1 });
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
@@ -88,8 +85,7 @@ export function toolNotFound(name: unknown, sent = false): SidecarError {
 
 /** Returns the error for a server that runs, but whose tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
-  const message = `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`;
-  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+  return failure("UPSTREAM_NOT_READY", "The MCP server has not listed its tools yet.", sent, effect, { retryAfterSeconds: 1 });
 }
 
 export function initializeTooLarge(limitBytes: number): SidecarError {
@@ -116,16 +112,11 @@ export function sessionRateExceeded(perMinute: number, waitMs: number): SidecarE
 }
 
 export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
-  const message = `The sidecar is shutting down. ${outcome(sent, effect)}`;
-  return new SidecarError("SHUTTING_DOWN", message, { ...retryFacts(sent, effect), ...(sent ? {} : { retryAfterSeconds: 1 }) });
+  return failure("SHUTTING_DOWN", "The sidecar is shutting down.", sent, effect, sent ? {} : { retryAfterSeconds: 1 });
 }
 
 export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
-  return new SidecarError(
-    "REQUEST_CANCELLED",
-    `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`,
-    retryFacts(sent, effect),
-  );
+  return failure("REQUEST_CANCELLED", `The session ended during ${shorten(method)}.`, sent, effect);
 }
 
 export function sessionNotFound(): SidecarError {
@@ -147,8 +138,8 @@ export function responseElsewhere(): SidecarError {
 
 /** Returns the error for a request whose text is not for the restarted server. */
 export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
-  const message = `The restarted MCP server speaks another revision of MCP than before. ${outcome(sent, effect)}`;
-  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+  const message = "The restarted MCP server speaks another revision of MCP than before.";
+  return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: 1 });
 }
 
 /** Returns the error for an `initialize` that a private server has refused, because it is newer than the shared server. */
@@ -168,17 +159,18 @@ export function sessionOutdated(missing: string): SidecarError {
 /** @param limitBytes undefined for a response within the limit that was discarded because the memory was full. */
 export function responseTooLarge(method: string, bytes: number, limitBytes: number | undefined, effect = effectOf(method)): SidecarError {
   const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
-  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}. ${outcome(true, effect)}`;
-  return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
+  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}.`;
+  return failure("UPSTREAM_RESPONSE_TOO_LARGE", message, true, effect, { limitBytes });
 }
 
 export function invalidResponse(method: string, reason: string, effect = effectOf(method)): SidecarError {
-  const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}. ${outcome(true, effect)}`;
-  return new SidecarError("UPSTREAM_INVALID_RESPONSE", message, retryFacts(true, effect));
+  const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}.`;
+  return failure("UPSTREAM_INVALID_RESPONSE", message, true, effect);
 }
 
-function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
-  return { sent, retrySafe: !sent || effect !== "unknown" };
+/** Returns the error for a request that may have been sent. The message ends with what a client may do now. */
+function failure(code: SidecarErrorCode, message: string, sent: boolean, effect: Effect, details: ErrorDetails = {}): SidecarError {
+  return new SidecarError(code, `${message} ${outcome(sent, effect)}`, { sent, retrySafe: !sent || effect !== "unknown", ...details });
 }
 
 const NOT_SENT = "The request was not sent; it is safe to retry.";

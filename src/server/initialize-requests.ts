@@ -21,11 +21,11 @@ export interface InitializeRequest {
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
   /** True if it was refused by one server, and goes to another. It counts once. */
-  readonly isRepeated?: boolean;
-  /** Called if the server refuses it. The default gives the client the server's error. */
-  readonly onRefused?: (refusal: InitializeRefusal) => void;
+  readonly isRepeated: boolean;
+  /** Called if the server refuses it. */
+  readonly onRefused: (refusal: InitializeRefusal) => void;
   /** Called if no session is created. */
-  readonly onFailed?: () => void;
+  readonly onFailed: () => void;
 }
 
 /** The error of a server to an `initialize`. One of the functions must be called. */
@@ -58,7 +58,7 @@ export class InitializeRequests {
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (dispatch.handshake !== undefined) {
-      if (initialize.isRepeated !== true) counters.requests.accepted++;
+      if (!initialize.isRepeated) counters.requests.accepted++;
       return this.#answer(initialize);
     }
     const memory = holdMessage(initialize.memory, text);
@@ -76,14 +76,14 @@ export class InitializeRequests {
       memory.release();
       return this.#refuse(initialize, error);
     }
-    if (initialize.isRepeated !== true) {
+    if (!initialize.isRepeated) {
       counters.requests.accepted++;
       counters.requests.held++;
     }
     this.#waiting.set(initialize, { entry, memory });
     exchange.onDisconnect(() => {
       this.#end(initialize, "unread");
-      initialize.onFailed?.();
+      initialize.onFailed();
     });
   }
 
@@ -104,9 +104,8 @@ export class InitializeRequests {
         },
       };
       this.#forget(initialize);
-      if (onRefused === undefined) refusal.answer();
-      else onRefused(refusal);
-      onFailed?.();
+      onRefused(refusal);
+      onFailed();
     }
   }
 
@@ -137,13 +136,13 @@ export class InitializeRequests {
   #fail(initialize: InitializeRequest, error: SidecarError): void {
     this.#end(initialize, error.code);
     initialize.exchange.fail(error);
-    initialize.onFailed?.();
+    initialize.onFailed();
   }
 
   #refuse(initialize: InitializeRequest, error: SidecarError): void {
-    if (initialize.isRepeated === true) return this.#fail(initialize, error);
+    if (initialize.isRepeated) return this.#fail(initialize, error);
     this.#dispatch.refuse(initialize.exchange, error);
-    initialize.onFailed?.();
+    initialize.onFailed();
   }
 
   #end(initialize: InitializeRequest, ending: RequestEnding): void {

@@ -178,12 +178,12 @@ export class Lanes {
 
   /** Returns the error if a client with this `initialize` can get no lane now. */
   refusal(initialize: RequestMessage): SidecarError | undefined {
+    const { config, draining, kill, nowMs } = this.#context;
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
-    if (this.#context.draining.aborted || this.#context.kill.aborted) return shuttingDown("initialize", false);
-    if (!isPrivate) return undefined;
-    if (!this.#isFull) return undefined;
-    return findSessionToEnd(this.#privateSessions(), this.#context.nowMs()) === undefined ? this.#noServerLeft() : undefined;
+    if (draining.aborted || kill.aborted) return shuttingDown("initialize", false);
+    if (!isPrivate || !this.#isFull || findSessionToEnd(this.#privateSessions(), nowMs()) !== undefined) return undefined;
+    return noPrivateServerLeft(config.maxPrivateServers, placeFreeInMs(this.#private(), config.sessionIdleTimeoutMs, nowMs()));
   }
 
   /**
@@ -195,7 +195,8 @@ export class Lanes {
     const name = this.isPrivate(initialize) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
-    if (this.#isFull) this.#makeRoom();
+    const ending = this.#isFull ? findSessionToEnd(this.#privateSessions(), nowMs()) : undefined;
+    if (ending !== undefined) this.#evict(ending, "room for a new client");
     const start = this.#hasPlace ? undefined : Promise.withResolvers<void>();
     // The server gets it again at each start.
     const kept = client.memory.hold("requests", textMemoryBytes(initialize.text));
@@ -260,11 +261,6 @@ export class Lanes {
     return this.#lanes.size - 1 - this.#ending.size >= this.#context.config.maxPrivateServers;
   }
 
-  #makeRoom(): void {
-    const session = findSessionToEnd(this.#privateSessions(), this.#context.nowMs());
-    if (session !== undefined) this.#evict(session, "room for a new client");
-  }
-
   #startWaiting(): void {
     for (const [pooled, start] of this.#waiting) {
       if (!this.#hasPlace) return;
@@ -294,11 +290,6 @@ export class Lanes {
     const [lane] = [...this.#lanes].find(([, { sessions }]) => sessions.has(session)) ?? [];
     this.#context.log.info({ lane, reason }, "session ended");
     this.#sessions.evict(session);
-  }
-
-  #noServerLeft(): SidecarError {
-    const { config, nowMs } = this.#context;
-    return noPrivateServerLeft(config.maxPrivateServers, placeFreeInMs(this.#private(), config.sessionIdleTimeoutMs, nowMs()));
   }
 
   #all(): SupervisedLane[] {

@@ -149,7 +149,8 @@ export class SessionOpener {
       request,
       memory,
       open: (protocolVersion) => {
-        const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
+        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#lanes.isPrivate(request)), owner);
+        const id = client.streams === undefined ? issueId() : randomUUID();
         const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
@@ -207,14 +208,16 @@ export class SessionOpener {
     };
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
     const onDefect = (): void => onTaken(internalError(false));
-    this.#whenKnown(memory, exchange, request, () => defects.guard("session start", onReady, onDefect), onTaken);
+    // The shared server, which may restart, shows it.
+    const held = { owner: { memory }, exchange, request };
+    this.#lanes.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { counters } = this.#context;
     const roomRefusal = this.#lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
-    const refusal = roomRefusal ?? (this.#ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
+    const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       return refusal;
@@ -247,18 +250,7 @@ export class SessionOpener {
         }),
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
-    this.#whenKnown(memory, held, request, onReady, onReady);
-  }
-
-  /** Holds a request until it is known if its client gets its own server: until the shared server, which may restart, is ready. */
-  #whenKnown(
-    memory: MemoryAccount,
-    exchange: HeldRequest["exchange"],
-    request: HeldRequest["request"],
-    onReady: () => void,
-    onFailed: (error: SidecarError) => void,
-  ): void {
-    this.#lanes.shared.lane.whenReady({ owner: { memory }, exchange, request }, onReady, onFailed);
+    this.#lanes.shared.lane.whenReady({ owner: { memory }, exchange: held, request }, onReady, onReady);
   }
 
   #failOutdated(refusal: InitializeRefusal): void {
@@ -275,10 +267,6 @@ export class SessionOpener {
     const { config, nowMs } = this.#context;
     const waitMs = this.#rate?.take(nowMs());
     return waitMs === undefined ? undefined : sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
-  }
-
-  #issueId(initialize: RequestMessage, protocolVersion: string, owner: Principal | undefined): string {
-    return this.#ids.issue(claimsOf(initialize, protocolVersion, this.#lanes.isPrivate(initialize)), owner);
   }
 
   /** @returns undefined if there is no room for another session. */

@@ -173,18 +173,18 @@ export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
  * ASCII characters (MCP 2025-11-25, basic/transports, session management).
  */
 export class SessionIds {
+  readonly keys: SessionKeys;
   readonly #config: Config;
-  readonly #keys: SessionKeys;
   readonly #timeMs: () => number;
   readonly #ended = new EndedSessions();
 
   /** @param timeMs returns the time since 1970. */
   constructor({ config }: Context, keys: SessionKeys, timeMs: () => number = Date.now) {
-    [this.#config, this.#keys, this.#timeMs] = [config, keys, timeMs];
+    [this.#config, this.keys, this.#timeMs] = [config, keys, timeMs];
   }
 
   issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
-    const [key] = this.#keys.of(owner);
+    const [key] = this.keys.of(owner);
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
     for (const claims of candidates) {
@@ -205,11 +205,6 @@ export class SessionIds {
     return ageMs <= this.#config.sessionMaxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
-  /** True if the owner of an id can sign any other. */
-  canSign(owner: Principal | undefined): boolean {
-    return this.#keys.isKnownTo(owner);
-  }
-
   /** Makes an id invalid for this process. Does nothing for a random id. */
   end(id: string, owner: Principal | undefined): void {
     if (this.#verify(id, owner) !== undefined) this.#ended.add(id, owner);
@@ -222,7 +217,7 @@ export class SessionIds {
     // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
     if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
     const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
-    const isSigned = this.#keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
+    const isSigned = this.keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
     return isSigned ? claims : undefined;
   }
 }

@@ -75,7 +75,15 @@ class Scene {
     const request = requestOfClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
     const exchange = new RecordedExchange(String(this.#lastNumber), Date.now());
     this.exchanges.push(exchange);
-    this.bench.lane.initialize({ exchange, request, memory: ACCOUNT, open: () => undefined });
+    this.bench.lane.initialize({
+      exchange,
+      request,
+      memory: ACCOUNT,
+      open: () => undefined,
+      isRepeated: false,
+      onRefused: (refusal) => refusal.answer(),
+      onFailed: () => undefined,
+    });
   }
 
   cancel(index: number): void {
