@@ -3,22 +3,12 @@ import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { ExitCode } from "./cli/terminal.ts";
 import { readCommandLine } from "./config/command-line.ts";
-import { type Config, loadConfig, type LoadResult, withoutPlainOptions } from "./config/load.ts";
+import { loadConfig, withoutPlainOptions } from "./config/load.ts";
 import { VARIABLE_PREFIX } from "./config/option.ts";
 import { OPTIONS } from "./config/options.ts";
 import { describeError } from "./mcp/errors.ts";
 import { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
-
-/** The flags and the memory that a Node process has at its start. */
-export interface NodeStart {
-  /** The flags of its command line. */
-  readonly execArgv: readonly string[];
-  readonly nodeOptions: string | undefined;
-  /** The memory limit of its container. Without one, Node returns 0 or a number beyond any machine's memory. */
-  readonly constrainedBytes: number;
-  readonly machineBytes: number;
-}
 
 const MEBIBYTE = 2 ** 20;
 /** V8 lets the young generation grow larger, which costs memory and longer pauses, and makes no more calls per second. */
@@ -31,12 +21,21 @@ const OLD_SPACES_IN_CONTAINER = 2;
 /**
  * Returns the memory flags that Node was not started with. V8 reads them before any code runs, so setting them later has no effect. Sizes
  * that the operator has chosen are kept.
+ *
+ * @param constrainedBytes the memory limit of the container. Without one, Node returns 0 or a number beyond any machine's memory.
  */
-export function missingNodeFlags({ execArgv, nodeOptions = "", constrainedBytes, machineBytes }: NodeStart): string[] {
+export function missingNodeFlags(
+  execArgv: readonly string[],
+  nodeOptions: string | undefined,
+  constrainedBytes: number,
+  machineBytes: number,
+): string[] {
   // V8 accepts underscores as well.
-  const chosen = [...execArgv, nodeOptions].join(" ").replaceAll("_", "-");
+  const chosen = [...execArgv, nodeOptions ?? ""].join(" ").replaceAll("_", "-");
   const isConstrained = constrainedBytes > 0 && constrainedBytes < machineBytes;
   const containerMib = isConstrained ? constrainedBytes / MEBIBYTE : Number.POSITIVE_INFINITY;
+  // V8 takes 0 for its own default.
+  const wholeMib = (mib: number): number => Math.max(1, Math.floor(mib));
   const flags: string[] = [];
   if (!chosen.includes("--max-semi-space-size")) {
     flags.push(`--max-semi-space-size=${wholeMib(Math.min(SEMI_SPACE_MIB, containerMib / SEMI_SPACES_IN_CONTAINER))}`);
@@ -46,11 +45,6 @@ export function missingNodeFlags({ execArgv, nodeOptions = "", constrainedBytes,
     flags.push(`--max-old-space-size=${wholeMib(containerMib / OLD_SPACES_IN_CONTAINER)}`);
   }
   return flags;
-}
-
-/** V8 takes 0 for its own default. */
-function wholeMib(mib: number): number {
-  return Math.max(1, Math.floor(mib));
 }
 
 const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
@@ -68,13 +62,6 @@ const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>
   ["-healthcheck", runHealthcheck],
   ["--healthcheck", runHealthcheck],
 ]);
-
-interface Configuration extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given"> {
-  readonly config: Config;
-  readonly secrets: Secrets;
-  /** The descriptor in DESCRIPTOR; undefined if not set. */
-  readonly descriptor: Descriptor | undefined;
-}
 
 // Without a listener for this signal, Node opens its inspector on loopback. The server could send it, but it starts later.
 process.on("SIGUSR1", () => undefined);
@@ -124,8 +111,7 @@ function isPersonal(): boolean {
 /** Replaces this process by one with the memory flags of V8, if it lacks any. Its id, its environment and its standard streams stay. */
 function restartWithFlags(): void {
   const { execArgv, execPath, argv, env } = process;
-  const memory = { constrainedBytes: process.constrainedMemory(), machineBytes: totalmem() };
-  const flags = missingNodeFlags({ execArgv, nodeOptions: env["NODE_OPTIONS"], ...memory });
+  const flags = missingNodeFlags(execArgv, env["NODE_OPTIONS"], process.constrainedMemory(), totalmem());
   if (flags.length === 0) return;
   try {
     // Absent on Windows.
@@ -139,11 +125,11 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, false);
   // A container's HEALTHCHECK allows only 0 and 1.
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
-  const [{ healthcheck }, { runningAddress }] = await Promise.all([import("./cli/healthcheck.ts"), import("./cli/healthcheck.ts")]);
+  const { healthcheck, runningAddress } = await import("./cli/healthcheck.ts");
   const { flags } = readCommandLine(argv);
   const isAddressGiven = ["addr", "host", "port"].some((flag) => flags.has(flag));
   // In a container, the sidecar may have its address from flags, which this command does not get.
-  const running = isAddressGiven ? undefined : runningAddress({ script: process.argv[1] ?? "", environment: process.env });
+  const running = isAddressGiven ? undefined : runningAddress(process.argv[1] ?? "", process.env);
   const { exitCode, text } = await healthcheck(running ?? configuration.config);
   print(`${text}\n`);
   return exitCode;
@@ -151,8 +137,7 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
 
 async function runDiscover(argv: readonly string[]): Promise<number> {
   const { discover } = await import("./cli/discover.ts");
-  const { env: environment, stdout, stderr } = process;
-  return discover(argv, { environment, version, stdin: () => process.stdin, stdout, stderr, signals: process });
+  return discover(argv, process.env, version);
 }
 
 async function runHelp([topic = ""]: readonly string[]): Promise<number> {
@@ -169,7 +154,7 @@ function runVersion(): Promise<number> {
 }
 
 /** Reads the configuration, or handles --help, --version or --check-config. @returns the exit code if the process is done. */
-async function configure(argv: readonly string[], isForServing: boolean): Promise<Configuration | number> {
+async function configure(argv: readonly string[], isForServing: boolean) {
   const commandLine = readCommandLine(argv);
   const { flags } = commandLine;
   if (flags.has("help")) return runHelp([flags.get("help") ?? ""]);
@@ -202,7 +187,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   secrets.add([...config.authTokens, ...config.sessionKeys]);
   if (flags.has("check-config")) {
     const { effectiveConfigJson, effectiveConfigText } = await import("./cli/check-config.ts");
-    print(form === "json" ? `${effectiveConfigJson(config, secrets)}\n` : effectiveConfigText({ config, given }, secrets));
+    print(form === "json" ? `${effectiveConfigJson(config, secrets)}\n` : effectiveConfigText(config, given, secrets));
     printWarnings();
     return warnings.unknownVariables.length === 0 ? ExitCode.ok : ExitCode.wrongConfiguration;
   }

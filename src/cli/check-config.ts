@@ -1,21 +1,17 @@
-import type { Config, GivenOption } from "../config/load.ts";
+import type { Config, LoadResult } from "../config/load.ts";
 import type { Option } from "../config/option.ts";
 import { OPTION_GROUPS, type OptionKey, OPTIONS } from "../config/options.ts";
 import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
 import type { Secrets } from "../observe/redact.ts";
 
+/** The options that are set. The others have their defaults. */
+type Given = LoadResult["given"];
+
 const NOT_SET = "not set";
 
-/** The configuration and the origin of its values. */
-export interface CheckedConfig {
-  readonly config: Config;
-  /** The options that are set. The others have their defaults. */
-  readonly given: ReadonlyMap<OptionKey, GivenOption>;
-}
-
 /** Returns the effective configuration as JSON, with secrets masked. */
-export function effectiveConfigJson(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
+export function effectiveConfigJson(config: Config, { replacer }: Secrets): string {
   const { authToken, authTokens: _, sessionKeys: __, sessionKey, command, args, ...rest } = config;
   const masked = {
     ...rest,
@@ -28,22 +24,21 @@ export function effectiveConfigJson(config: Config, { replacer }: Pick<Secrets, 
 }
 
 /** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
-export function effectiveConfigText(checked: CheckedConfig, secrets: Pick<Secrets, "replacer" | "redact">): string {
+export function effectiveConfigText(config: Config, given: Given, secrets: Secrets): string {
   const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
-    const lines = (Object.keys(options) as OptionKey[]).map((key) => secrets.redact(lineOf(key, checked, secrets)));
+    const lines = (Object.keys(options) as OptionKey[]).map((key) => {
+      const option: Option<unknown> = OPTIONS[key];
+      const value = valueOf(key, config, given);
+      const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, secrets);
+      return secrets.redact(`  ${option.variable} = ${shown}  (${sourceOf(key, config, given)})
+`);
+    });
     return `${group}:\n${lines.join("")}`;
   });
   return groups.join("\n");
 }
 
-function lineOf(key: OptionKey, checked: CheckedConfig, { replacer }: Pick<Secrets, "replacer">): string {
-  const option: Option<unknown> = OPTIONS[key];
-  const value = valueOf(key, checked);
-  const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, replacer);
-  return `  ${option.variable} = ${shown}  (${sourceOf(key, checked)})\n`;
-}
-
-function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
+function valueOf(key: OptionKey, config: Config, given: Given): unknown {
   if (key === "command") return config.command === "" ? undefined : maskCommand(config.command);
   if (key === "args") return maskArgs(config.args);
   if (key === "addr") return `${bracketed(config.host ?? "")}:${config.port}`;
@@ -55,7 +50,7 @@ function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
   return typeof value === "object" || typeof value === "boolean" ? (given.get(key)?.text ?? OPTIONS[key].defaultText) : value;
 }
 
-function sourceOf(key: OptionKey, { config, given }: CheckedConfig): string {
+function sourceOf(key: OptionKey, config: Config, given: Given): string {
   const { authTokenFile, authTokens } = config;
   if (key === "authToken" && authTokenFile !== undefined) return `${authTokens.length} tokens are in the file ${authTokenFile}`;
   const addr = given.get("addr");
@@ -65,10 +60,10 @@ function sourceOf(key: OptionKey, { config, given }: CheckedConfig): string {
   }
   const parts = (["host", "port"] as const).flatMap((part) => given.get(part)?.source ?? []);
   if (key === "addr" && addr === undefined && parts.length > 0) return `from ${parts.join(" and ")}`;
-  return `${given.get(key)?.source ?? "default"}${isLowered(key, { config, given }) ? ", lowered by MEMORY_BUDGET_BYTES" : ""}`;
+  return `${given.get(key)?.source ?? "default"}${isLowered(key, config, given) ? ", lowered by MEMORY_BUDGET_BYTES" : ""}`;
 }
 
-function isLowered(key: OptionKey, { config, given }: CheckedConfig): boolean {
+function isLowered(key: OptionKey, config: Config, given: Given): boolean {
   if (key !== "maxBodyBytes" && key !== "maxLineBytes" && key !== "replayMaxBytes") return false;
   const { kind, defaultValue } = OPTIONS[key];
   const text = given.get(key)?.text;
@@ -76,6 +71,6 @@ function isLowered(key: OptionKey, { config, given }: CheckedConfig): boolean {
 }
 
 /** A text without quotes, if it needs none. */
-function shownText(value: unknown, replacer: Secrets["replacer"]): string {
+function shownText(value: unknown, { replacer }: Secrets): string {
   return typeof value === "string" && /^[!-~]+$/.test(value) ? value : JSON.stringify(value, replacer);
 }

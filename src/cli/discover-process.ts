@@ -2,16 +2,16 @@ import { maskCommand } from "../config/secret-file.ts";
 import { loadConfig } from "../config/load.ts";
 import { readCommandLine } from "../config/command-line.ts";
 import type { Context } from "../context.ts";
-import { type JsonObject, outgoing, type ResponseMessage } from "../mcp/message.ts";
+import { outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { MemoryBudget } from "../memory.ts";
 import { Counters } from "../observe/counters.ts";
 import { Defects, type Log } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
-import { type ChildCommand, type ProcessExit } from "../process/child.ts";
+import type { ChildCommand, ProcessExit } from "../process/child.ts";
 import { describeExit } from "../process/exit.ts";
 import { Generation, ServerProgram } from "../process/generation.ts";
-import { type ClientInfo, discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAttempt } from "../process/handshake.ts";
+import { discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAttempt } from "../process/handshake.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
@@ -19,16 +19,6 @@ import { DiscoverError, endedError, type Listing, type ListingBounds, listTools 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
-
-export interface ProcessListingOptions extends ListingBounds {
-  readonly command: ChildCommand;
-  readonly clientInfo: ClientInfo;
-  readonly secrets: Secrets;
-  /** Kills all processes at once. */
-  readonly kill: AbortSignal;
-  /** Called when the server runs, with a function that returns the last line of its stderr. */
-  readonly onStart: (stderrLastLine: () => string | undefined) => void;
-}
 
 /** The request that the server has not answered, after its handshake. */
 interface RequestInFlight {
@@ -40,11 +30,19 @@ interface RequestInFlight {
 /**
  * Starts the server with the sidecar's own handshake for servers of either era, and lists its tools. Always terminates its process group.
  *
+ * @param kill kills all processes at once.
+ * @param onStart called when the server runs, with a function that returns the last line of its stderr.
  * @throws DiscoverError with the tail of the server's stderr.
  */
-export async function listFromProcess(options: ProcessListingOptions): Promise<Listing> {
-  const { command, clientInfo, onStart, signal } = options;
-  const context = contextOf(options);
+export async function listFromProcess(
+  bounds: ListingBounds,
+  command: ChildCommand,
+  secrets: Secrets,
+  kill: AbortSignal,
+  onStart: (stderrLastLine: () => string | undefined) => void,
+): Promise<Listing> {
+  const { clientInfo, signal } = bounds;
+  const context = contextOf(bounds, secrets, kill);
   const failed = Promise.withResolvers<never>();
   const fail = (reason: string): void => failed.reject(new DiscoverError(reason));
   const request: RequestInFlight = { id: HANDSHAKE_ID, method: undefined, onResponse: () => undefined };
@@ -66,38 +64,33 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
     },
   });
   onStart(() => server.stderrTail.at(-1));
-  const stop = (): Promise<void> => server.stop("stopped", "the tools are listed");
-  const onAbort = (): void => failed.reject(endedError(options, awaited()));
+  const onAbort = (): void => failed.reject(endedError(bounds, awaited()));
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
   void server.lost.then((exit) => fail(lossText(server, exit, command, awaited())));
 
-  /** @param meta the `_meta` of each request to a server without sessions. */
-  const requestPage = (page: JsonObject, meta: JsonObject | undefined): Promise<ResponseMessage> => {
-    const method = (request.method = "tools/list");
-    const params = meta === undefined ? page : { ...page, _meta: meta };
-    server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id: ++request.id, method, params })));
-    return new Promise((resolve) => {
-      request.onResponse = resolve;
-    });
-  };
   // An exit of the server rejects `failed` too, with more to tell.
   const ready = server.handshake.catch((error: unknown) => (error instanceof HandshakeError ? Promise.reject(error) : failed.promise));
   const list = async (): Promise<Listing> => {
     const { era, protocolVersion, resultText, requestMeta } = await ready;
     // A sidecar serves every revision with sessions, whichever its server has chosen.
     const version = era === "legacy" ? NEWEST_LEGACY_PROTOCOL_VERSION : protocolVersion;
-    return listTools(version, resultText, (page) => requestPage(page, requestMeta));
+    return listTools(version, resultText, (page) => {
+      const method = (request.method = "tools/list");
+      const params = requestMeta === undefined ? page : { ...page, _meta: requestMeta };
+      server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id: ++request.id, method, params })));
+      return new Promise((resolve) => void (request.onResponse = resolve));
+    });
   };
   try {
     return await Promise.race([list(), failed.promise]);
   } catch (error) {
     // The error then has the server's last output.
-    await stop();
-    if (!(error instanceof DiscoverError || error instanceof HandshakeError)) throw error;
-    throw await explain(error, signal.aborted, server, context.counters);
+    await server.stop("stopped", "the tools are listed");
+    const isKnown = error instanceof DiscoverError || error instanceof HandshakeError;
+    throw isKnown ? await explain(error, signal.aborted, server, context.counters) : error;
   } finally {
-    await stop();
+    await server.stop("stopped", "the tools are listed");
   }
 }
 
@@ -109,7 +102,7 @@ function takeResponse(response: ResponseMessage, { id, onResponse }: RequestInFl
 }
 
 /** Returns a context for one server, with the default of each option that discover does not have. */
-function contextOf({ timeoutMs, secrets, kill }: ProcessListingOptions): Context {
+function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSignal): Context {
   const { config } = loadConfig(readCommandLine(["--", "server"]), {});
   if (config === undefined) throw new Error("the defaults are not valid");
   const counters = new Counters();

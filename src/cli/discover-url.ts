@@ -2,12 +2,13 @@ import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { createParser } from "eventsource-parser";
+import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
 import { parseJson } from "../json/value.ts";
 import { describeError, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, readInSteps, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
-import { type Attempt, type ClientInfo, discoverAttempt, HANDSHAKE_ID, HandshakeError, readHandshake } from "../process/handshake.ts";
+import { type Attempt, discoverAttempt, HANDSHAKE_ID, HandshakeError, readHandshake } from "../process/handshake.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools, resultTextOf } from "./listing.ts";
@@ -17,15 +18,6 @@ const MAX_ERROR_BYTES = 16 * 1024;
 const MAX_REASON_LENGTH = 300;
 /** The limit for the lines of an event stream. The parser takes about 64 bytes for each line of an event, even for an empty one. */
 const MAX_STREAM_LINES = 1_000_000;
-
-interface HttpMessage {
-  readonly url: URL;
-  readonly method: "POST" | "DELETE";
-  readonly headers: Readonly<Record<string, string>>;
-  /** A JSON-RPC message; undefined for DELETE. */
-  readonly message?: JsonObject;
-  readonly signal: AbortSignal;
-}
 
 /** A response with a status other than 2xx. */
 class HttpError extends DiscoverError {
@@ -38,41 +30,39 @@ class HttpError extends DiscoverError {
   }
 }
 
-interface HttpAnswer {
-  readonly sessionId: string | undefined;
-  /** The JSON-RPC response to the request; undefined for a notification or DELETE. */
-  readonly response: ResponseMessage | undefined;
-}
-
 /**
  * Sends one request of Streamable HTTP (MCP 2025-11-25 and 2026-07-28, basic/transports). The response is JSON, or the first response in an event stream.
  * Other messages of the stream are ignored: a client without capabilities only has to answer pings.
  *
+ * @param message a JSON-RPC message; undefined for DELETE.
+ * @returns no response to a notification or DELETE.
  * @throws HttpError for a status other than 2xx, and DiscoverError for a response that is neither; else the error of the connection, or of
  * the signal.
  */
-async function exchange(message: HttpMessage): Promise<HttpAnswer> {
-  const response = await send(message);
-  try {
-    const sessionId = response.headers["mcp-session-id"];
-    return {
-      sessionId: typeof sessionId === "string" ? sessionId : undefined,
-      response: await readResponse(response, message.message?.["id"], message.signal),
-    };
-  } finally {
-    response.destroy();
-  }
-}
-
-function send({ url, method, headers, message, signal }: HttpMessage): Promise<IncomingMessage> {
+async function exchange(
+  url: URL,
+  method: "POST" | "DELETE",
+  headers: Readonly<Record<string, string>>,
+  message: JsonObject | undefined,
+  signal: AbortSignal,
+): Promise<{ readonly sessionId: string | undefined; readonly response: ResponseMessage | undefined }> {
   const start = url.protocol === "https:" ? httpsRequest : httpRequest;
-  return new Promise((resolve, reject) => {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const request = start(url, { method, headers, signal, agent: false }, resolve);
     request.on("error", reject);
     // Has no effect if the promise is settled. A response that switches protocols (101) causes no other event.
     request.once("close", () => reject(new DiscoverError("the connection was closed without a response")));
     request.end(message === undefined ? undefined : JSON.stringify(message));
   });
+  try {
+    const sessionId = response.headers["mcp-session-id"];
+    return {
+      sessionId: typeof sessionId === "string" ? sessionId : undefined,
+      response: await readResponse(response, message?.["id"], signal),
+    };
+  } finally {
+    response.destroy();
+  }
 }
 
 /** @param id that of the request; undefined if no response is expected, so that the body is ignored. */
@@ -168,21 +158,13 @@ const DELETE_TIMEOUT_MS = 2000;
 const UNAUTHORIZED = /^HTTP 401/;
 const UNSUPPORTED_PROTOCOL_VERSION: SidecarErrorCode = "UNSUPPORTED_PROTOCOL_VERSION";
 
-export interface UrlListingOptions extends ListingBounds {
-  readonly url: URL;
-  readonly token: string | undefined;
-  /** The variable of the token, for the advice in errors. */
-  readonly tokenVariable: string;
-  readonly clientInfo: ClientInfo;
-}
-
 /**
  * Lists the tools of a running Streamable HTTP server: in a new session, which is ended, or without one if the server has no sessions.
  *
  * @throws DiscoverError if the listing fails.
  */
-export async function listFromUrl(options: UrlListingOptions): Promise<Listing> {
-  const endpoint = new Endpoint(options);
+export async function listFromUrl(bounds: ListingBounds, url: URL, token: string | undefined): Promise<Listing> {
+  const endpoint = new Endpoint(bounds, url, token);
   const session = new UrlSession(endpoint);
   try {
     return await session.list();
@@ -202,46 +184,50 @@ function needsModernClient(error: JsonObject | undefined): boolean {
 
 /** The URL of a server, with the headers of all requests. */
 class Endpoint {
-  readonly clientInfo: ClientInfo;
   readonly headers: Record<string, string> = {
     "Content-Type": "application/json",
     Accept: "application/json, text/event-stream",
   };
-  readonly #options: UrlListingOptions;
+  readonly bounds: ListingBounds;
+  readonly #url: URL;
+  readonly #token: string | undefined;
 
-  constructor(options: UrlListingOptions) {
-    this.#options = options;
-    this.clientInfo = options.clientInfo;
-    if (options.token !== undefined) this.headers["Authorization"] = `Bearer ${options.token}`;
+  constructor(bounds: ListingBounds, url: URL, token: string | undefined) {
+    this.bounds = bounds;
+    this.#url = url;
+    this.#token = token;
+    if (token !== undefined) this.headers["Authorization"] = `Bearer ${token}`;
   }
 
   /** Posts a request. @param message its JSON-RPC message, with an id. */
-  async request(method: string, message: JsonObject): Promise<HttpAnswer & { readonly response: ResponseMessage }> {
+  async request(
+    method: string,
+    message: JsonObject,
+  ): Promise<{ readonly response: ResponseMessage; readonly sessionId: string | undefined }> {
     const { response, sessionId } = await this.post(method, message);
     if (response === undefined) throw this.error(method, "no response");
     return { response, sessionId };
   }
 
-  async post(method: string, message: JsonObject): Promise<HttpAnswer> {
-    const { url, signal } = this.#options;
+  async post(method: string, message: JsonObject): ReturnType<typeof exchange> {
+    const { signal } = this.bounds;
     try {
-      return await exchange({ url, method: "POST", headers: this.headers, message, signal });
+      return await exchange(this.#url, "POST", this.headers, message, signal);
     } catch (error) {
-      if (signal.aborted) throw endedError(this.#options, method);
+      if (signal.aborted) throw endedError(this.bounds, method);
       const described = this.error(method, describeConnectionError(error));
       throw error instanceof HttpError ? new HttpError(described.message, error.rpcError) : described;
     }
   }
 
   async delete(): Promise<void> {
-    const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
-    await exchange({ url: this.#options.url, method: "DELETE", headers: this.headers, signal });
+    await exchange(this.#url, "DELETE", this.headers, undefined, AbortSignal.timeout(DELETE_TIMEOUT_MS));
   }
 
   error(method: string, reason: string): DiscoverError {
-    const { url, token, tokenVariable } = this.#options;
-    const advice = UNAUTHORIZED.test(reason) ? ` (${token === undefined ? "set" : "see"} ${tokenVariable})` : "";
-    return new DiscoverError(`${url.origin}${url.pathname}: ${method}: ${reason}${advice}`);
+    const { origin, pathname } = this.#url;
+    const advice = UNAUTHORIZED.test(reason) ? ` (${this.#token === undefined ? "set" : "see"} ${OPTIONS.authToken.variable})` : "";
+    return new DiscoverError(`${origin}${pathname}: ${method}: ${reason}${advice}`);
   }
 }
 
@@ -254,8 +240,8 @@ class UrlSession {
   }
 
   async list(): Promise<Listing> {
-    const { clientInfo, headers } = this.#endpoint;
-    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
+    const { bounds, headers } = this.#endpoint;
+    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo: bounds.clientInfo };
     const { response, sessionId } = await this.#request("initialize", params);
     const resultText = resultTextOf(response, "initialize");
     const protocolVersion = response.outline.stringAt(Slot.protocolVersion);
@@ -278,8 +264,8 @@ class UrlSession {
 
 /** Lists the tools of a server without sessions (MCP 2026-07-28, basic/transports). Each request names its method in a header too. */
 async function listStateless(endpoint: Endpoint): Promise<Listing> {
-  const { clientInfo, headers } = endpoint;
-  const discovery = discoverAttempt(clientInfo);
+  const { bounds, headers } = endpoint;
+  const discovery = discoverAttempt(bounds.clientInfo);
   headers["MCP-Protocol-Version"] = NEWEST_MODERN_PROTOCOL_VERSION;
   const request = async (message: JsonObject): Promise<ResponseMessage> => {
     const method = String(message["method"]);

@@ -1,10 +1,10 @@
 import { readFileSync, statSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { addAbortSignal, type Readable } from "node:stream";
-import { type CommandLine, type FlagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
+import { addAbortSignal } from "node:stream";
+import { type FlagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
 import { type Environment, isDirectory, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
-import { anyText, describeInvalid, MAX_MS, problemText, type ValueKind, wholeNumber } from "../config/option.ts";
+import { anyText, describeInvalid, MAX_MS, type Option, problemText, type ValueKind, wholeNumber } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
 import { parseJson } from "../json/value.ts";
@@ -12,29 +12,22 @@ import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { maskedPlainText, Secrets } from "../observe/redact.ts";
 import { readDescriptor, readDescriptorStream, writeDescriptor } from "../policy/descriptor-file.ts";
-import {
-  buildDescriptor,
-  type Descriptor,
-  DescriptorError,
-  type DescriptorTool,
-  formatDescriptor,
-  toDescriptorTool,
-} from "../policy/descriptor.ts";
-import { compareTools, describeDrift, type ToolDrift } from "../policy/drift.ts";
+import { type Descriptor, DescriptorError, type DescriptorTool, formatDescriptor, toDescriptorTool } from "../policy/descriptor.ts";
+import { compareTools, describeDrift } from "../policy/drift.ts";
 import { DiscoverError, type Listing } from "./listing.ts";
-import { type SignalSource, waitForSignal } from "./serve.ts";
-import { ExitCode, ProgressLine, type Terminal } from "./terminal.ts";
-
-/** The source of the tools. */
-type ToolSource =
-  | { readonly kind: "process"; readonly command: string; readonly args: readonly string[]; readonly cwd: string | undefined }
-  | { readonly kind: "url"; readonly url: URL; readonly token: string | undefined };
+import { waitForSignal } from "./serve.ts";
+import { ExitCode, ProgressLine } from "./terminal.ts";
 
 export interface DiscoverOptions {
-  readonly source: ToolSource;
+  /** The source of the tools; undefined for a process that COMMAND starts. */
+  readonly url: URL | undefined;
+  /** Sent to the URL. */
+  readonly token: string | undefined;
   /** The command with which a pod starts the server; empty if only a URL is given. */
   readonly command: string;
   readonly args: readonly string[];
+  /** The directory of the process. */
+  readonly cwd: string | undefined;
   readonly service: string | undefined;
   readonly description: string | undefined;
   /** The wrapper image of the pod. */
@@ -48,11 +41,6 @@ export interface DiscoverOptions {
   /** The descriptor to compare with. If set, nothing is written. */
   readonly check: string | undefined;
 }
-
-export type DiscoverRequest =
-  | { readonly kind: "help" }
-  | { readonly kind: "wrong"; readonly problems: readonly string[] }
-  | { readonly kind: "discover"; readonly options: DiscoverOptions };
 
 const FLAG_TYPES = {
   help: { type: "boolean", short: "h" },
@@ -76,93 +64,48 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
-/** Reads the options of `discover`, from flags before environment variables, and reports all problems at once. */
-export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverRequest {
+/** Reads the options of `discover`, from flags before environment variables. @returns all problems at once if there are any. */
+export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverOptions | "help" | string[] {
   const commandLine = readCommandLine(argv, FLAG_TYPES);
   const { flags, rest } = commandLine;
-  if (flags.has("help") || flags.has("h")) return { kind: "help" };
-  const given = new GivenValues(commandLine, environment);
-  const { problems } = given;
+  if (flags.has("help") || flags.has("h")) return "help";
+  const problems = [...commandLine.problems, ...unknownFlags(flags, Object.keys(FLAG_TYPES), "discover --help")];
+  const read = <Value>(source: string, text: string, kind: ValueKind<Value>, isSecret: boolean): Value | undefined => {
+    const value = text === "" ? undefined : kind.parse(text);
+    if (value === undefined) problems.push(describeInvalid(source, text, { kind, isSecret }));
+    return value;
+  };
+  const flag = <Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined =>
+    flags.has(name) ? read(`--${name}`, flags.get(name) ?? "", kind, isSecret) : undefined;
+  const variable = <Value>({ variable: name, kind, isSecret }: Option<Value>): Value | undefined =>
+    (environment[name] ?? "") === "" ? undefined : read(name, environment[name] ?? "", kind, isSecret);
+
   // An invalid URL is not shown, because it may contain a password.
-  const url = given.flag("url", httpUrl, true);
+  const url = flag("url", httpUrl, true);
   const isUrlGiven = flags.has("url");
-  const isCommandOnLine = rest.length > 0;
-  const command = isCommandOnLine ? rest[0] : given.variable(OPTIONS.command);
-  const args = (isCommandOnLine ? rest.slice(1) : given.variable(OPTIONS.args)) ?? [];
-  if (!isUrlGiven && (command === undefined || command === "")) {
+  const command = (rest.length > 0 ? rest[0] : variable(OPTIONS.command)) ?? "";
+  const args = (rest.length > 0 ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
+  if (!isUrlGiven && command === "") {
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
-  const service = given.flag("service", anyText);
-  const out = given.flag("out", anyText);
-  const check = given.flag("check", anyText);
+  const service = flag("service", anyText);
+  const out = flag("out", anyText);
+  const check = flag("check", anyText);
   if (flags.has("out") && flags.has("check"))
     problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
-  const path = url === undefined ? given.variable(OPTIONS.path) : url.pathname;
-  const timeoutMs = given.flag("timeout-ms", wholeNumber(MAX_MS)) ?? given.variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
-  const description = given.flag("description", anyText);
-  const image = given.flag("image", anyText);
-  const cwd = isUrlGiven ? undefined : given.variable(OPTIONS.cwd);
+  const path = (url === undefined ? variable(OPTIONS.path) : url.pathname) ?? OPTIONS.path.defaultValue;
+  const timeoutMs = flag("timeout-ms", wholeNumber(MAX_MS)) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
+  const description = flag("description", anyText);
+  const image = flag("image", anyText);
+  const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
   if (cwd !== undefined && !isDirectory(cwd)) {
     problems.push(problemText(OPTIONS.cwd.variable, JSON.stringify(cwd), "an existing directory"));
   }
-  const token = isUrlGiven ? given.variable(OPTIONS.authToken) : undefined;
-  if (problems.length > 0) return { kind: "wrong", problems };
-  const source: ToolSource = url === undefined ? { kind: "process", command: command ?? "", args, cwd } : { kind: "url", url, token };
-  return {
-    kind: "discover",
-    options: {
-      source,
-      command: command ?? "",
-      args,
-      service,
-      description,
-      image,
-      path: path ?? OPTIONS.path.defaultValue,
-      timeoutMs,
-      out: out ?? (service === undefined ? undefined : snapshotPath(service)),
-      check,
-    },
-  };
-}
-
-/** The flags and variables of `discover`, and the problems with them. */
-class GivenValues {
-  readonly problems: string[];
-  readonly #flags: CommandLine["flags"];
-  readonly #environment: Environment;
-
-  constructor({ flags, problems }: CommandLine, environment: Environment) {
-    this.#flags = flags;
-    this.#environment = environment;
-    this.problems = [...problems, ...unknownFlags(flags, Object.keys(FLAG_TYPES), "discover --help")];
-  }
-
-  flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
-    if (!this.#flags.has(name)) return undefined;
-    const text = this.#flags.get(name) ?? "";
-    const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) this.problems.push(describeInvalid(`--${name}`, text, { kind, isSecret }));
-    return value;
-  }
-
-  variable<Value>({ variable: name, kind, isSecret }: Variable<Value>): Value | undefined {
-    const text = this.#environment[name] ?? "";
-    if (text === "") return undefined;
-    const value = kind.parse(text);
-    if (value === undefined) this.problems.push(describeInvalid(name, text, { kind, isSecret }));
-    return value;
-  }
-}
-
-interface Variable<Value> {
-  readonly variable: string;
-  readonly kind: ValueKind<Value>;
-  readonly isSecret: boolean;
-}
-
-/** Returns the path at which pods look for a service's snapshot. */
-function snapshotPath(service: string): string {
-  return join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
+  const token = isUrlGiven ? variable(OPTIONS.authToken) : undefined;
+  if (problems.length > 0) return problems;
+  // The path at which pods look for a service's snapshot.
+  const snapshotPath = service && join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
+  return { url, token, command, args, cwd, service, description, image, path, timeoutMs, out: out ?? snapshotPath, check };
 }
 
 export const DISCOVER_HELP = `claw-mcp-stdio discover: writes the tools of an MCP server to a descriptor, for people to review.
@@ -198,29 +141,6 @@ Exit codes: 0 success, or no difference; 1 failure: nothing is written, and the 
 stderr are printed; 2 wrong command line; 3 --check found differences; 128 + n ended by signal n.
 `;
 
-interface CheckResult {
-  /** One for each difference: `+ NAME …` new, `- NAME …` missing, `~ NAME: …` changed. Empty if the tools match the descriptor. */
-  readonly lines: readonly string[];
-  /** The number of tools that differ. */
-  readonly driftCount: number;
-  /** Other differences from the descriptor. They are not drift, because only tools count. */
-  readonly notes: readonly string[];
-}
-
-/** Compares a listing with the reviewed descriptor. */
-function checkListing(reviewed: Descriptor, { tools }: Listing, options: DiscoverOptions): CheckResult {
-  const drifts = compareTools(reviewed.tools, tools);
-  return {
-    lines: drifts.flatMap((drift) => describeDrift([drift]).map((line) => `${sign(drift)} ${line}`)),
-    driftCount: drifts.length,
-    notes: findStaleRecords(reviewed, options).map((name) => `the ${name} differs from the one in the descriptor`),
-  };
-}
-
-function sign({ kinds }: ToolDrift): string {
-  return kinds.includes("new") ? "+" : kinds.includes("missing") ? "-" : "~";
-}
-
 /** Returns the records for which a pod takes the snapshot as stale. Values that are not given or not recorded are ignored. */
 function findStaleRecords({ "x-claw-discovery": recorded = {} }: Descriptor, { command, args, image }: DiscoverOptions): string[] {
   const isStale = (member: string, current: unknown): boolean =>
@@ -234,16 +154,21 @@ function findStaleRecords({ "x-claw-discovery": recorded = {} }: Descriptor, { c
 
 /** Returns the text of a listing's descriptor. @throws DiscoverError if a tool cannot be stored in a descriptor. */
 function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOptions, discoveredAt: Date): string {
-  const { service, description, path, command, args, image } = options;
-  return formatDescriptor(
-    buildDescriptor({
-      service: service ?? "",
-      description: description ?? (service === undefined ? "MCP stdio tools." : undefined),
-      path,
-      tools: tools.map(readTool),
-      discovery: { command, args, wrapperImage: image ?? "", discoveredAt, protocolVersion },
-    }),
-  );
+  const { service, description, path, command, args, image = "" } = options;
+  return formatDescriptor({
+    version: 2,
+    description: description?.trim() || (service === undefined ? "MCP stdio tools." : `${service} MCP stdio tools.`),
+    mcp: { transport: "streamable_http", path },
+    tools: tools.map(readTool),
+    "x-claw-discovery": {
+      command,
+      args,
+      wrapper_image: image,
+      discovered_at: discoveredAt.toISOString().replace(/\.\d+Z$/, "Z"),
+      mcp_protocol_version: protocolVersion,
+      tool_count: tools.length,
+    },
+  });
 }
 
 function readTool(tool: JsonObject): DescriptorTool {
@@ -274,48 +199,30 @@ function unchangedSince(path: string, textAt: (discoveredAt: Date) => string): s
 /** Means standard input as the file of --check. */
 const STDIN = "-";
 
-interface Output {
-  write(text: string, callback?: (error?: Error | null) => void): unknown;
-  on(event: "error", listener: () => void): unknown;
-}
-
-export interface DiscoverContext {
-  readonly environment: Environment;
-  readonly version: string;
-  /** Opens the input, which is read for `--check -` only. */
-  readonly stdin: () => Readable;
-  /** The output for the result: a snapshot, differences, or the help. */
-  readonly stdout: Output;
-  /** The output for people. */
-  readonly stderr: Terminal & Output;
-  readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
-}
-
 /** Lists a server's tools, and writes a descriptor or compares them with one. @returns the exit code. */
-export async function discover(argv: readonly string[], context: DiscoverContext): Promise<number> {
-  const { environment, stdout, stderr } = context;
+export async function discover(argv: readonly string[], environment: Environment, version: string): Promise<number> {
+  const { stdout, stderr } = process;
   // The callback of each write reports errors of stdout. Errors of stderr are ignored.
   for (const output of [stdout, stderr]) output.on("error", () => undefined);
-  const request = readDiscoverOptions(argv, environment);
-  if (request.kind === "help") {
+  const options = readDiscoverOptions(argv, environment);
+  if (options === "help") {
     stdout.write(DISCOVER_HELP);
     return ExitCode.ok;
   }
-  if (request.kind === "wrong") {
-    stderr.write(`claw-mcp-stdio: invalid configuration:\n${request.problems.map((problem) => `  - ${problem}\n`).join("")}`);
+  if (Array.isArray(options)) {
+    stderr.write(`claw-mcp-stdio: invalid configuration:\n${options.map((problem) => `  - ${problem}\n`).join("")}`);
     return ExitCode.wrongConfiguration;
   }
-  const run = new DiscoverRun(request.options, context);
+  const secrets = new Secrets(withoutPlainOptions(environment));
+  const run = new DiscoverRun(options, environment, version, secrets);
   try {
     return await run.complete();
   } catch (error) {
-    const { redact } = new Secrets(withoutPlainOptions(environment));
-    const tail = error instanceof DiscoverError ? error.stderrTail : [];
-    stderr.write(`discover failed: ${maskedPlainText(describeError(error), redact)}\n`);
-    const lines = tail.map((line) => `  ${maskedPlainText(line, redact)}\n`);
+    const plain = (text: string): string => maskedPlainText(text, secrets.redact);
+    stderr.write(`discover failed: ${plain(describeError(error))}\n`);
+    const lines = error instanceof DiscoverError ? error.stderrTail.map((line) => `  ${plain(line)}\n`) : [];
     if (lines.length > 0) stderr.write(`the last lines of the server's stderr:\n${lines.join("")}`);
-    if (!(error instanceof DiscoverError || error instanceof DescriptorError))
-      stderr.write(`${maskedPlainText(String((error as Error).stack), redact)}\n`);
+    if (!(error instanceof DiscoverError || error instanceof DescriptorError)) stderr.write(`${plain(String((error as Error).stack))}\n`);
     return run.signalExitCode ?? ExitCode.failed;
   }
 }
@@ -324,23 +231,26 @@ class DiscoverRun {
   /** The exit code that a shell reports for the received signal. */
   signalExitCode: number | undefined;
   readonly #options: DiscoverOptions;
-  readonly #context: DiscoverContext;
+  readonly #environment: Environment;
+  readonly #version: string;
+  readonly #secrets: Secrets;
   readonly #ended = new AbortController();
   readonly #kill = new AbortController();
 
-  constructor(options: DiscoverOptions, context: DiscoverContext) {
+  constructor(options: DiscoverOptions, environment: Environment, version: string, secrets: Secrets) {
     this.#options = options;
-    this.#context = context;
-    const { signals } = context;
+    this.#environment = environment;
+    this.#version = version;
+    this.#secrets = secrets;
     const endBy = (signal: NodeJS.Signals): void => {
       this.signalExitCode = 128 + (constants.signals[signal] ?? 0);
       this.#ended.abort(new DiscoverError(`ended by ${signal}`));
     };
-    void waitForSignal(signals, () => this.#kill.abort()).then(endBy);
+    void waitForSignal(process, () => this.#kill.abort()).then(endBy);
     // The terminal is closed.
-    signals.on("SIGHUP", endBy);
+    process.on("SIGHUP", endBy);
     // The state is unknown after that, so all processes are killed.
-    signals.on("uncaughtException", (error) => {
+    process.on("uncaughtException", (error) => {
       this.#kill.abort();
       this.#ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));
     });
@@ -356,11 +266,18 @@ class DiscoverRun {
     if (end instanceof DiscoverError) throw end;
     if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: its tools were not listed");
     if (check === undefined || reviewed === undefined) return this.#write(listing);
-    const { lines, driftCount, notes } = checkListing(reviewed, listing, this.#options);
-    await this.#print(lines.map((line) => `${line}\n`).join(""));
-    for (const note of notes) this.#tell(`note: ${note}`);
-    this.#tell(driftCount === 0 ? `${count(listing)}, as in ${nameOf(check)}` : `${driftCount} of the tools differ from ${nameOf(check)}`);
-    return driftCount === 0 ? ExitCode.ok : ExitCode.drift;
+    const drifts = compareTools(reviewed.tools, listing.tools);
+    const lines = drifts.flatMap((drift) => {
+      const sign = drift.kinds.includes("new") ? "+" : drift.kinds.includes("missing") ? "-" : "~";
+      return describeDrift([drift]).map((line) => `${sign} ${line}\n`);
+    });
+    await this.#print(lines.join(""));
+    // They are no drift, because only tools count.
+    for (const name of findStaleRecords(reviewed, this.#options)) this.#tell(`note: the ${name} differs from the one in the descriptor`);
+    this.#tell(
+      drifts.length === 0 ? `${count(listing)}, as in ${nameOf(check)}` : `${drifts.length} of the tools differ from ${nameOf(check)}`,
+    );
+    return drifts.length === 0 ? ExitCode.ok : ExitCode.drift;
   }
 
   /** Reads the descriptor to compare with, from a file or from stdin. */
@@ -368,7 +285,7 @@ class DiscoverRun {
     if (check !== STDIN) return readDescriptor(check);
     const { signal } = this.#ended;
     try {
-      return await readDescriptorStream(addAbortSignal(signal, this.#context.stdin()), nameOf(check));
+      return await readDescriptorStream(addAbortSignal(signal, process.stdin), nameOf(check));
     } catch (error) {
       throw signal.reason instanceof DiscoverError ? signal.reason : error;
     }
@@ -393,29 +310,23 @@ class DiscoverRun {
   }
 
   async #list(): Promise<Listing> {
-    const { source, timeoutMs } = this.#options;
-    const { environment, version, stderr } = this.#context;
-    const secrets = new Secrets(withoutPlainOptions(environment));
+    const { url, token, command, args, cwd, timeoutMs } = this.#options;
+    const [environment, secrets] = [this.#environment, this.#secrets];
     let stderrLastLine = (): string | undefined => undefined;
-    const subject = source.kind === "url" ? source.url.origin : source.command;
+    const subject = url === undefined ? command : url.origin;
     const lastWords = (): string => maskedPlainText(stderrLastLine() ?? "", secrets.redact);
-    const progress = new ProgressLine(stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
+    const progress = new ProgressLine(process.stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
     const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
-    const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+    const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version: this.#version } };
     try {
-      if (source.kind === "url") {
+      if (url !== undefined) {
         const { listFromUrl } = await import("./discover-url.ts");
-        return await listFromUrl({ ...bounds, url: source.url, token: source.token, tokenVariable: OPTIONS.authToken.variable });
+        return await listFromUrl(bounds, url, token);
       }
       const { listFromProcess } = await import("./discover-process.ts");
-      return await listFromProcess({
-        ...bounds,
-        command: { command: source.command, args: source.args, env: serverEnvironment(environment), cwd: source.cwd },
-        secrets,
-        kill: this.#kill.signal,
-        onStart: (lastLine) => {
-          stderrLastLine = lastLine;
-        },
+      const childCommand = { command, args, env: serverEnvironment(environment), cwd };
+      return await listFromProcess(bounds, childCommand, secrets, this.#kill.signal, (lastLine) => {
+        stderrLastLine = lastLine;
       });
     } finally {
       clearTimeout(timer);
@@ -424,12 +335,12 @@ class DiscoverRun {
   }
 
   async #print(text: string): Promise<void> {
-    const error = await new Promise<Error | null | undefined>((resolve) => this.#context.stdout.write(text, resolve));
+    const error = await new Promise<Error | null | undefined>((resolve) => process.stdout.write(text, resolve));
     if (error instanceof Error) throw new DiscoverError(`stdout cannot be written: ${error.message}`);
   }
 
   #tell(line: string): void {
-    this.#context.stderr.write(`${line}\n`);
+    process.stderr.write(`${line}\n`);
   }
 }
 

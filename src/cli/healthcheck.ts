@@ -35,22 +35,16 @@ const MAX_WORDS = 16;
 const START_TICKS_FIELD = 19;
 const ADDRESS_VARIABLES = [OPTIONS.addr.variable, OPTIONS.port.variable];
 
-interface SearchOptions {
-  /** The script of this program, as in `process.argv`. */
-  readonly script: string;
-  readonly environment: Environment;
-  /** Replaces the root directory in tests. */
-  readonly root?: string;
-}
-
 /**
  * Returns the address of the sidecar that runs in this container, by the account of the kernel. So it cannot be out of date, and no
  * directory has to be writable. Of several, it is that of the oldest process: a server starts after its sidecar, and may run this program
  * too.
  *
+ * @param script the script of this program, as in `process.argv`.
+ * @param root replaces the root directory in tests.
  * @returns undefined outside containers, if that process has not exactly one address, and if a variable names another sidecar.
  */
-export function runningAddress({ script, environment, root = "/" }: SearchOptions): ListenAddress | undefined {
+export function runningAddress(script: string, environment: Environment, root = "/"): ListenAddress | undefined {
   const namespace = readLink(join(root, "proc/self/ns/pid"));
   if (namespace === undefined || namespace === NAMESPACE_OF_MACHINE) return undefined;
   const program = realPath(script);

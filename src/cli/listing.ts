@@ -1,6 +1,7 @@
 import { findMembers, findPath } from "../json/find.ts";
 import { decodeString, shorten } from "../json/text.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../mcp/message.ts";
+import type { ClientInfo } from "../process/handshake.ts";
 import { readToolPages, type ToolListRules } from "../server/tools.ts";
 
 /**
@@ -37,6 +38,7 @@ export interface ListingBounds {
   /** Aborted with a DiscoverError as the reason, or by the time limit. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
+  readonly clientInfo: ClientInfo;
 }
 
 /** Returns the error of a listing that was aborted. @param method the request that was not answered yet. */

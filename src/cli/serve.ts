@@ -1,3 +1,4 @@
+import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
 import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
 import { maskCommand, MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
@@ -21,11 +22,6 @@ import {
 } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
-/** A source of signals: the process, or a test's emitter. */
-export interface SignalSource {
-  on(signal: NodeJS.Signals, listener: (signal: NodeJS.Signals) => void): unknown;
-}
-
 const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
 
 /**
@@ -33,11 +29,11 @@ const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
  *
  * @returns the first signal.
  */
-export function waitForSignal(source: SignalSource, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
+export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let hasFirst = false;
     for (const name of SIGNALS) {
-      source.on(name, (signal) => {
+      source.on(name, (signal: NodeJS.Signals) => {
         if (hasFirst) onSecond(128 + (constants.signals[signal] ?? 0));
         hasFirst = true;
         resolve(signal);
@@ -61,7 +57,8 @@ export interface ServeOptions
   readonly onLogLine?: (line: string) => void;
   /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
   readonly personalStderr: Pick<Terminal, "write"> | undefined;
-  readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
+  /** The process, or an emitter of its signals and of `uncaughtException`. */
+  readonly signals: EventEmitter;
   /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
@@ -84,7 +81,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     onLogLine?.(line);
   };
   const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog === undefined ? onLogLine : onLine);
-  const display = await startDisplay(options, logger);
+  // It is not part of the log and is shown at every LOG_LEVEL.
+  const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;
   const shown = display === undefined ? logger : { ...logger, ...display.log };
   const keepsTrying = config.keepTrying ?? personalStderr === undefined;
   const start = keepsTrying ? undefined : watchStart(shown, display !== undefined);
@@ -93,14 +91,6 @@ export async function serve(options: ServeOptions): Promise<void> {
   const exitCode = await serving.untilEnd(start?.failed);
   const isClosed = await log.close(serving.logEndMs);
   options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
-}
-
-/** Loads the display for a terminal. It is not part of the log and is shown at every LOG_LEVEL. */
-async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
-  const { config, environment, secrets, stdout: terminal, version } = options;
-  if (terminal.isTTY !== true) return undefined;
-  const { StartDisplay } = await import("./start-display.ts");
-  return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
 }
 
 /** Logs settings that are valid, but most likely not meant. */
@@ -179,7 +169,7 @@ class Serving {
     // The terminal is closed. The kernel and a shell may both send SIGHUP, so a second one does not force the exit.
     const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
     // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
-    signals.on("uncaughtException", (error) => {
+    signals.on("uncaughtException", (error: Error) => {
       this.#log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
       this.#endAtOnce(ExitCode.failed);
     });

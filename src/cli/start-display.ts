@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
-import type { Config, Environment } from "../config/load.ts";
+import type { Config } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
 import { maskArgs } from "../config/secret-file.ts";
 import { shorten } from "../json/text.ts";
@@ -9,9 +9,8 @@ import { readValue } from "../json/value.ts";
 import { isJsonObject, MetaKey } from "../mcp/message.ts";
 import type { Log } from "../observe/log.ts";
 import type { Logger } from "../observe/logger.ts";
-import { maskedPlainLines, maskedPlainText, type Redact } from "../observe/redact.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
-import type { Sidecar } from "../sidecar.ts";
+import { maskedPlainLines, maskedPlainText, type Secrets } from "../observe/redact.ts";
+import type { Sidecar, SidecarOptions } from "../sidecar.ts";
 import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
 
 /** A server chooses its name and those of its tools, at any length. */
@@ -20,79 +19,9 @@ const MAX_NAME_LENGTH = 80;
 const UNSPECIFIED_HOST = /^(?:0\.0\.0\.0|\[::\])(?=:\d+$)/;
 const INDENT = 2;
 const LABEL_WIDTH = 9;
-const ELLIPSIS = "…";
-
-export interface BannerFacts {
-  readonly config: Pick<Config, "command" | "args" | "path" | "authTokens" | "authTokenFile">;
-  readonly version: string;
-  /** `host:port` */
-  readonly address: string;
-  /** `host:port` of the page; undefined without one. */
-  readonly pageAddress: string | undefined;
-  /** The text of the server's `InitializeResult`. */
-  readonly resultText: string;
-  /** Undefined if the server has not listed them. */
-  readonly toolNames: readonly string[] | undefined;
-  /** The width of the terminal. */
-  readonly columns: number;
-  /** Makes a text from the server or the configuration safe to show. */
-  readonly plain: (text: string) => string;
-}
-
-/** Returns the banner: the server, its address and tools, and a command to try it. Coloured if stdout supports colours. */
-export function bannerText(facts: BannerFacts): string {
-  const { config, version, address, pageAddress, resultText, plain } = facts;
-  const url = `${originOf(address)}${config.path}`;
-  const result = readValue(resultText);
-  const era = isJsonObject(result) && result["supportedVersions"] !== undefined ? " --protocol-era modern" : "";
-  const token =
-    config.authTokens.length === 0
-      ? ""
-      : ` --header "Authorization: Bearer ${config.authTokenFile === undefined ? `$${OPTIONS.authToken.variable}` : "TOKEN"}"`;
-  const lines: readonly (readonly [label: string, text: string])[] = [
-    ...(pageAddress === undefined ? [] : [["page", plain(`${originOf(pageAddress)}/`)] as const]),
-    ["address", plain(url)],
-    ["command", plain([config.command, ...maskArgs(config.args)].join(" "))],
-    ["tools", toolsText(facts)],
-    ["try it", plain(`npx -y @modelcontextprotocol/inspector --cli ${url} --transport http${era}${token} --method tools/list`)],
-    ["stop", "Ctrl-C"],
-  ];
-  const shown = lines.map(([label, text]) => `${" ".repeat(INDENT)}${styleText("dim", label.padEnd(LABEL_WIDTH))}${text}\n`);
-  return `\n${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${serverName(result, plain)}\n${shown.join("")}\n`;
-}
 
 function originOf(address: string): string {
   return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
-}
-
-/** Returns the number of tools, and as many names as fit on the line. */
-function toolsText({ toolNames, columns, plain }: BannerFacts): string {
-  if (toolNames === undefined) return "not known: the server has not listed them";
-  if (toolNames.length === 0) return "none";
-  // A terminal may wrap the line at its last column.
-  const room = columns - INDENT - LABEL_WIDTH - 1;
-  let text = `${toolNames.length}:`;
-  for (const [index, toolName] of toolNames.entries()) {
-    const isLast = index === toolNames.length - 1;
-    const next = `${text}${index === 0 ? "" : ","} ${bounded(toolName, plain)}`;
-    if (next.length > room - (isLast ? 0 : `, ${ELLIPSIS}`.length)) return `${text}${index === 0 ? "" : ","} ${ELLIPSIS}`;
-    text = next;
-  }
-  return text;
-}
-
-/** Returns the server's name and version from its response to `initialize` or `server/discover`. */
-function serverName(result: unknown, plain: (text: string) => string): string {
-  const { serverInfo, _meta: meta } = isJsonObject(result) ? result : {};
-  const info = serverInfo ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined);
-  const words = isJsonObject(info) ? [info["name"], info["version"]] : [];
-  const name = words.filter((word) => typeof word === "string").join(" ");
-  return name === "" ? "an MCP server" : bounded(name, plain);
-}
-
-/** Shortens a name after its secrets are masked, because half of a secret would not be. */
-function bounded(name: string, plain: (text: string) => string): string {
-  return shorten(plain(name), MAX_NAME_LENGTH);
 }
 
 /** Programs that download a package before they run it, and their options with a value. */
@@ -115,16 +44,15 @@ const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: readonly str
   },
 };
 
-/** A command that runs a package, and downloads it before if it is not in its cache. */
-export interface PackageCommand {
-  /** Such as `npx`. */
-  readonly program: string;
-  /** The package as the command line names it, with its version. */
-  readonly packageName: string;
-}
-
-/** @returns undefined for a command that downloads nothing, or whose package is not known. */
-export function packageCommand(command: string, args: readonly string[]): PackageCommand | undefined {
+/**
+ * Finds the program that runs a package, such as `npx`, and downloads it before if it is not in its cache.
+ *
+ * @returns `packageName` as the command line names it, with its version; undefined if nothing is downloaded, or the package is not known.
+ */
+export function packageCommand(
+  command: string,
+  args: readonly string[],
+): { readonly program: string; readonly packageName: string } | undefined {
   const program = basename(command);
   const known = Object.hasOwn(DOWNLOADERS, program) ? DOWNLOADERS[program] : undefined;
   if (known === undefined) return undefined;
@@ -162,29 +90,31 @@ const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "mcp server ready",
 ]);
 
-export interface StartDisplayOptions {
-  readonly config: Pick<Config, "command" | "args" | "path" | "authTokens" | "authTokenFile" | "logLevel">;
-  readonly environment: Environment;
-  readonly redact: Redact;
-  readonly terminal: Omit<Terminal, "write">;
-  readonly version: string;
-  readonly log: Log & Pick<Logger, "show">;
-}
-
 /** The display on a terminal during the start: a progress line while the sidecar waits for the server, then a banner. */
 export class StartDisplay {
   /** The log without the messages that the banner replaces. Erases the progress line before each log line. */
   readonly log: Log;
-  readonly #options: StartDisplayOptions;
+  readonly #config: Config;
+  readonly #secrets: Secrets;
+  readonly #version: string;
+  readonly #stdout: Omit<Terminal, "write">;
+  readonly #logger: Logger;
   readonly #progress: ProgressLine;
   #lastWords = "";
   #childPid: number | undefined;
   /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
-  constructor(options: StartDisplayOptions) {
-    this.#options = options;
-    const { config, environment, log } = options;
+  constructor(
+    { config, environment, secrets, version }: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">,
+    stdout: Omit<Terminal, "write">,
+    logger: Logger,
+  ) {
+    this.#config = config;
+    this.#secrets = secrets;
+    this.#version = version;
+    this.#stdout = stdout;
+    this.#logger = logger;
     this.#progress = new ProgressLine(
       this.#terminal,
       environment,
@@ -202,29 +132,89 @@ export class StartDisplay {
         const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
         if (isReplaced) return;
         this.#progress.erase();
-        log[level](fields, message);
+        logger[level](fields, message);
       };
     this.log = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
   }
 
   /** Requests the server's tools, which does not delay clients, and shows the banner. To be called once, when the server is ready. */
-  async showReady(sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">, { resultText }: UpstreamHandshake): Promise<void> {
+  async showReady(
+    sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">,
+    { resultText }: { readonly resultText: string },
+  ): Promise<void> {
     if (this.#isOver) return;
-    const { config, log, version } = this.#options;
-    const { address, pageAddress } = sidecar;
     const toolNames = await sidecar.toolNames(TOOLS_TIMEOUT_MS);
     this.#progress.end();
     if (this.#isOver) return;
     this.#isOver = true;
-    const plain = (text: string): string => this.#plain(text);
-    const columns = columnsOf(this.#terminal);
-    log.show(bannerText({ config, version, address, pageAddress, resultText, toolNames, columns, plain }));
+    this.#logger.show(this.#banner(sidecar, resultText, toolNames));
+  }
+
+  /** Returns the banner: the server, its address and tools, and a command to try it. Coloured if stdout supports colours. */
+  #banner(
+    { address, pageAddress }: Pick<Sidecar, "address" | "pageAddress">,
+    resultText: string,
+    toolNames: readonly string[] | undefined,
+  ): string {
+    const config = this.#config;
+    const url = `${originOf(address)}${config.path}`;
+    const result = readValue(resultText);
+    const era = isJsonObject(result) && result["supportedVersions"] !== undefined ? " --protocol-era modern" : "";
+    const tokenText = config.authTokenFile === undefined ? `$${OPTIONS.authToken.variable}` : "TOKEN";
+    const token = config.authTokens.length === 0 ? "" : ` --header "Authorization: Bearer ${tokenText}"`;
+    const lines = {
+      ...(pageAddress === undefined ? {} : { page: this.#plain(`${originOf(pageAddress)}/`) }),
+      address: this.#plain(url),
+      command: this.#plain([config.command, ...maskArgs(config.args)].join(" ")),
+      tools: this.#toolsText(toolNames),
+      "try it": this.#plain(`npx -y @modelcontextprotocol/inspector --cli ${url} --transport http${era}${token} --method tools/list`),
+      stop: "Ctrl-C",
+    };
+    const shown = Object.entries(lines).map(
+      ([label, text]) => `${" ".repeat(INDENT)}${styleText("dim", label.padEnd(LABEL_WIDTH))}${text}
+`,
+    );
+    return `
+${styleText("bold", `claw-mcp-stdio ${this.#version}`)} serves ${this.#serverName(result)}
+${shown.join("")}
+`;
+  }
+
+  /** Returns the number of tools, and as many names as fit on the line. */
+  #toolsText(toolNames: readonly string[] | undefined): string {
+    if (toolNames === undefined) return "not known: the server has not listed them";
+    if (toolNames.length === 0) return "none";
+    // A terminal may wrap the line at its last column.
+    const room = columnsOf(this.#terminal) - INDENT - LABEL_WIDTH - 1;
+    let text = `${toolNames.length}:`;
+    for (const [index, toolName] of toolNames.entries()) {
+      const isLast = index === toolNames.length - 1;
+      const separator = index === 0 ? " " : ", ";
+      const next = `${text}${separator}${this.#bounded(toolName)}`;
+      if (next.length > room - (isLast ? 0 : ", …".length)) return `${text}${separator}…`;
+      text = next;
+    }
+    return text;
+  }
+
+  /** Returns the server's name and version from its response to `initialize` or `server/discover`. */
+  #serverName(result: unknown): string {
+    const { serverInfo, _meta: meta } = isJsonObject(result) ? result : {};
+    const info = serverInfo ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined);
+    const words = isJsonObject(info) ? [info["name"], info["version"]] : [];
+    const name = words.filter((word) => typeof word === "string").join(" ");
+    return name === "" ? "an MCP server" : this.#bounded(name);
+  }
+
+  /** Shortens a name after its secrets are masked, because half of a secret would not be. */
+  #bounded(name: string): string {
+    return shorten(this.#plain(name), MAX_NAME_LENGTH);
   }
 
   /** Shows a failure, and ends the display. */
   fail(text: string): void {
     this.end();
-    this.#options.log.show(maskedPlainLines(text, this.#options.redact));
+    this.#logger.show(maskedPlainLines(text, this.#secrets.redact));
   }
 
   /** Ends the display. */
@@ -239,29 +229,29 @@ export class StartDisplay {
     if (callsInFlight === 0) return;
     const [calls, them] = callsInFlight === 1 ? ["1 call is", "it"] : [`${callsInFlight} calls are`, "them"];
     const seconds = Math.ceil(drainTimeoutMs / 1000);
-    this.#options.log.show(`${calls} in flight; waiting for at most ${seconds} s. Ctrl-C ends ${them} at once.\n`);
+    this.#logger.show(`${calls} in flight; waiting for at most ${seconds} s. Ctrl-C ends ${them} at once.\n`);
   }
 
   /** Begins a new line after the `^C` that a terminal shows for Ctrl-C. */
   endInterruptedLine(): void {
-    this.#options.log.show("\n");
+    this.#logger.show("\n");
   }
 
   /** Writes through the log, in order with its lines. Output is dropped if the terminal is not read, so that nothing waits for it. */
   get #terminal(): Terminal {
-    const { log, terminal } = this.#options;
+    const stdout = this.#stdout;
     return {
-      isTTY: terminal.isTTY === true,
+      isTTY: stdout.isTTY === true,
       get columns() {
-        return terminal.columns ?? 0;
+        return stdout.columns ?? 0;
       },
-      write: (text) => log.show(text),
+      write: (text) => this.#logger.show(text),
     };
   }
 
   /** Names the package while it is downloaded. */
   #subject(): string {
-    const { command, args } = this.#options.config;
+    const { command, args } = this.#config;
     const download = packageCommand(command, args);
     if (download === undefined) return this.#plain(`waiting for ${basename(command)}`);
     const { program, packageName } = download;
@@ -270,7 +260,7 @@ export class StartDisplay {
   }
 
   #plain(text: string): string {
-    return maskedPlainText(text, this.#options.redact);
+    return maskedPlainText(text, this.#secrets.redact);
   }
 }
 

@@ -40,7 +40,7 @@ export interface LoadResult {
 export const COMMAND_LINE = "command line";
 
 /** The text of an option, and the flag, the variable or the place that it comes from. */
-export interface GivenOption {
+interface GivenOption {
   readonly source: string;
   readonly text: string;
 }

@@ -1,21 +1,16 @@
 import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Charts, Numbers } from "./charts.tsx";
-import { type PageModel, type TokenEntry, usePage } from "./connection.ts";
+import { type PageModel, usePage } from "./connection.ts";
 import { Generations } from "./generations.tsx";
 import { Header } from "./header.tsx";
 import { Log } from "./log.tsx";
 import { Requests } from "./requests.tsx";
-import { Boundary } from "./text.tsx";
+import { Boundary, Section } from "./text.tsx";
 import { Tools } from "./tools.tsx";
 
-interface Props {
-  readonly isWrong: boolean;
-  readonly onToken: (token: string) => void;
-}
-
 /** The form for the sidecar's token. The browser is not asked to keep it. */
-function TokenForm({ isWrong, onToken }: Props): JSX.Element {
+function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly onToken: (token: string) => void }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -23,8 +18,7 @@ function TokenForm({ isWrong, onToken }: Props): JSX.Element {
     if (token !== "") onToken(token);
   };
   return (
-    <section aria-labelledby="token-title">
-      <h2 id="token-title">Authorization</h2>
+    <Section id="token" title="Authorization">
       <p>This sidecar needs a token. The page keeps it in memory until you close or reload the page.</p>
       <form class="row" onSubmit={submit}>
         <label for="token">Token</label>
@@ -36,14 +30,14 @@ function TokenForm({ isWrong, onToken }: Props): JSX.Element {
           The token is wrong.
         </p>
       )}
-    </section>
+    </Section>
   );
 }
 
 /** The whole page. The token is only in its memory. */
 export function App(): JSX.Element {
   // An object, so that a token can be tried twice.
-  const [entry, setEntry] = useState<TokenEntry>({ token: undefined });
+  const [entry, setEntry] = useState<{ readonly token: string | undefined }>({ token: undefined });
   const { connection, model } = usePage(entry);
   return (
     <>
@@ -65,44 +59,20 @@ function Sections({ model, token }: { readonly model: PageModel; readonly token:
     () => <Tools {...{ endpointPath, isIsolated, hasOwnServerForQuestions, isReady, token }} serverKey={`${generation} ${readySince}`} />,
     [endpointPath, isIsolated, hasOwnServerForQuestions, generation, readySince, isReady, token],
   );
+  const sections = [
+    useMemo(() => <Generations generations={generations} isReady={isReady} />, [generations, isReady]),
+    useMemo(() => <Charts seconds={seconds} />, [seconds]),
+    tools,
+    useMemo(() => <Requests requests={requests} />, [requests]),
+    useMemo(() => <Log lines={logLines} />, [logLines]),
+    <Numbers state={state} />,
+  ];
   return (
     <>
-      {useMemo(
-        () => (
-          <Boundary>
-            <Generations generations={generations} isReady={isReady} />
-          </Boundary>
-        ),
-        [generations, isReady],
-      )}
-      {useMemo(
-        () => (
-          <Boundary>
-            <Charts seconds={seconds} />
-          </Boundary>
-        ),
-        [seconds],
-      )}
-      <Boundary>{tools}</Boundary>
-      {useMemo(
-        () => (
-          <Boundary>
-            <Requests requests={requests} />
-          </Boundary>
-        ),
-        [requests],
-      )}
-      {useMemo(
-        () => (
-          <Boundary>
-            <Log lines={logLines} />
-          </Boundary>
-        ),
-        [logLines],
-      )}
-      <Boundary>
-        <Numbers state={state} />
-      </Boundary>
+      {sections.map((section, index) => (
+        // Their order never changes.
+        <Boundary key={String(index)}>{section}</Boundary>
+      ))}
     </>
   );
 }

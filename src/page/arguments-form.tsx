@@ -1,38 +1,8 @@
 import type { RJSFSchema } from "@rjsf/utils";
-import type { ComponentChildren, ComponentProps, JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { parsedObject } from "./form-schema.ts";
 import { SchemaForm } from "./schema-form.tsx";
-
-interface JsonFieldProps {
-  readonly id: string;
-  readonly text: string;
-  readonly error: string | undefined;
-  readonly onInput: (text: string) => void;
-}
-
-/** A text field for a JSON object. */
-function JsonField({ id, text, error, onInput }: JsonFieldProps): JSX.Element {
-  return (
-    <div class="field">
-      <label for={id}>Arguments as JSON</label>
-      <textarea
-        id={id}
-        rows={8}
-        spellcheck={false}
-        value={text}
-        aria-invalid={error !== undefined}
-        aria-describedby={error === undefined ? undefined : `${id}-error`}
-        onInput={({ currentTarget }) => onInput(currentTarget.value)}
-      />
-      {error !== undefined && (
-        <p id={`${id}-error`} class="error" role="alert">
-          {error}
-        </p>
-      )}
-    </div>
-  );
-}
 
 interface Props {
   /** Unique on the page. */
@@ -107,19 +77,45 @@ export function ArgumentsForm({ id, schema, value, onChange, onSubmit, children 
   );
 }
 
-interface JsonFormProps extends ComponentProps<typeof JsonField> {
+/** A form with a text field for a JSON object. */
+function JsonForm({
+  id,
+  text,
+  error,
+  onInput,
+  onSubmit,
+  children,
+}: {
+  readonly id: string;
+  readonly text: string;
+  readonly error: string | undefined;
+  readonly onInput: (text: string) => void;
   readonly onSubmit: () => void;
   readonly children: ComponentChildren;
-}
-
-function JsonForm({ onSubmit, children, ...field }: JsonFormProps): JSX.Element {
+}): JSX.Element {
   const submit = (event: Event): void => {
     event.preventDefault();
     onSubmit();
   };
   return (
     <form onSubmit={submit}>
-      <JsonField {...field} />
+      <div class="field">
+        <label for={id}>Arguments as JSON</label>
+        <textarea
+          id={id}
+          rows={8}
+          spellcheck={false}
+          value={text}
+          aria-invalid={error !== undefined}
+          aria-describedby={error === undefined ? undefined : `${id}-error`}
+          onInput={({ currentTarget }) => onInput(currentTarget.value)}
+        />
+        {error !== undefined && (
+          <p id={`${id}-error`} class="error" role="alert">
+            {error}
+          </p>
+        )}
+      </div>
       <div class="row">{children}</div>
     </form>
   );

@@ -2,10 +2,9 @@ import type { Progress } from "@modelcontextprotocol/client";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
-import { ErrorText } from "./error-text.tsx";
 import { formSchemaOf, isObject } from "./form-schema.ts";
 import { durationText } from "./format.ts";
-import { Boundary, JsonBlock, Text, TextBlock } from "./text.tsx";
+import { Boundary, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
 import type { CallResult, ListedTool } from "./tool.ts";
 import type { LoadCalls } from "./use-tools.ts";
 
@@ -15,7 +14,7 @@ const BASE64 = /^[\w+/]+={0,2}$/;
 const MAX_PARTS = 100;
 
 /** The result of a call. Only its images are more than text. */
-export function ToolResult({ result }: { readonly result: CallResult }): JSX.Element {
+function ToolResult({ result }: { readonly result: CallResult }): JSX.Element {
   const { content, structuredContent, isError } = result;
   const shown = content.slice(0, MAX_PARTS);
   return (
@@ -53,21 +52,15 @@ function ResultPart({ part, number }: { readonly part: unknown; readonly number:
   return <JsonBlock of={part} label={label} />;
 }
 
-export type Call =
+type Call =
   | { readonly kind: "none" }
   | { readonly kind: "cancelled" }
   | { readonly kind: "running"; readonly progress: Progress | undefined }
   | { readonly kind: "done"; readonly result: CallResult; readonly durationMs: number }
   | { readonly kind: "failed"; readonly error: unknown; readonly durationMs: number };
 
-export interface CallControl {
-  readonly call: Call;
-  readonly start: (args: unknown, mayAsk: boolean) => void;
-  readonly cancel: () => void;
-}
-
 /** The last call of a tool. It is cancelled when its panel is closed. */
-export function useCall(tool: ListedTool, loadCalls: LoadCalls): CallControl {
+function useCall(tool: ListedTool, loadCalls: LoadCalls) {
   const [call, setCall] = useState<Call>({ kind: "none" });
   const current = useRef<AbortController>(undefined);
   useEffect(() => () => current.current?.abort(), []);
@@ -84,10 +77,8 @@ export function useCall(tool: ListedTool, loadCalls: LoadCalls): CallControl {
     const { signal } = controller;
     loadCalls()
       .then((calls) =>
-        calls.callTool(tool, isObject(args) ? args : {}, {
-          mayAsk,
-          signal,
-          onProgress: (progress) => !signal.aborted && set({ kind: "running", progress }),
+        calls.callTool(tool, isObject(args) ? args : {}, mayAsk, signal, (progress) => {
+          if (!signal.aborted) set({ kind: "running", progress });
         }),
       )
       .then(

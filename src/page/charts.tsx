@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import Plot from "uplot";
 import { HISTORY_LIMITS, type PageLane, type PageSecond, type PageState } from "../http/page-update.ts";
 import { bytesText, countText, durationText } from "./format.ts";
-import { Text } from "./text.tsx";
+import { Fact, Head, Section, Text } from "./text.tsx";
 
 const HEIGHT = 140;
 const AXIS_WIDTH = 46;
@@ -137,8 +137,7 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
   const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
   const totalMs = sum(seconds.map((second) => (second.meanMs ?? 0) * second.timed));
   return (
-    <section aria-labelledby="charts-title">
-      <h2 id="charts-title">Last two minutes</h2>
+    <Section id="charts" title="Last two minutes">
       <div class="charts">
         <Chart
           title="Requests per second"
@@ -156,7 +155,7 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
           values={[seconds.map((second) => second.meanMs), seconds.map((second) => second.longestMs)]}
         />
       </div>
-    </section>
+    </Section>
   );
 }
 
@@ -170,15 +169,21 @@ export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
   const lanes = Object.entries(state.lanes).filter(
     ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
   );
+  const figures = {
+    Sessions: sessions,
+    "Clients without a session": statelessClients,
+    "Open streams": openStreams,
+    "Resident memory": bytesText(rssBytes),
+    "Sidecar runs for": durationText(uptimeMs),
+  };
   return (
-    <section aria-labelledby="numbers-title">
-      <h2 id="numbers-title">Load</h2>
+    <Section id="numbers" title="Load">
       <dl class="numbers">
-        <Figure name="Sessions" value={String(sessions)} />
-        <Figure name="Clients without a session" value={String(statelessClients)} />
-        <Figure name="Open streams" value={String(openStreams)} />
-        <Figure name="Resident memory" value={bytesText(rssBytes)} />
-        <Figure name="Sidecar runs for" value={durationText(uptimeMs)} />
+        {Object.entries(figures).map(([name, value]) => (
+          <div key={name}>
+            <Fact name={name}>{value}</Fact>
+          </div>
+        ))}
         <div>
           <dt id="memory-name">Memory budget</dt>
           <dd>
@@ -188,16 +193,7 @@ export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
         </div>
       </dl>
       {lanes.length > 0 && <Lanes lanes={lanes} />}
-    </section>
-  );
-}
-
-function Figure({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </div>
+    </Section>
   );
 }
 
@@ -205,15 +201,7 @@ function Lanes({ lanes }: { readonly lanes: readonly (readonly [string, PageLane
   return (
     <table class="lanes">
       <caption>Lanes</caption>
-      <thead>
-        <tr>
-          <th scope="col">Lane</th>
-          <th scope="col">In flight</th>
-          <th scope="col">Waiting</th>
-          <th scope="col">Queued</th>
-          <th scope="col">Processes</th>
-        </tr>
-      </thead>
+      <Head columns={["Lane", "In flight", "Waiting", "Queued", "Processes"]} />
       <tbody>
         {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
           <tr key={name}>

@@ -55,50 +55,37 @@ const REPLACED = "Too many pages of this sidecar are open: this one has stopped.
 /** A header can have no other characters. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-interface UpdateListener {
-  /** @param isFirst true for the first one of a connection, which has everything that is kept. */
-  onUpdate(update: PageUpdate, isFirst: boolean): void;
-  /** Called when the stream fails or ends. It is opened again. */
-  onLost(reason: string): void;
-  /** Called when the token is missing or wrong. The stream is not opened again. */
-  onUnauthorized(): void;
-}
-
 /**
  * Follows the sidecar's updates by `fetch`, because EventSource sends no headers. A hidden page has no stream: a browser has six connections to
  * an origin, and the sidecar has few streams.
  *
- * @returns a function that ends it.
+ * @param set changes the page. A stream that fails or ends is opened again, unless the token is missing or wrong.
  */
-function followUpdates(token: string | undefined, listener: UpdateListener): () => void {
-  const end = new AbortController();
-  void follow(token, listener, end.signal);
-  return () => end.abort();
-}
-
-async function follow(token: string | undefined, listener: UpdateListener, end: AbortSignal): Promise<void> {
+async function follow(token: string | undefined, set: (next: (former: Page) => Page) => void, end: AbortSignal): Promise<void> {
   let pauseMs = MIN_PAUSE_MS;
   for (;;) {
-    await whenVisible(end);
+    if (!isVisible()) await until(isVisible, end);
     if (end.aborted) return;
     const hidden = new AbortController();
     const onChange = (): void => hidden.abort();
     document.addEventListener("visibilitychange", onChange);
     const failure = await readStream(token, AbortSignal.any([end, hidden.signal]), (update, isFirst) => {
       pauseMs = MIN_PAUSE_MS;
-      listener.onUpdate(update, isFirst);
+      set(({ model }) => ({ connection: { kind: "live" }, model: updatedModel(isFirst ? undefined : model, update) }));
     });
     document.removeEventListener("visibilitychange", onChange);
     if (end.aborted) return;
     if (hidden.signal.aborted) continue;
     if (failure === "unauthorized") {
-      listener.onUnauthorized();
+      set(() => ({ model: undefined, connection: { kind: "unauthorized", isWrong: token !== undefined } }));
       return;
     }
-    listener.onLost(failure === REPLACED ? failure : `${failure} The page tries again.`);
+    const reason = failure === REPLACED ? failure : `${failure} The page tries again.`;
+    set(({ model }) => ({ model, connection: { kind: "lost", reason } }));
     // If it connected at once, two pages could replace each other for ever.
-    if (failure === REPLACED) await whenShownAgain(end);
-    else await pause(pauseMs, end);
+    if (failure === REPLACED) await until(() => !isVisible(), end);
+    // Not longer than until the reader is back.
+    else await until(isVisible, end, pauseMs);
     pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
   }
 }
@@ -161,44 +148,28 @@ async function messageOf(response: Response): Promise<string> {
   return typeof message === "string" ? message : `HTTP status ${response.status}`;
 }
 
-function whenVisible(end: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const look = (): void => {
-      if (document.visibilityState === "hidden" && !end.aborted) return;
-      document.removeEventListener("visibilitychange", look);
-      end.removeEventListener("abort", look);
-      resolve();
-    };
-    document.addEventListener("visibilitychange", look);
-    end.addEventListener("abort", look);
-    look();
-  });
+function isVisible(): boolean {
+  return document.visibilityState !== "hidden";
 }
 
-function whenShownAgain(end: AbortSignal): Promise<void> {
+/** Resolves at a change of the page or of the network if the condition holds then; else after a time, if there is one, or at the end. */
+function until(holds: () => boolean, end: AbortSignal, ms?: number): Promise<void> {
   return new Promise((resolve) => {
-    document.addEventListener("visibilitychange", () => resolve(), { once: true, signal: end });
-    end.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
-/** Waits, but not longer than until the reader is back. */
-function pause(ms: number, end: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const woken = new AbortController();
-    const wake = (): void => {
-      if (document.visibilityState === "hidden") return;
-      finish();
-    };
+    const over = new AbortController();
+    const { signal } = over;
     const finish = (): void => {
       clearTimeout(timer);
-      woken.abort();
+      over.abort();
       resolve();
     };
-    const timer = setTimeout(finish, ms);
-    document.addEventListener("visibilitychange", wake, { signal: woken.signal });
-    window.addEventListener("online", wake, { signal: woken.signal });
-    end.addEventListener("abort", finish, { signal: woken.signal });
+    const look = (): void => {
+      if (holds()) finish();
+    };
+    const timer = ms === undefined ? undefined : setTimeout(finish, ms);
+    document.addEventListener("visibilitychange", look, { signal });
+    window.addEventListener("online", look, { signal });
+    end.addEventListener("abort", finish, { signal });
+    if (end.aborted) finish();
   });
 }
 
@@ -213,25 +184,17 @@ interface Page {
   readonly model: PageModel | undefined;
 }
 
-export interface TokenEntry {
-  /** Undefined before one is entered. */
-  readonly token: string | undefined;
-}
-
-/** Follows the sidecar's state with a token. A new entry begins a new connection. */
-export function usePage(entry: TokenEntry): Page {
+/** Follows the sidecar's state with a token, which is undefined before one is entered. A new entry begins a new connection. */
+export function usePage(entry: { readonly token: string | undefined }): Page {
   const [page, setPage] = useState<Page>({ connection: { kind: "connecting" }, model: undefined });
   useEffect(() => {
     // A second wrong token is announced too.
     setPage((former) =>
       former.connection.kind === "unauthorized" ? { ...former, connection: { kind: "unauthorized", isWrong: false } } : former,
     );
-    return followUpdates(entry.token, {
-      onUpdate: (update, isFirst) =>
-        setPage(({ model }) => ({ connection: { kind: "live" }, model: updatedModel(isFirst ? undefined : model, update) })),
-      onLost: (reason) => setPage(({ model }) => ({ model, connection: { kind: "lost", reason } })),
-      onUnauthorized: () => setPage({ model: undefined, connection: { kind: "unauthorized", isWrong: entry.token !== undefined } }),
-    });
+    const end = new AbortController();
+    void follow(entry.token, setPage, end.signal);
+    return () => end.abort();
   }, [entry]);
   return page;
 }

@@ -2,27 +2,26 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { PageExit, PageGeneration } from "../http/page-update.ts";
 import { timeText } from "./format.ts";
-import { Text, TextBlock } from "./text.tsx";
+import { Fact, Section, Text, TextBlock } from "./text.tsx";
 
 /** The sidecar has stopped the server, for example because its client has gone. */
 const EXPECTED_EXITS: ReadonlySet<string> = new Set(["stopped"]);
 
-interface Props {
+/** The processes of the server in each lane, oldest first, and the exit of one of them: of the last one at once while the server is not ready. */
+export function Generations({
+  generations,
+  isReady,
+}: {
   readonly generations: readonly PageGeneration[];
-  /** The details of the last exit are shown at once while the server is not ready. */
   readonly isReady: boolean;
-}
-
-/** The processes of the server in each lane, oldest first, and the exit of one of them. */
-export function Generations({ generations, isReady }: Props): JSX.Element {
+}): JSX.Element {
   /** Empty for none, undefined for the last exit. */
   const [selectedId, setSelectedId] = useState<string>();
   const lanes = [...new Set(generations.map(({ lane }) => lane))];
   const lastExit = isReady || selectedId !== undefined ? undefined : lastExited(generations);
   const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExit;
   return (
-    <section aria-labelledby="generations-title">
-      <h2 id="generations-title">Generations</h2>
+    <Section id="generations" title="Generations">
       {generations.length === 0 && <p>No process of the server has started.</p>}
       {lanes.map((lane) => (
         <div class="lane" key={lane}>
@@ -47,17 +46,19 @@ export function Generations({ generations, isReady }: Props): JSX.Element {
         </div>
       ))}
       {selected !== undefined && <GenerationDetails key={idOf(selected)} generation={selected} />}
-    </section>
+    </Section>
   );
 }
 
-interface ButtonProps {
+function GenerationButton({
+  generation,
+  isSelected,
+  onSelect,
+}: {
   readonly generation: PageGeneration;
   readonly isSelected: boolean;
   readonly onSelect: () => void;
-}
-
-function GenerationButton({ generation, isSelected, onSelect }: ButtonProps): JSX.Element {
+}): JSX.Element {
   const { number, startedAt, readyAt, exit } = generation;
   const tone = exit !== null ? (EXPECTED_EXITS.has(exit.kind) ? "ended" : "bad") : readyAt === null ? "wait" : "good";
   return (
@@ -87,23 +88,18 @@ function ExitDetails({ exit }: { readonly exit: PageExit }): JSX.Element {
   return (
     <>
       <dl class="facts">
-        <dt>Exit</dt>
-        <dd>
+        <Fact name="Exit">
           <Text of={kind} />
           {exitCode !== null && `, exit code ${exitCode}`}
           {signal !== null && `, ${signal}`}
-        </dd>
-        <dt>Reason</dt>
-        <dd>
+        </Fact>
+        <Fact name="Reason">
           <Text of={reason} maxLength={2000} />
-        </dd>
+        </Fact>
         {likelyCause !== null && (
-          <>
-            <dt>Likely cause</dt>
-            <dd>
-              <Text of={likelyCause} maxLength={2000} />
-            </dd>
-          </>
+          <Fact name="Likely cause">
+            <Text of={likelyCause} maxLength={2000} />
+          </Fact>
         )}
       </dl>
       {stderrTail.length === 0 ? (

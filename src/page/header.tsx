@@ -3,17 +3,12 @@ import { useEffect } from "preact/hooks";
 import type { PageState } from "../http/page-update.ts";
 import type { Connection } from "./connection.ts";
 import { durationText, endpointUrl, timeText } from "./format.ts";
-import { Text } from "./text.tsx";
+import { Fact, Text } from "./text.tsx";
 
 const MAX_COMMAND_LENGTH = 2000;
 
-interface Summary {
-  /** The class of the sign. */
-  readonly tone: string;
-  readonly words: string;
-}
-
-const STATES: Readonly<Record<PageState["state"], Summary>> = {
+/** The class of the sign, and the words of each state. */
+const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly words: string }>> = {
   ready: { tone: "good", words: "Ready" },
   starting: { tone: "wait", words: "Starting" },
   "backing-off": { tone: "bad", words: "Restarting" },
@@ -21,13 +16,8 @@ const STATES: Readonly<Record<PageState["state"], Summary>> = {
   failed: { tone: "bad", words: "Failed" },
 };
 
-interface Props {
-  readonly connection: Connection;
-  readonly state: PageState | undefined;
-}
-
 /** The name of the program, and the state of the server in words. */
-export function Header({ connection, state }: Props): JSX.Element {
+export function Header({ connection, state }: { readonly connection: Connection; readonly state: PageState | undefined }): JSX.Element {
   const { tone, words } = summary(connection, state);
   useEffect(() => {
     document.title = `${words} – ${location.host}`;
@@ -63,40 +53,30 @@ function ServerFacts({ state, isLive }: { readonly state: PageState; readonly is
   return (
     <dl class="facts">
       {state.endpointPath !== null && (
-        <>
-          <dt>MCP endpoint</dt>
-          <dd>
-            <code>{endpointUrl(state.endpointPath).href}</code>
-          </dd>
-        </>
+        <Fact name="MCP endpoint">
+          <code>{endpointUrl(state.endpointPath).href}</code>
+        </Fact>
       )}
-      <dt>Command</dt>
-      <dd>
+      <Fact name="Command">
         <code>
           <Text of={state.command.join(" ")} maxLength={MAX_COMMAND_LENGTH} />
         </code>
-      </dd>
+      </Fact>
       {isLive && state.reason !== null && (
-        <>
-          <dt>Reason</dt>
-          <dd>
-            <Text of={state.reason} maxLength={MAX_COMMAND_LENGTH} />
-          </dd>
-        </>
+        <Fact name="Reason">
+          <Text of={state.reason} maxLength={MAX_COMMAND_LENGTH} />
+        </Fact>
       )}
       {isLive && state.likelyCause !== null && (
-        <>
-          <dt>Likely cause</dt>
-          <dd>
-            <Text of={state.likelyCause} maxLength={MAX_COMMAND_LENGTH} />
-          </dd>
-        </>
+        <Fact name="Likely cause">
+          <Text of={state.likelyCause} maxLength={MAX_COMMAND_LENGTH} />
+        </Fact>
       )}
     </dl>
   );
 }
 
-function summary(connection: Connection, state: PageState | undefined): Summary {
+function summary(connection: Connection, state: PageState | undefined): (typeof STATES)["ready"] {
   if (connection.kind === "lost") return { tone: "bad", words: "Not connected" };
   if (connection.kind === "unauthorized") return { tone: "wait", words: "Token needed" };
   if (state === undefined) return { tone: "wait", words: "Connecting" };

@@ -1,19 +1,13 @@
 import type { JSX, TargetedEvent } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Numbered } from "./connection.ts";
+import { parsedObject } from "./form-schema.ts";
 import { countText, timeText } from "./format.ts";
-import { Text } from "./text.tsx";
+import { Head, Section, Text } from "./text.tsx";
 
 /** In pixels. The end is near enough to follow it. */
 const NEAR_END = 20;
 const MAX_FIELD_LENGTH = 300;
-
-interface LogLine {
-  readonly time: string;
-  readonly level: string;
-  readonly message: string;
-  readonly fields: readonly (readonly [string, string])[];
-}
 
 /** The tail of the sidecar's log. It follows the end, unless the reader has scrolled up. */
 export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
@@ -26,13 +20,12 @@ export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }):
     if (isAtEnd.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   }, [lines]);
   return (
-    <section aria-labelledby="log-title">
-      <h2 id="log-title">Log</h2>
+    <Section id="log" title="Log">
       {/* A region that scrolls must be reachable by keyboard. */}
       <div class="scroll log" ref={box} onScroll={onScroll} tabIndex={0} role="group" aria-label="Lines of the log">
         {lines.length === 0 ? <p>The log is empty.</p> : <LogTable lines={lines} />}
       </div>
-    </section>
+    </Section>
   );
 }
 
@@ -40,13 +33,7 @@ function LogTable({ lines }: { readonly lines: readonly Numbered<string>[] }): J
   return (
     <table>
       <caption>{countText(lines.length, "line")}, newest last</caption>
-      <thead>
-        <tr>
-          <th scope="col">Time</th>
-          <th scope="col">Level</th>
-          <th scope="col">Message</th>
-        </tr>
-      </thead>
+      <Head columns={["Time", "Level", "Message"]} />
       <tbody>
         {lines.map(({ key, value }) => (
           <LogRow key={key} text={value} />
@@ -78,22 +65,13 @@ function LogRow({ text }: { readonly text: string }): JSX.Element {
 }
 
 /** A line that is not JSON, because it was shortened, is all message. */
-function parsedLine(text: string): LogLine {
-  let line: unknown;
-  try {
-    line = JSON.parse(text);
-  } catch {
-    line = undefined;
-  }
-  if (typeof line !== "object" || line === null || Array.isArray(line)) return { time: "", level: "", message: text, fields: [] };
+function parsedLine(text: string) {
+  const line = parsedObject(text, false);
+  if (typeof line === "string") return { time: "", level: "", message: text, fields: [] };
   // The sidecar's own pid is the same in all lines.
-  const { time, level, msg, pid: _pid, ...rest } = line as Readonly<Record<string, unknown>>;
-  return {
-    time: typeof time === "string" ? timeText(time) : "",
-    level: asText(level),
-    message: asText(msg),
-    fields: Object.entries(rest).map(([name, value]) => [name, asText(value)]),
-  };
+  const { time, level, msg, pid: _pid, ...rest } = line;
+  const fields = Object.entries(rest).map(([name, value]) => [name, asText(value)] as const);
+  return { time: typeof time === "string" ? timeText(time) : "", level: asText(level), message: asText(msg), fields };
 }
 
 function asText(value: unknown): string {

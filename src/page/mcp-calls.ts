@@ -27,12 +27,6 @@ const noValidator: jsonSchemaValidator = {
   getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
 };
 
-export interface CallOptions {
-  readonly mayAsk: boolean;
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: Progress) => void;
-}
-
 interface Connection {
   readonly client: Client;
   readonly transport: StreamableHTTPClientTransport;
@@ -72,17 +66,17 @@ export class McpCalls {
     });
   }
 
-  async callTool(tool: ListedTool, args: JsonObject, { mayAsk, signal, onProgress }: CallOptions): Promise<CallResult> {
-    if (this.#running >= MAX_RUNNING) throw new Error(`${MAX_RUNNING} calls of this page are running. Wait for one of them, or cancel it.`);
-    this.#running++;
-    try {
-      return await this.#call(tool, args, { mayAsk, signal, onProgress });
-    } finally {
-      this.#running--;
+  callTool(
+    tool: ListedTool,
+    args: JsonObject,
+    mayAsk: boolean,
+    signal: AbortSignal,
+    onProgress: (progress: Progress) => void,
+  ): Promise<CallResult> {
+    if (this.#running >= MAX_RUNNING) {
+      return Promise.reject(new Error(`${MAX_RUNNING} calls of this page are running. Wait for one of them, or cancel it.`));
     }
-  }
-
-  #call(tool: ListedTool, args: JsonObject, { mayAsk, signal, onProgress }: CallOptions): Promise<CallResult> {
+    this.#running++;
     return this.#with(mayAsk, async (client) => {
       const result = await client.callTool(
         { name: tool.name, arguments: { ...args } },
@@ -93,6 +87,8 @@ export class McpCalls {
         },
       );
       return callResultOf(uncheckedResult(result));
+    }).finally(() => {
+      this.#running--;
     });
   }
 

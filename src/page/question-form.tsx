@@ -6,14 +6,8 @@ import { formSchemaOf, isObject } from "./form-schema.ts";
 import { TextBlock } from "./text.tsx";
 import type { Question } from "./tool.ts";
 
-interface Props {
-  readonly question: Question;
-  /** Further questions. */
-  readonly waiting: number;
-}
-
-/** A question of a tool, with a form for the answer. It takes the focus, and gives it back. */
-export function QuestionForm({ question, waiting }: Props): JSX.Element {
+/** A question of a tool, with a form for the answer, and the number of further questions. It takes the focus, and gives it back. */
+export function QuestionForm({ question, waiting }: { readonly question: Question; readonly waiting: number }): JSX.Element {
   const heading = useRef<HTMLHeadingElement>(null);
   const schema = useMemo(() => formSchemaOf(question.schema), [question]);
   const [value, setValue] = useState<unknown>({});

@@ -2,13 +2,12 @@ import type { JSX } from "preact";
 import type { PageRequest } from "../http/page-update.ts";
 import type { Numbered } from "./connection.ts";
 import { countText, durationText, timeText } from "./format.ts";
-import { Text } from "./text.tsx";
+import { Head, Section, Text } from "./text.tsx";
 
 /** The last requests, newest first. */
 export function Requests({ requests }: { readonly requests: readonly Numbered<PageRequest>[] }): JSX.Element {
   return (
-    <section aria-labelledby="requests-title">
-      <h2 id="requests-title">Requests</h2>
+    <Section id="requests" title="Requests">
       {requests.length === 0 ? (
         <p>No request has ended yet.</p>
       ) : (
@@ -16,15 +15,7 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
         <div class="scroll" tabIndex={0} role="group" aria-label="List of requests">
           <table>
             <caption>{countText(requests.length, "request")}, newest first</caption>
-            <thead>
-              <tr>
-                <th scope="col">Time</th>
-                <th scope="col">Method</th>
-                <th scope="col">Tool</th>
-                <th scope="col">Duration</th>
-                <th scope="col">Ending</th>
-              </tr>
-            </thead>
+            <Head columns={["Time", "Method", "Tool", "Duration", "Ending"]} />
             <tbody>
               {requests.toReversed().map(({ key, value }) => (
                 <RequestRow key={key} request={value} />
@@ -33,7 +24,7 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
           </table>
         </div>
       )}
-    </section>
+    </Section>
   );
 }
 

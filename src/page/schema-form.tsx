@@ -157,13 +157,15 @@ function ArrayItem({ children, buttonsProps, hasToolbar, index }: ArrayFieldItem
   );
 }
 
-interface ItemButtonProps {
+function ItemButton({
+  words,
+  item,
+  onClick,
+}: {
   readonly words: string;
   readonly item: string;
   readonly onClick: () => void;
-}
-
-function ItemButton({ words, item, onClick }: ItemButtonProps): JSX.Element {
+}): JSX.Element {
   return (
     <button type="button" onClick={() => onClick()}>
       {words}
@@ -373,12 +375,10 @@ export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, ch
   );
 }
 
-interface BoundaryProps {
-  readonly onFailed: () => void;
-  readonly children: ComponentChildren;
-}
-
-class FormBoundary extends Component<BoundaryProps, { readonly hasFailed: boolean }> {
+class FormBoundary extends Component<
+  { readonly onFailed: () => void; readonly children: ComponentChildren },
+  { readonly hasFailed: boolean }
+> {
   override state = { hasFailed: false };
 
   static override getDerivedStateFromError(): { readonly hasFailed: boolean } {

@@ -1,18 +1,14 @@
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { isObject, type JsonObject } from "./form-schema.ts";
 import { cut, visibleLine, visibleLines } from "./format.ts";
 
 const MAX_LINE_LENGTH = 500;
 const MAX_BLOCK_LENGTH = 100_000;
 const MAX_INDENTED_NESTING = 50;
 
-interface TextProps {
-  readonly of: string;
-  readonly maxLength?: number;
-}
-
 /** A text from elsewhere, within a line. Its direction and its length do not affect the rest. */
-export function Text({ of, maxLength = MAX_LINE_LENGTH }: TextProps): JSX.Element {
+export function Text({ of, maxLength = MAX_LINE_LENGTH }: { readonly of: string; readonly maxLength?: number }): JSX.Element {
   const shown = cut(of, maxLength);
   return (
     <bdi>
@@ -22,16 +18,20 @@ export function Text({ of, maxLength = MAX_LINE_LENGTH }: TextProps): JSX.Elemen
   );
 }
 
-interface BlockProps {
+/**
+ * A text of any number of lines from elsewhere. A long one is cut, because the browser would freeze.
+ *
+ * @param props `label` is the name for screen readers, `firstLength` the length that is shown at first.
+ */
+export function TextBlock({
+  of,
+  label,
+  firstLength = MAX_BLOCK_LENGTH,
+}: {
   readonly of: string;
-  /** The name for screen readers. */
   readonly label: string;
-  /** The length that is shown at first. */
   readonly firstLength?: number;
-}
-
-/** A text of any number of lines from elsewhere. A long one is cut, because the browser would freeze. */
-export function TextBlock({ of, label, firstLength = MAX_BLOCK_LENGTH }: BlockProps): JSX.Element {
+}): JSX.Element {
   const [maxLength, setMaxLength] = useState(firstLength);
   const shown = cut(of, maxLength);
   const missing = of.length - shown.length;
@@ -81,12 +81,8 @@ function nesting(json: string): number {
   return deepest;
 }
 
-interface Props {
-  readonly children: ComponentChildren;
-}
-
 /** Keeps an error in a part of the page from ending the others. */
-export class Boundary extends Component<Props, { readonly hasFailed: boolean }> {
+export class Boundary extends Component<{ readonly children: ComponentChildren }, { readonly hasFailed: boolean }> {
   override state = { hasFailed: false };
 
   static override getDerivedStateFromError(): { readonly hasFailed: boolean } {
@@ -96,4 +92,61 @@ export class Boundary extends Component<Props, { readonly hasFailed: boolean }> 
   override render(): ComponentChildren {
     return this.state.hasFailed ? <p class="error">This part cannot be shown.</p> : this.props.children;
   }
+}
+
+/** A section of the page. */
+export function Section({
+  id,
+  title,
+  children,
+}: {
+  readonly id: string;
+  readonly title: string;
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <section aria-labelledby={`${id}-title`}>
+      <h2 id={`${id}-title`}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** The head of a table. */
+export function Head({ columns }: { readonly columns: readonly string[] }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        {columns.map((column) => (
+          <th scope="col" key={column}>
+            {column}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** A name with its value, in a list of facts. */
+export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+/** A failed request: its message, its code, and what the sidecar has added. */
+export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
+  const { code, data }: JsonObject = isObject(of) ? of : {};
+  // The message of a failed `fetch` is that of the browser.
+  const message = of instanceof TypeError ? "The sidecar does not answer." : of instanceof Error ? of.message : String(of);
+  return (
+    <>
+      <TextBlock of={message} label="Error message" />
+      {(typeof code === "number" || typeof code === "string") && <p>Code: {code}</p>}
+      {data !== undefined && <JsonBlock of={data} label="Error data" />}
+    </>
+  );
 }

@@ -1,18 +1,18 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { ErrorText } from "./error-text.tsx";
 import { countText, endpointUrl, visibleLines } from "./format.ts";
-import { JsonBlock, Text, TextBlock } from "./text.tsx";
+import { ErrorText, JsonBlock, Section, Text, TextBlock } from "./text.tsx";
 import type { ListedTool, Question, ToolList } from "./tool.ts";
 import { listOf, type LoadCalls, useTools } from "./use-tools.ts";
 
-interface LoadedProps<Module> {
+/** A part of the page whose code is loaded when it is first shown. */
+function Loaded<Module>({
+  load,
+  children,
+}: {
   readonly load: () => Promise<Module>;
   readonly children: (module: Module) => ComponentChildren;
-}
-
-/** A part of the page whose code is loaded when it is first shown. */
-function Loaded<Module>({ load, children }: LoadedProps<Module>): JSX.Element {
+}): JSX.Element {
   const [state, setState] = useState<{ readonly module: Module } | "loading" | "failed">("loading");
   useEffect(() => {
     load().then(
@@ -34,14 +34,16 @@ const ANNOTATIONS = [
   { key: "openWorldHint", yes: "open world", no: "closed world" },
 ] as const;
 
-interface ToolEntryProps {
+/** A tool with its description, its schema, and a form to call it. */
+function ToolEntry({
+  tool,
+  asksElsewhere,
+  loadCalls,
+}: {
   readonly tool: ListedTool;
   readonly asksElsewhere: boolean;
   readonly loadCalls: LoadCalls;
-}
-
-/** A tool with its description, its schema, and a form to call it. */
-function ToolEntry({ tool, asksElsewhere, loadCalls }: ToolEntryProps): JSX.Element {
+}): JSX.Element {
   const [isCalling, setIsCalling] = useState(false);
   const id = useId();
   const { name, title, description, annotations, inputSchema, outputSchema, needsTask } = tool;
@@ -117,13 +119,8 @@ function Schema({ name, schema }: { readonly name: string; readonly schema: unkn
   );
 }
 
-interface InspectorCommandProps {
-  readonly endpointPath: string;
-  readonly hasToken: boolean;
-}
-
 /** The command of the MCP Inspector for this endpoint, for resources, prompts, and everything else. */
-function InspectorCommand({ endpointPath, hasToken }: InspectorCommandProps): JSX.Element {
+function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: string; readonly hasToken: boolean }): JSX.Element {
   const code = useRef<HTMLElement>(null);
   const [outcome, setOutcome] = useState("");
   const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
@@ -189,14 +186,13 @@ interface Props {
 /** The server's tools, to read and to call. */
 export function Tools({ endpointPath, ...rest }: Props): JSX.Element {
   return (
-    <section aria-labelledby="tools-title">
-      <h2 id="tools-title">Tools</h2>
+    <Section id="tools" title="Tools">
       {endpointPath === null ? (
         <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
       ) : (
         <EndpointTools {...rest} endpointPath={endpointPath} />
       )}
-    </section>
+    </Section>
   );
 }
 
@@ -234,14 +230,17 @@ function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.El
   );
 }
 
-interface ListingProps {
+function ToolListing({
+  list: { tools, invalidCount },
+  asksElsewhere,
+  loadCalls,
+  onRefresh,
+}: {
   readonly list: ToolList;
   readonly asksElsewhere: boolean;
   readonly loadCalls: LoadCalls;
   readonly onRefresh: () => void;
-}
-
-function ToolListing({ list: { tools, invalidCount }, asksElsewhere, loadCalls, onRefresh }: ListingProps): JSX.Element {
+}): JSX.Element {
   const [filter, setFilter] = useState("");
   const matching = new Set(tools.filter((tool) => matches(tool, filter.trim().toLowerCase())));
   // Those that do not match are hidden only, because a form may be open in them.

@@ -12,19 +12,12 @@ type Listing =
   /** The former list stays, with the forms that are open. */
   | { readonly kind: "failed"; readonly error: unknown; readonly list: ToolList | undefined };
 
-export interface ToolsAccess {
-  readonly loadCalls: LoadCalls;
-  readonly listing: Listing;
-  readonly questions: readonly Question[];
-  readonly refresh: () => void;
-}
-
 /**
  * Lists the server's tools, and again after each change.
  *
  * @param serverKey changes with the server's generation; undefined while its tools must not be listed.
  */
-export function useTools(endpointPath: string, token: string | undefined, serverKey: string | undefined): ToolsAccess {
+export function useTools(endpointPath: string, token: string | undefined, serverKey: string | undefined) {
   const [listing, setListing] = useState<Listing>({ kind: "waiting" });
   const [questions, setQuestions] = useState<readonly Question[]>([]);
   const [changes, setChanges] = useState(0);

@@ -5,66 +5,20 @@ import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
+import { Turns } from "../server/slots.ts";
 import type { SchemaReport } from "./checker.ts";
 
-/** A queue in which callers take turns. Many entries of one caller delay another caller by only one entry. */
-class RoundRobin<Entry> {
-  /** The next caller comes first. */
-  readonly #byCaller = new Map<object, Set<Entry>>();
-
-  #last: object | undefined;
-
-  add(caller: object, entry: Entry): void {
-    const entries = this.#byCaller.get(caller);
-    if (entries === undefined) this.#byCaller.set(caller, new Set([entry]));
-    else entries.add(entry);
-  }
-
-  /** Removes and returns the next entry. */
-  next(): Entry | undefined {
-    // The caller of the previous entry comes after all others, even if it was the only one then.
-    const caller = this.#byCaller.keys().find((each) => each !== this.#last) ?? this.#last;
-    const entries = caller === undefined ? undefined : this.#byCaller.get(caller);
-    if (caller === undefined || entries === undefined) return undefined;
-    this.#last = caller;
-    const [entry] = entries;
-    this.#byCaller.delete(caller);
-    if (entry !== undefined) entries.delete(entry);
-    if (entries.size > 0) this.#byCaller.set(caller, entries);
-    return entry;
-  }
-
-  remove(caller: object, entry: Entry): void {
-    const entries = this.#byCaller.get(caller);
-    if (entries?.delete(entry) === true && entries.size === 0) this.#byCaller.delete(caller);
-  }
-}
-
-interface AddSchema {
-  readonly kind: "add";
-  readonly key: string;
-  readonly schemaText: string;
-  /** The keys of schemas that are no longer needed. */
-  readonly forget: readonly string[];
-}
-
-interface CheckArguments {
-  readonly kind: "check";
-  readonly keys: readonly string[];
-  readonly argsText: string | undefined;
-}
-
 /** A request to the worker, which handles one at a time. */
-export type CheckRequest = AddSchema | CheckArguments;
+export type CheckRequest =
+  /** @param forget the keys of schemas that are no longer needed. */
+  | { readonly kind: "add"; readonly key: string; readonly schemaText: string; readonly forget: readonly string[] }
+  | { readonly kind: "check"; readonly keys: readonly string[]; readonly argsText: string | undefined };
 
 export type CheckReply =
   /** The worker can take requests. */
   | { readonly kind: "ready" }
   | { readonly kind: "added"; readonly report: SchemaReport }
   | { readonly kind: "checked"; readonly problems: readonly string[] };
-
-/** A reply of the worker, with the CPU time that its thread has used so far. */
-type TimedReply = CheckReply & { readonly cpuMs: number };
 
 /** The interval of measurements during a request. */
 const POLL_MS = 20;
@@ -120,7 +74,7 @@ class CheckThread {
       const worker = new Worker(ENTRY, { ...options, name: "argument-check" });
       this.#worker = worker;
       worker.unref();
-      worker.on("message", (reply: TimedReply) => this.#onReply(worker, reply));
+      worker.on("message", (reply: CheckReply & { readonly cpuMs: number }) => this.#onReply(worker, reply));
       worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
       worker.on("exit", () => this.#onEnd(worker, undefined, "the thread exited"));
     } catch (error) {
@@ -167,7 +121,7 @@ class CheckThread {
     }
   }
 
-  #onReply(worker: Worker, { cpuMs, ...reply }: TimedReply): void {
+  #onReply(worker: Worker, { cpuMs, ...reply }: CheckReply & { readonly cpuMs: number }): void {
     if (worker !== this.#worker) return;
     this.#idleCpuMs = cpuMs;
     const job = this.#job;
@@ -234,16 +188,11 @@ interface KeptSchema {
 }
 
 /** A call whose arguments are to be checked. */
-interface CheckedCall {
+interface Check {
   /** All tools with the name, at least one. The arguments must match the schema of each. */
   readonly tools: readonly JsonObject[];
   /** The JSON text from the client; undefined if absent, which counts as `{}`. */
   readonly argsText: string | undefined;
-  /** Calls of one caller are checked in order; callers take turns. */
-  readonly caller: object;
-}
-
-interface Check extends CheckedCall {
   /** Called with the problems, one line a field; empty if the arguments are valid or the schema is unusable. */
   readonly onProblems: (problems: readonly string[]) => void;
   isStopped: boolean;
@@ -257,7 +206,8 @@ export class ArgumentCheck {
   readonly #context: Context;
   readonly #log: Log;
   readonly #thread = new CheckThread();
-  readonly #checks = new RoundRobin<Check>();
+  /** The waiting checks, by caller. Many of one caller delay another caller by only one. */
+  readonly #checks = new Turns<object, Set<Check>>();
   #isBusy = false;
   /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The least recently used comes first. */
   readonly #kept = new Map<string, KeptSchema>();
@@ -276,26 +226,45 @@ export class ArgumentCheck {
     this.#thread.start();
   }
 
-  /** Queues a check. @returns a function that cancels it, so that `onProblems` is not called. */
-  check(call: CheckedCall, onProblems: Check["onProblems"]): () => void {
-    const check: Check = { ...call, onProblems, isStopped: false };
-    this.#checks.add(call.caller, check);
+  /**
+   * Queues a check. Calls of one caller are checked in order; callers take turns.
+   *
+   * @returns a function that cancels it, so that `onProblems` is not called.
+   */
+  check(
+    tools: readonly JsonObject[],
+    argsText: string | undefined,
+    caller: object,
+    onProblems: (problems: readonly string[]) => void,
+  ): () => void {
+    const check: Check = { tools, argsText, onProblems, isStopped: false };
+    this.#checks.join(caller, () => new Set()).add(check);
     if (!this.#isBusy) void this.#runAll();
     return () => {
       check.isStopped = true;
-      this.#checks.remove(call.caller, check);
+      this.#remove(caller, check);
     };
+  }
+
+  #remove(caller: object, check: Check): void {
+    const checks = this.#checks.get(caller);
+    if (checks?.delete(check) === true && checks.size === 0) this.#checks.delete(caller);
   }
 
   async #runAll(): Promise<void> {
     this.#isBusy = true;
-    for (let check = this.#checks.next(); check !== undefined; check = this.#checks.next()) {
-      const { defects } = this.#context;
+    const { defects } = this.#context;
+    for (let [next] = this.#checks; next !== undefined; [next] = this.#checks) {
+      const [caller, [check]] = next;
+      if (check === undefined) break;
+      this.#remove(caller, check);
       const problems = await this.#run(check).catch((error: unknown) => {
         defects.note("argument check", error);
         return ["the arguments could not be checked because of a defect of the sidecar"];
       });
       if (!check.isStopped) defects.guard("argument check", () => check.onProblems(problems));
+      // Its turn ends only now, so that a caller that came meanwhile is next.
+      this.#checks.rotate(caller);
     }
     this.#isBusy = false;
   }

@@ -28,24 +28,6 @@ export interface Descriptor {
   readonly "x-claw-discovery"?: JsonObject;
 }
 
-export interface DescriptorSource {
-  readonly service: string;
-  /** Default: `<service> MCP stdio tools.` */
-  readonly description?: string | undefined;
-  /** The endpoint's path, for example `/mcp`. */
-  readonly path: string;
-  /** In the server's order. */
-  readonly tools: readonly DescriptorTool[];
-  readonly discovery: {
-    readonly command: string;
-    readonly args: readonly string[];
-    readonly wrapperImage: string;
-    readonly discoveredAt: Date;
-    /** The revision in the response to `initialize`. */
-    readonly protocolVersion: string;
-  };
-}
-
 /** A descriptor that cannot be read or written. The message is for people and quotes only names of the content. */
 export class DescriptorError extends Error {
   override readonly name = "DescriptorError";
@@ -91,26 +73,6 @@ export function readAnnotations({ annotations }: JsonObject): unknown {
   return isEmpty || annotations === null ? undefined : annotations;
 }
 
-/** Builds a descriptor. @throws DescriptorError if two tools have the same name, because the reviewed one would be unknown. */
-export function buildDescriptor({ service, description = "", path, tools, discovery }: DescriptorSource): Descriptor {
-  refuseDuplicates(tools);
-  const { command, args, wrapperImage, discoveredAt, protocolVersion } = discovery;
-  return {
-    version: 2,
-    description: description.trim() === "" ? `${service} MCP stdio tools.` : description.trim(),
-    mcp: { transport: "streamable_http", path },
-    tools,
-    "x-claw-discovery": {
-      command,
-      args,
-      wrapper_image: wrapperImage,
-      discovered_at: discoveredAt.toISOString().replace(/\.\d+Z$/, "Z"),
-      mcp_protocol_version: protocolVersion,
-      tool_count: tools.length,
-    },
-  };
-}
-
 /** @throws DescriptorError with the indexes of two tools that have the same name. */
 export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
   const indexes = new Map<string, number>();
@@ -125,12 +87,13 @@ export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
  * Returns the text of the file: indented by 2 spaces, with a final newline. The keys of schemas and annotations are sorted, so that a diff
  * shows only changes.
  *
- * @throws DescriptorError if the text is longer than `maxBytes` in UTF-8.
+ * @throws DescriptorError if the text is longer than `maxBytes` in UTF-8, or if two tools have the same name.
  */
 export function formatDescriptor(
   { version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor,
   maxBytes = MAX_FILE_BYTES,
 ): string {
+  refuseDuplicates(tools);
   const check = (bytes: number): void => {
     if (bytes > maxBytes) throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
   };

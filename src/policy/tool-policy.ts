@@ -148,7 +148,7 @@ class LaneRules implements LanePolicy {
         const definitions = this.#definitions;
         const tools = definitions.get(toolName);
         if (tools === undefined) return onVerdict(undefined);
-        stop = argumentCheck.check({ tools, argsText, caller }, (problems) => {
+        stop = argumentCheck.check(tools, argsText, caller, (problems) => {
           // The server's tools have changed in the meantime.
           if (this.#definitions !== definitions) return check();
           if (problems.length === 0) return onVerdict(undefined);

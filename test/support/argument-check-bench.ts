@@ -18,6 +18,6 @@ export class ArgumentCheckBench {
 
   /** Returns the problems for all tools of a name, with the arguments as text. */
   problemsOf(tools: readonly { name: string; inputSchema?: unknown }[], argsText: string | undefined): Promise<readonly string[]> {
-    return new Promise((resolve) => void this.#check.check({ tools, argsText, caller: this }, resolve));
+    return new Promise((resolve) => void this.#check.check(tools, argsText, this, resolve));
   }
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import type { JsonObject } from "../../src/mcp/message.ts";
-import { buildDescriptor, type Descriptor, type DescriptorTool, toDescriptorTool } from "../../src/policy/descriptor.ts";
+import { type Descriptor, type DescriptorTool, toDescriptorTool } from "../../src/policy/descriptor.ts";
 
 /** Any key, including those with a meaning in JavaScript or in a descriptor. */
 const key = fc.oneof(
@@ -58,16 +58,14 @@ export function nested(levels: number): unknown {
   return JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
 }
 
-const DISCOVERY = {
-  command: "npx",
-  args: ["-y", "some-mcp"],
-  wrapperImage: "claw-mcp-stdio:1",
-  discoveredAt: new Date("2026-01-02T03:04:05.678Z"),
-  protocolVersion: "2025-11-25",
-};
-
 export function descriptorOf(tools: readonly DescriptorTool[]): Descriptor {
-  return buildDescriptor({ service: "search", path: "/mcp", tools, discovery: DISCOVERY });
+  return {
+    version: 2,
+    description: "search MCP stdio tools.",
+    mcp: { transport: "streamable_http", path: "/mcp" },
+    tools,
+    "x-claw-discovery": { command: "npx", args: ["-y", "some-mcp"], tool_count: tools.length },
+  };
 }
 
 /** Returns a listed tool as a descriptor has it. */

@@ -11,7 +11,7 @@ const SECRETS = new Secrets({ MY_API_KEY: "from-the-environment" });
 function shown(argv: readonly string[], environment: Environment = {}): { readonly json: string; readonly text: string } {
   const { config, given, problems } = loadConfig(readCommandLine(argv), environment);
   if (config === undefined) throw new Error(problems.join("\n"));
-  return { json: effectiveConfigJson(config, SECRETS), text: effectiveConfigText({ config, given }, SECRETS) };
+  return { json: effectiveConfigJson(config, SECRETS), text: effectiveConfigText(config, given, SECRETS) };
 }
 
 /** Returns the lines of --check-config, by the name of the option without the prefix. */

@@ -3,14 +3,14 @@ import { listTools } from "../../../src/cli/listing.ts";
 import { type DiscoverOptions, readDiscoverOptions } from "../../../src/cli/discover.ts";
 
 function options(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): DiscoverOptions {
-  const request = readDiscoverOptions(argv, environment);
-  if (request.kind !== "discover") throw new Error(JSON.stringify(request));
-  return request.options;
+  const read = readDiscoverOptions(argv, environment);
+  if (typeof read === "string" || Array.isArray(read)) throw new Error(JSON.stringify(read));
+  return read;
 }
 
 function problems(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): readonly string[] {
-  const request = readDiscoverOptions(argv, environment);
-  return request.kind === "wrong" ? request.problems : [];
+  const read = readDiscoverOptions(argv, environment);
+  return Array.isArray(read) ? read : [];
 }
 
 describe("the command line of discover", () => {
@@ -31,13 +31,17 @@ describe("the command line of discover", () => {
       CLAW_MCP_STDIO_AUTH_TOKEN: "token",
     };
     expect(options([], environment)).toMatchObject({
-      source: { kind: "process", command: "npx", args: ["-y", "some-mcp"], cwd: "/" },
+      url: undefined,
+      command: "npx",
+      args: ["-y", "some-mcp"],
+      cwd: "/",
       path: "/tools",
       timeoutMs: 7,
     });
     expect(options(["--timeout-ms", "9", "node"], environment)).toMatchObject({ command: "node", args: [], timeoutMs: 9 });
     expect(options(["--url", "http://host:1/a/mcp"], environment)).toMatchObject({
-      source: { kind: "url", token: "token" },
+      url: new URL("http://host:1/a/mcp"),
+      token: "token",
       command: "npx",
       args: ["-y", "some-mcp"],
       path: "/a/mcp",

@@ -41,7 +41,7 @@ async function find(
     }
     symlinkSync(`socket:[77${pid}]`, file("fd/19"));
   }
-  return runningAddress({ script, environment, root: root.path });
+  return runningAddress(script, environment, root.path);
 }
 
 describe("the address of the sidecar in the same container", () => {

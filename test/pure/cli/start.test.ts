@@ -1,27 +1,27 @@
 import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
-import { missingNodeFlags, type NodeStart } from "../../../src/main.ts";
-import { type BannerFacts, bannerText, packageCommand } from "../../../src/cli/start-display.ts";
+import { missingNodeFlags } from "../../../src/main.ts";
+import { packageCommand, StartDisplay } from "../../../src/cli/start-display.ts";
 import { exitCodeOf, splitWords, watchStart } from "../../../src/cli/start-failure.ts";
+import { Secrets } from "../../../src/observe/redact.ts";
+import { configWith } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
-const FACTS: BannerFacts = {
-  config: { command: "node", args: ["server.js"], path: "/mcp", authTokens: [], authTokenFile: undefined },
-  version: "1.2.3",
-  address: "127.0.0.1:8080",
-  pageAddress: undefined,
-  resultText: '{"serverInfo":{"name":"notes","version":"4.5.6"}}',
-  toolNames: [],
-  columns: 80,
-  plain: (text) => text,
-};
-
-/** Returns its lines, without the empty ones around it. */
-function linesOf(facts: Partial<BannerFacts>): string[] {
-  return stripVTControlCharacters(bannerText({ ...FACTS, ...facts }))
-    .trim()
-    .split("\n");
+/** Returns the lines of the banner, without the empty ones around it. */
+async function linesOf({
+  resultText = '{"serverInfo":{"name":"notes","version":"4.5.6"}}',
+  address = "127.0.0.1:8080",
+  columns = 80,
+  toolNames = [] as readonly string[],
+}): Promise<string[]> {
+  const config = configWith({ command: "node", args: ["server.js"] });
+  const log = new RecordedLog();
+  const shown: string[] = [];
+  const logger = Object.assign(log, { show: (text: string) => shown.push(text), close: () => Promise.resolve(true) });
+  const display = new StartDisplay({ config, environment: {}, secrets: new Secrets({}), version: "1.2.3" }, { columns }, logger);
+  await display.showReady({ address, pageAddress: undefined, toolNames: () => Promise.resolve(toolNames) }, { resultText });
+  return stripVTControlCharacters(shown.join("")).trim().split("\n");
 }
 
 describe("the banner", () => {
@@ -29,8 +29,8 @@ describe("the banner", () => {
     ["0.0.0.0:8080", "http://localhost:8080/mcp"],
     ["[::]:8080", "http://localhost:8080/mcp"],
     ["[::1]:8080", "http://[::1]:8080/mcp"],
-  ])("the banner shows a URL that this machine can use for %s", (address, url) => {
-    const lines = linesOf({ address });
+  ])("the banner shows a URL that this machine can use for %s", async (address, url) => {
+    const lines = await linesOf({ address });
     expect(lines).toContain(`  address  ${url}`);
     expect(lines).toContainEqual(expect.stringContaining(` --cli ${url} --transport http `));
   });
@@ -39,16 +39,16 @@ describe("the banner", () => {
     ['{"serverInfo":{"name":"notes","version":"4.5.6"}}', "notes 4.5.6"],
     ['{"serverInfo":{"name":"notes"}}', "notes"],
     ["{}", "an MCP server"],
-  ])("the banner names the server by %s", (resultText, server) => {
-    expect(linesOf({ resultText })[0]).toBe(`claw-mcp-stdio 1.2.3 serves ${server}`);
+  ])("the banner names the server by %s", async (resultText, server) => {
+    expect((await linesOf({ resultText }))[0]).toBe(`claw-mcp-stdio 1.2.3 serves ${server}`);
   });
 
-  it("for a server without sessions, the line to try has the era, and the name is that of its discovery", () => {
+  it("for a server without sessions, the line to try has the era, and the name is that of its discovery", async () => {
     const meta = { "io.modelcontextprotocol/serverInfo": { name: "notes", version: "7" } };
-    const lines = linesOf({ resultText: JSON.stringify({ supportedVersions: ["2026-07-28"], _meta: meta }) });
+    const lines = await linesOf({ resultText: JSON.stringify({ supportedVersions: ["2026-07-28"], _meta: meta }) });
     expect(lines[0]).toBe("claw-mcp-stdio 1.2.3 serves notes 7");
     expect(lines).toContainEqual(expect.stringContaining(" --transport http --protocol-era modern --method tools/list"));
-    expect(linesOf({}).join()).not.toContain("--protocol-era");
+    expect((await linesOf({})).join()).not.toContain("--protocol-era");
   });
 
   it.each([
@@ -56,17 +56,22 @@ describe("the banner", () => {
     [21, ["add", "sub"], "2: add, …"],
     [24, ["add", "sub"], "2: add, sub"],
     [1, ["add", "sub"], "2: …"],
-  ])("the banner of %i columns shows the tools %j as %s", (columns, toolNames, text) => {
-    expect(linesOf({ columns, toolNames })).toContain(`  tools    ${text}`);
+  ])("the banner of %i columns shows the tools %j as %s", async (columns, toolNames, text) => {
+    expect(await linesOf({ columns, toolNames })).toContain(`  tools    ${text}`);
   });
 });
 
 const GIBIBYTE = 2 ** 30;
-const START: NodeStart = { execArgv: [], nodeOptions: undefined, constrainedBytes: 0, machineBytes: 16 * GIBIBYTE };
 const SEMI = "--max-semi-space-size=8";
 
-function missing(start: Partial<NodeStart>): string[] {
-  return missingNodeFlags({ ...START, ...start });
+interface NodeStart {
+  readonly execArgv?: readonly string[];
+  readonly nodeOptions?: string;
+  readonly constrainedBytes?: number;
+}
+
+function missing({ execArgv = [], nodeOptions, constrainedBytes = 0 }: NodeStart): string[] {
+  return missingNodeFlags(execArgv, nodeOptions, constrainedBytes, 16 * GIBIBYTE);
 }
 
 describe("the memory flags of Node", () => {
@@ -90,7 +95,7 @@ describe("the memory flags of Node", () => {
     [{ nodeOptions: "--max_semi_space_size=32 --max_old_space_size=300" }, []],
     [{ nodeOptions: "--max-old-space-size=300" }, [SEMI]],
     [{ execArgv: ["--import", "x.js"] }, [SEMI, "--max-old-space-size=512"]],
-  ])("sizes that the operator has chosen are kept: %j", (start: Partial<NodeStart>, expected: string[]) => {
+  ])("sizes that the operator has chosen are kept: %j", (start: NodeStart, expected: string[]) => {
     expect(missing({ constrainedBytes: GIBIBYTE, ...start })).toEqual(expected);
   });
 });

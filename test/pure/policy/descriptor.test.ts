@@ -37,7 +37,7 @@ describe("a tool in a descriptor", () => {
 describe("a descriptor", () => {
   it("two tools with one name are rejected", () => {
     const tools = [reviewedTool(), reviewedTool({ name: "b" }), reviewedTool()];
-    expect(() => descriptorOf(tools)).toThrow('tools[0] and tools[2] have the same name, "search"');
+    expect(() => formatDescriptor(descriptorOf(tools))).toThrow('tools[0] and tools[2] have the same name, "search"');
   });
 });
 
