@@ -41,7 +41,7 @@ function codesIn(body: JsonObject | undefined): unknown[] {
 
 describe("a turn", () => {
   it("ends with 502 after its time limit, and its calls are in the trace", async () => {
-    const policy = "\n      tools-policy: { total-timeout-ms: 500 }";
+    const policy = "\n      tools-policy: { total-timeout-ms: 3000 }";
     await using bench = await Bench.start({ script: () => ({ calls: [HANG] }), policy });
     await expect(new OpenAiRunner(bench, false).say("go")).rejects.toMatchObject({ status: 502 });
     expect(bench.traces).toMatchObject([{ ending: "total_timeout", tool_trace: [{ tool_calls: [{ name: "tools.hang" }] }] }]);
@@ -157,7 +157,7 @@ describe("a turn", () => {
 
 describe("a stream", () => {
   it("has pings of Anthropic during a long turn, and the error that ends it", async () => {
-    const policy = "\n      tools-policy: { total-timeout-ms: 500 }";
+    const policy = "\n      tools-policy: { total-timeout-ms: 3000 }";
     await using bench = await Bench.start({ script: () => ({ calls: [HANG] }), keepAliveMs: 20, policy });
     const response = await post(bench, "messages", { stream: true });
     expect(response.status).toBe(200);
