@@ -44,18 +44,21 @@ const PACKAGES: Readonly<Record<string, string>> = {
 const SRC = join(import.meta.dirname, "..", "src");
 
 /** Returns what is wrong with an import. @param file the path of the importing file, relative to `src/`. @param specifier as the file has it */
-export function importProblem(file: string, specifier: string): string | undefined {
+function importProblem(file: string, specifier: string): string | undefined {
   const part = partOf(file);
+  const isPage = part === "page";
   if (!specifier.startsWith(".")) {
+    if (specifier.startsWith("node:")) return isPage ? "the page runs in a browser, which has no modules of Node" : undefined;
     const name = /^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier;
-    const isOfNode = specifier.startsWith("node:");
-    if (part === "page" ? !isOfNode : isOfNode || PACKAGES[name] === file) return undefined;
-    return `only ${PACKAGES[name] ?? "a file that build/imports-rule.ts names"} may import ${name}`;
+    const only = PACKAGES[name] ?? "a file that PACKAGES names";
+    return isPage || only === file ? undefined : `only ${only} may import ${name}`;
   }
-  const imported = join(dirname(file), specifier);
-  if (part === "page") return PAGE_IMPORTS.some((each) => isIn(imported, each)) ? undefined : `page may not import ${imported}`;
-  const isBelow = PARTS.indexOf(part) >= PARTS.indexOf(partOf(imported)) && PARTS.includes(partOf(imported));
-  return isBelow ? undefined : `${part} may not import ${partOf(imported)}, which is above it (build/imports-rule.ts)`;
+  const path = join(dirname(file), specifier);
+  const imported = partOf(path);
+  if (isPage) return PAGE_IMPORTS.some((each) => isIn(path, each)) ? undefined : `the page may import only ${PAGE_IMPORTS.join(", ")}`;
+  const unknown = [part, imported].find((each) => !PARTS.includes(each));
+  if (unknown !== undefined) return `${unknown} is not in PARTS`;
+  return PARTS.indexOf(part) >= PARTS.indexOf(imported) ? undefined : `${part} may not import ${imported}, which is above it in PARTS`;
 }
 
 function partOf(path: string): string {
@@ -80,7 +83,7 @@ const direction = {
     const check = (node: ImportNode): void => {
       if (typeof node.source?.value !== "string") return;
       const message = importProblem(relative(SRC, context.filename), node.source.value);
-      if (message !== undefined) context.report({ node, message });
+      if (message !== undefined) context.report({ node, message: `${message} (build/imports-rule.ts)` });
     };
     return { ImportDeclaration: check, ImportExpression: check, ExportNamedDeclaration: check, ExportAllDeclaration: check };
   },

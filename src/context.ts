@@ -4,7 +4,7 @@ import type { Counters } from "./observe/counters.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 
-/** What every part of the sidecar needs. It is made once for each MCP server, and is the first argument of each part. */
+/** What every part of the sidecar needs. It is made once, and is the first argument of each part. */
 export interface Context {
   readonly config: Config;
   readonly log: Log;
@@ -17,6 +17,11 @@ export interface Context {
   readonly draining: AbortSignal;
   /** Aborted when all processes must end at once. */
   readonly kill: AbortSignal;
+}
+
+/** Calls a function once, when the drain begins. */
+export function onDrain({ draining, defects }: Context, event: string, handle: () => void): void {
+  draining.addEventListener("abort", () => defects.guard(event, handle));
 }
 
 /** Returns a context whose log lines have these fields. */

@@ -258,7 +258,8 @@ export class McpServer {
 
   #upstreamStatus(): UpstreamStatus {
     const current = this.#shared.supervisor.status();
-    if (this.#context.draining.aborted || this.#isLeaving) return { ...current, state: "stopping" };
+    const { draining, kill } = this.#context;
+    if (draining.aborted || kill.aborted || this.#isLeaving) return { ...current, state: "stopping" };
     // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
     return current.state === "ready" && this.#shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }

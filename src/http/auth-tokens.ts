@@ -83,7 +83,7 @@ export class AuthTokenReload {
   readonly #path: string;
   readonly #onRevoked: (principal: Principal) => void;
   #timer: NodeJS.Timeout | undefined;
-  /** The state that was acted on last, and a different one that was read since then. */
+  /** The state that was acted on last. */
   #settled: string;
   /** A different state that has been read once since. */
   #pending: string | undefined;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Context } from "../context.ts";
+import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
@@ -156,11 +156,9 @@ export class LegacySse implements MessageReceiver {
   ) {
     [this.#context, this.#opener, this.#sessions, this.#observer, this.#endpoint] = [context, opener, sessions, observer, endpoint];
     this.#unused = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endUnused(nowMs));
-    context.draining.addEventListener("abort", () => {
-      this.#unused.close();
-      // Each connection ends after its requests are answered.
-      for (const pair of this.#pairs.values()) pair.end();
-    });
+    onDrain(context, "http+sse", () => this.#unused.close());
+    // Each connection ends after its requests are answered.
+    onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
 
   readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {

@@ -147,7 +147,7 @@ export class McpEndpoint implements MessageReceiver {
     else this.#find(post, messages);
   }
 
-  /** Answers a GET, unless it names no session that could be found. */
+  /** Answers a GET with the stream of its session, or an error. */
   #openStream(post: Post): void {
     const { request, response } = post;
     const found = this.#look(post);

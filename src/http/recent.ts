@@ -1,7 +1,7 @@
 import { copied, shorten } from "../json/text.ts";
 import type { RequestEnding } from "../observe/counters.ts";
 import { isToolError } from "../observe/metrics.ts";
-import type { ObservedRequest, RejectedRequest, RequestObserver } from "../observe/record.ts";
+import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
 import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
@@ -162,10 +162,6 @@ class RequestRate {
 }
 
 /** Rounds to a tenth of a millisecond. */
-function rounded(ms: number): number {
-  return Math.round(ms * 10) / 10;
-}
-
 /** Names of methods and tools. Most requests have one of a few. */
 const MAX_KNOWN_NAMES = 200;
 

@@ -170,6 +170,8 @@ export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening
 export class SharedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
+  /** The response to a batch is an array, even if it is the only one. */
+  readonly addedBytes = "[]".length;
   readonly observed: ObservedRequest | undefined;
   readonly #shared: SharedResponse;
   #onDisconnect: (() => void) | undefined;

@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { RequestEnding } from "../observe/counters.ts";
-import type { ObservedRequest, RejectedRequest, RequestObserver } from "../observe/record.ts";
+import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
 import { DeadlineSweep, RateLimit } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
@@ -127,6 +127,3 @@ function hashOf(sessionId: string): string {
 }
 
 /** Rounds to a tenth of a millisecond. */
-function rounded(ms: number): number {
-  return Math.round(ms * 10) / 10;
-}

@@ -9,7 +9,7 @@ import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type Si
 import type { RequestMessage } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
+import { MAX_ERROR_LENGTH, ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal, Session } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
@@ -345,8 +345,6 @@ const STATUS_OF_ERROR: ReadonlyMap<unknown, number> = new Map([
   [JsonRpcErrorCode.MissingCapability, 400],
   [JsonRpcErrorCode.UnsupportedVersion, 400],
 ]);
-/** Longer responses are not searched for an error. In UTF-16 units. */
-const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** The front of clients without a session, from revision 2026-07-28 on. A request ends with its connection. */
 export const MODERN_FRONT: Front = {

@@ -4,7 +4,7 @@ import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { RequestEnding } from "./counters.ts";
 import type { Defects } from "./log.ts";
-import type { ObservedRequest, RejectedRequest, RequestObserver } from "./record.ts";
+import { MAX_ERROR_LENGTH, type ObservedRequest, type RejectedRequest, type RequestObserver } from "./record.ts";
 import type { Redact } from "./redact.ts";
 
 /** A metric of `/metrics`. Its name and labels are a contract with dashboards and alerts (docs/METRICS.md). */
@@ -199,7 +199,6 @@ const MAX_SERIES = 500;
 const MAX_SERIES_WITHOUT_TOOL = 100;
 /** Longer texts are not searched. In UTF-16 units. */
 const MAX_LIST_LENGTH = 1024 * 1024;
-const MAX_ERROR_LENGTH = 64 * 1024;
 const MAX_RESULT_LENGTH = 256 * 1024;
 /** The pause after a list of tools without a new name. */
 const LIST_PAUSE_MS = 10_000;

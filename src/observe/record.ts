@@ -28,7 +28,7 @@ export interface RequestObserver {
 }
 
 /** Longer texts are not searched for an error. In UTF-16 units. */
-const MAX_ERROR_LENGTH = 64 * 1024;
+export const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** A client's request on its way, for an observer. */
 export class ObservedRequest {
@@ -91,6 +91,11 @@ export class ObservedRequest {
     this.httpStatus = httpStatus;
     this.#observer.ended(this, ending, body);
   }
+}
+
+/** Returns a duration for people, to a tenth of a millisecond. */
+export function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
 }
 
 function isError(body: string): boolean {

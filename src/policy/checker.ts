@@ -165,19 +165,23 @@ function quoted(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
+const PLAIN_NAME = /^[A-Za-z_$][\w$]*$/;
+const INDEX = /^(0|[1-9]\d*)$/;
+
+/** Returns a JSON pointer in the notation of programs: `options.limit`, `items[3].id`, `["odd name"]`. */
+function pathOf(pointer: string): string {
+  const steps = pointer.slice(1).split("/");
+  const names = steps.map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const path = names.map((name) => (PLAIN_NAME.test(name) ? `.${name}` : `[${INDEX.test(name) ? name : JSON.stringify(name)}]`)).join("");
+  return shorten(path.startsWith(".") ? path.slice(1) : path, MAX_LIST_LENGTH);
+}
+
 /** Describes a violation in a line for a model: its place, and the allowed values. The invalid values are not shown: they may be secrets. */
 function describeViolation(violation: ErrorObject): string {
   const { instancePath, keyword, message = `violates ${quoted(keyword)} of its schema` } = violation;
-  const place = instancePath === "" ? "the arguments" : quoted(instancePath.slice(1).replaceAll("/", "."));
-  const requirement =
-    keyword === "false schema"
-      ? "is not allowed"
-      : shorten(
-          JSON.stringify(message)
-            .slice(1, -1)
-            .replaceAll(String.raw`\"`, '"'),
-          MAX_LIST_LENGTH,
-        );
+  const place = instancePath === "" ? "the arguments" : `"${pathOf(instancePath)}"`;
+  const line = JSON.stringify(message).replaceAll(String.raw`\"`, '"');
+  const requirement = keyword === "false schema" ? "is not allowed" : shorten(line.slice(1, -1), MAX_LIST_LENGTH);
   return `${place} ${requirement}${detailOf(violation)}`;
 }
 
@@ -250,20 +254,20 @@ function ofBranches(outer: ErrorObject, inner: readonly ErrorObject[]): readonly
   const plausible = branches.filter((branch) => !branch.some(isOther));
   const [meant, ...others] = plausible;
   if (meant !== undefined && others.length === 0) return meant;
-  const hints = (meant === undefined ? branches : plausible).flatMap(([first]) => (first === undefined ? [] : [describeViolation(first)]));
+  // What excludes a branch comes before what it lacks besides.
+  const hints = (meant === undefined ? branches : plausible)
+    .flatMap((branch) => branch.find(isOther) ?? branch.slice(0, 1))
+    .map(describeViolation);
   // More than one branch of a `oneOf` may match.
   if (hints.length === 0) return [outer];
   const shown = [...new Set(hints)].slice(0, MAX_HINTS);
   return [{ ...outer, message: `matches none of the allowed forms: ${shown.join("; or ")}` }];
 }
 
-/** Returns the branch of a violation: its index, or the target of its reference, such as `#/$defs/a`. */
+/** Returns the branch of a violation: its path, or the target of its reference, such as `#/$defs/a`. */
 function branchOf(schemaPath: string, outerPath: string): string {
-  if (!schemaPath.startsWith(`${outerPath}/`)) return schemaPath.split("/", 3).join("/");
-  return schemaPath
-    .slice(outerPath.length + 1)
-    .split("/", 1)
-    .join("");
+  const levels = schemaPath.startsWith(`${outerPath}/`) ? outerPath.split("/").length + 1 : 3;
+  return schemaPath.split("/", levels).join("/");
 }
 
 /** Returns the property that is meant by each name, and by each name without its case. */
@@ -284,7 +288,7 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   for (const spellings of schemas) {
     if (spellings.size === 0) continue;
     for (const name of Object.keys(args)) {
-      const meant = spellings.get(name) === name ? name : (spellings.get(foldCase(name)) ?? name);
+      const meant = spellings.get(name) ?? spellings.get(foldCase(name)) ?? name;
       if (meant !== name) return `${quoted(name)} must be spelled ${quoted(meant)}`;
     }
   }

@@ -5,7 +5,7 @@ import { type ErrorData, SidecarError } from "../mcp/errors.ts";
 import { type Exchange, RewrittenExchange } from "../session/session.ts";
 
 /** The members of a result with rules of their own. */
-const RESULT_NAMES = ["content", "structuredContent", "isError", "_meta", "task"];
+const RESULT_NAMES = ["content", "structuredContent", "isError", "resultType", "_meta", "task"];
 /** The share of the limit for the other members of a result, and the same again for those of its `_meta`. */
 const OTHERS_SHARE = 1 / 8;
 /** A text is not cut shorter, in bytes. */
@@ -42,13 +42,8 @@ export function limitBody(text: string, idText: string, maxBytes: number): strin
   const bytes = Buffer.byteLength(text);
   if (bytes <= maxBytes) return undefined;
   const response = { text, open: `{"jsonrpc":"2.0","id":${idText},`, bytes, maxBytes };
-  let [isError, start] = [false, -1];
-  visitMembers(text, text.indexOf("{"), (name, valueStart) => {
-    if (name !== "result" && name !== "error") return skipValue(text, valueStart);
-    [isError, start] = [name === "error", valueStart];
-    return STOP;
-  });
-  const [best, bare] = isError ? limitError(response, start) : limitResult(response, start);
+  const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
+  const [best, bare] = error === undefined ? limitResult(response, result?.start) : limitError(response, error.start);
   const shortest = bare.length < NO_ROOM.length ? bare : NO_ROOM;
   return detached([best, bare, NO_ROOM].find((each) => Buffer.byteLength(each) <= maxBytes) ?? shortest, text);
 }
@@ -71,24 +66,31 @@ function limitError({ text, open, bytes, maxBytes }: LongResponse, start: number
   return [write(shown), `${open}"error":{"code":${codeText},"message":"[truncated]"}}`];
 }
 
-function limitResult({ text, open, bytes, maxBytes }: LongResponse, start: number): readonly [best: string, bare: string] {
-  const { named, others = [] } = readMembers(text, start, RESULT_NAMES, maxBytes * OTHERS_SHARE) ?? {};
-  const [content, structured, isError] = ["content", "structuredContent", "isError"].map((name) => named?.get(name));
-  const meta = readMembers(text, named?.get("_meta")?.start, ["truncated", "originalBytes"], maxBytes * OTHERS_SHARE)?.others ?? [];
+function limitResult({ text, open, bytes, maxBytes }: LongResponse, start: number | undefined): readonly [best: string, bare: string] {
+  const shareBytes = maxBytes * OTHERS_SHARE;
+  const { named, others = [] } = readMembers(text, start, RESULT_NAMES, shareBytes) ?? {};
+  const [content, structured] = ["content", "structuredContent"].map((name) => named?.get(name));
+  const meta = readMembers(text, named?.get("_meta")?.start, ["truncated", "originalBytes"], shareBytes)?.others ?? [];
+  const flags = ["isError", "resultType"].flatMap((name) => {
+    const span = named?.get(name);
+    return span !== undefined && span.end - span.start <= shareBytes ? [`"${name}":${text.slice(span.start, span.end)}`] : [];
+  });
   const write = (...members: readonly string[]): string =>
     `${open}"result":{${members.join(",")},"_meta":{${[...meta, '"truncated":true', `"originalBytes":${bytes}`].join(",")}}}}`;
-  const bare = (...flags: readonly string[]): string =>
-    `${open}"result":{${['"content":[]', ...flags].join(",")},"_meta":{"truncated":true}}}`;
+  const bare = (members: readonly string[]): string =>
+    `${open}"result":{${['"content":[]', ...members].join(",")},"_meta":{"truncated":true}}}`;
 
   if (content === undefined ? structured === undefined : text.charCodeAt(content.start) !== Code.openBracket) {
-    // A client needs a task to get its result later. Only a text in it may be long.
-    const roomBytes = maxBytes - Buffer.byteLength(write('"task":{}', ...others));
-    const task = readMembers(text, named?.get("task")?.start, [], roomBytes)?.others;
-    const failed = '"isError":true';
-    return [task === undefined ? write(NOT_A_RESULT, failed) : write(`"task":{${task.join(",")}}`, ...others), bare(failed)];
+    // A client needs a task to get its result later. Only a text in it may be long. In 2026-07-28, the result itself is the task.
+    const nested = named?.get("task");
+    const isFlat = nested === undefined && flags.includes('"resultType":"task"');
+    const besides = isFlat ? flags : [...flags, ...others];
+    const roomBytes = maxBytes - Buffer.byteLength(write('"task":{}', ...besides));
+    const task = readMembers(text, isFlat ? start : nested?.start, isFlat ? RESULT_NAMES : [], roomBytes)?.others;
+    const failed = ['"isError":true', ...(named?.has("resultType") === true ? ['"resultType":"complete"'] : [])];
+    if (task === undefined) return [write(NOT_A_RESULT, ...failed), bare(failed)];
+    return [write(...(isFlat ? task : [`"task":{${task.join(",")}}`]), ...besides), bare(failed)];
   }
-  const flagText = isError && text.slice(isError.start, isError.end);
-  const flags = flagText === "true" || flagText === "false" ? [`"isError":${flagText}`] : [];
   const rest = [...flags, ...others];
   const noteBytes = textItem("").length + lastLine(bytes, bytes).length;
   const { items, cutText, leftBytes, isWhole } = limitContent(
@@ -104,7 +106,7 @@ function limitResult({ text, open, bytes, maxBytes }: LongResponse, start: numbe
     const line = lastLine(bytes - keptBytes, bytes);
     items.push(`{"type":"text","text":"${cutText === "" ? line.slice(String.raw`\n`.length) : cutText + line}"}`);
   }
-  return [write(`"content":[${items.join(",")}]`, ...rest), bare(...flags)];
+  return [write(`"content":[${items.join(",")}]`, ...rest), bare(flags)];
 }
 
 /**
@@ -147,10 +149,13 @@ function limitContent(text: string, content: Span | undefined, roomBytes: number
  * @returns undefined if the value is not an object, or has too many members to be read.
  */
 function readMembers(text: string, start: number | undefined, names: readonly string[], roomBytes = 0) {
+  if (start === undefined || text.charCodeAt(start) !== Code.openBrace) return undefined;
   const named = new Map<string, Span>();
   const others: string[] = [];
-  let leftBytes = roomBytes;
-  const end = visitMembers(text, start, (name, valueStart, keyStart) => {
+  let [leftBytes, count] = [roomBytes, 0];
+  const end = walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
+    if (++count > MAX_MEMBERS) return STOP;
+    const name = decodeString(text, keyStart, keyEnd);
     const valueEnd = skipValue(text, valueStart);
     if (names.includes(name)) named.set(name, { start: valueStart, end: valueEnd });
     else if (valueEnd - keyStart < leftBytes) {
@@ -163,21 +168,7 @@ function readMembers(text: string, start: number | undefined, names: readonly st
     }
     return valueEnd;
   });
-  return end === undefined ? undefined : { named, others, end };
-}
-
-/** @returns the end of the object; undefined if the value is not an object, or has too many members to be read. */
-function visitMembers(
-  text: string,
-  start: number | undefined,
-  visit: (name: string, valueStart: number, keyStart: number) => number,
-): number | undefined {
-  if (start === undefined || text.charCodeAt(start) !== Code.openBrace) return undefined;
-  let count = 0;
-  const end = walkMembers(text, start, (keyStart, keyEnd, valueStart) =>
-    ++count > MAX_MEMBERS ? STOP : visit(decodeString(text, keyStart, keyEnd), valueStart, keyStart),
-  );
-  return count > MAX_MEMBERS ? undefined : end + 1;
+  return count > MAX_MEMBERS ? undefined : { named, others, end: end + 1 };
 }
 
 /** The last line of a cut text, as it is spelled in JSON. */

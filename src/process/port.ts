@@ -1,7 +1,7 @@
 import type { Message, Outgoing, OverlongLine, ResponseMessage } from "../mcp/message.ts";
 import type { ExitKind } from "../observe/counters.ts";
 
-/** The lane's interface to the MCP server. The supervisor implements it; `server-lanes.ts` connects the two. */
+/** The lane's interface to the MCP server. The supervisor implements it; `server.ts` connects the two. */
 export interface Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void;

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Context } from "../context.ts";
+import { type Context, onDrain } from "../context.ts";
 import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -267,7 +267,7 @@ export class ParkedCalls {
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
     this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
     this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#onDue(nowMs));
-    context.draining.addEventListener("abort", () => {
+    onDrain(context, "parked call", () => {
       this.end("shutdown");
       this.#sweep.close();
     });

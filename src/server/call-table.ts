@@ -106,7 +106,7 @@ export class CallTable extends PendingRequests<Call> {
   readOnlyTools: ReadonlySet<string> = new Set();
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
-  /** Called when a call of a client is given up that the server has. */
+  /** Called when a call of a client that the server has is given up. */
   onAbandoned: ((call: Call) => void) | undefined;
   /** Called after the end of each client's call. */
   onEnd: (() => void) | undefined;

@@ -29,7 +29,7 @@ import type { CallCheck, CallLimits, CallVerdict, QueueEntry } from "./slots.ts"
 
 /** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
-/** The limit for requests in turn keeps clients' requests moving: one client may cancel a thousand subscriptions at once. */
+/** Limits the sidecar's own requests in flight, so that clients' requests keep moving: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_TURN = 16;
 /** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
 const MAX_OWN_BYTES = 256 * 1024;

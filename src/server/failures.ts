@@ -8,7 +8,7 @@ const MAX_RETRY_AFTER_SECONDS = 30;
 /** The time after which a client asks again if all sessions are in use. Calls end after seconds, but streams are open for longer. */
 const RETRY_SESSION_SECONDS = 5;
 
-/** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
+// The errors of the lane, for a person or a model. `effect` is the effect of sending the request again.
 
 /** @param takenMs the whole time of the call, with renewals. */
 export function requestTimedOut(

@@ -217,13 +217,13 @@ export class Lanes {
     return freeBytes;
   }
 
-  /** Rejects new clients and requests, ends GET streams, and resolves when the last request in flight has ended. */
+  /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     for (const { sessions } of this.#lanes.values()) for (const { streams } of sessions) streams.endStandalone();
     await Promise.all(this.#all().map(({ lane }) => lane.drain()));
   }
 
-  /** Rejects new clients, fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
+  /** Fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
   async stop(): Promise<void> {
     this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
@@ -263,7 +263,7 @@ export class Lanes {
 
   #startWaiting(): void {
     for (const [pooled, start] of this.#waiting) {
-      if (!this.#hasPlace) return;
+      if (!this.#hasPlace || this.#context.draining.aborted) return;
       this.#waiting.delete(pooled);
       start();
     }

@@ -23,7 +23,7 @@ export class RequestQueue {
   readonly #context: Context;
   readonly #upstream: Upstream;
   readonly #deadlines: DeadlineSweep;
-  /** The calls that take a slot, or wait for one, those in this queue included. */
+  /** The calls that hold or await a slot, queued ones included. */
   openCount = 0;
   readonly entries = new Set<QueueEntry>();
   /** The queues that are not empty, by session. */

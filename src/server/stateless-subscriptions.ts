@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Context } from "../context.ts";
+import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
@@ -140,7 +140,7 @@ export class StatelessSubscriptions {
 
   constructor(context: Context) {
     this.#context = context;
-    context.draining.addEventListener("abort", () => context.defects.guard("subscription", () => this.end()));
+    onDrain(context, "subscription", () => this.end());
   }
 
   get size(): number {

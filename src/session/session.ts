@@ -84,7 +84,7 @@ export interface Exchange {
   readonly acceptedAtMs: number;
   /** The number of responses in the HTTP body: more than 1 in a batch, 0 if the body is an endless stream. */
   readonly sharedBy: number;
-  /** The most bytes that the exchange adds to the result of a tool. Undefined for none. */
+  /** The most bytes that the exchange adds to the response of a tool. Undefined for none. */
   readonly addedBytes?: number;
   /** The least severe log messages that the client wants until the response. Undefined if it wants none, or in a session. */
   readonly logLevel?: string | undefined;

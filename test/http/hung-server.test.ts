@@ -12,7 +12,7 @@ const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 3000;
 /** A call of `hang` times out, and a ping is sent, which has as much time. */
 const UNANSWERED = [...QUICK_RESTART, "--hung-timeouts", "1", ...timeoutFlags(REQUEST_TIMEOUT_MS)];
-/** STOP_GRACES of `child-process.ts`: 1 s after the end of stdin, 2 s after SIGTERM; on a busy machine, several times as long. */
+/** STOP_GRACES of `process/child.ts`: 1 s after the end of stdin, 2 s after SIGTERM; on a busy machine, several times as long. */
 const GRACES_MS = 5 * (1000 + 2000);
 
 describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {

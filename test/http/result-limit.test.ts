@@ -86,6 +86,22 @@ describe("a sidecar that limits results", async () => {
     expect(answers.filter(isTruncated)).toHaveLength(7);
   });
 
+  it("the response to a batch of one request stays within the limit, which includes the array", async () => {
+    const own = await sidecar.client({ protocolVersion: "2025-03-26" });
+    const post = (length: number) => own.post([call("big", { length })], { headers: { Accept: "application/json" } });
+    const longest = MAX_BYTES - bodyBytes(await post(0));
+    for (const [length, truncated] of [
+      [longest, false],
+      [longest + 1, true],
+      [longest + 2, true],
+      [longest + 3, true],
+    ] as const) {
+      const reply = await post(length);
+      expect(bodyBytes(reply)).toBeLessThanOrEqual(MAX_BYTES);
+      expect((JSON.parse(reply.body) as JsonRpcMessage[]).map(isTruncated)).toEqual([truncated]);
+    }
+  });
+
   it("a private server's results stay within the limit, including its preceding requests", async () => {
     const asked = await LaneClient.connect(sidecar);
     using source = await asked.begin("ask", { method: "elicitation/create", params: { message: "m".repeat(3000) } });

@@ -51,7 +51,7 @@ function formOf(kind: string): object {
 
 describe("the problem of a field", () => {
   it.each<[name: string, schema: object, value: unknown, problem: string]>([
-    ["an item", { items: { properties: { id: { type: "integer" } } } }, [{ id: 1 }, { id: "x" }], '"a.1.id" must be integer'],
+    ["an item", { items: { properties: { id: { type: "integer" } } } }, [{ id: 1 }, { id: "x" }], '"a[1].id" must be integer'],
     ["required, nested", { required: ["b"] }, {}, "\"a\" must have required property 'b'"],
     [
       "anyOf of types",
@@ -83,6 +83,18 @@ describe("the problem of a field", () => {
       {},
       `"a" matches none of the allowed forms: "a" must have required property 'b'; or "a" must have required property 'c'`,
     ],
+    [
+      "anyOf of forms that are told apart by a member, of which another one is absent",
+      { anyOf: [{ properties: { kind: { const: "x" } }, required: ["kind", "z"] }, formOf("y")] },
+      { kind: "z" },
+      '"a" matches none of the allowed forms: "a.kind" must be equal to constant: "x"; or "a.kind" must be equal to constant: "y"',
+    ],
+    ...["x/y", "x~y", "x.y", 'x"y', "x]y", "x y", "é", "00", ""].map((name): [string, object, unknown, string] => [
+      `a member ${JSON.stringify(name)}`,
+      { additionalProperties: { type: "object", properties: { id: { type: "string" } } } },
+      { [name]: { id: 1 } },
+      `"a[${JSON.stringify(name)}].id" must be string`,
+    ]),
   ])("the problem is plain: %s", async (_name, property, value, problem) => {
     expect(await problems({ type: "object", properties: { a: property } }, { a: value })).toEqual([problem]);
   });
@@ -109,7 +121,7 @@ describe("a schema", () => {
     expect(await problems(schema, { a: [1, 2], b: 1, id: "x" })).toEqual([
       "the arguments must have property c when property b is present",
       '"a" must NOT have more than 1 items',
-      '"a.0" must be string',
+      '"a[0]" must be string',
       '"id" must be integer',
     ]);
     // Keywords beside a reference are ignored, and later ones unknown.

@@ -113,6 +113,20 @@ describe("a result above MAX_RESULT_BYTES", () => {
     expect(CreateTaskResultSchema.safeParse(result).success).toBe(true);
   });
 
+  it("a task of revision 2026-07-28 keeps the members that its client needs to get its result", () => {
+    const at = "2026-11-21T00:00:00Z";
+    const needed = { resultType: "task", taskId: "t-1", status: "working", createdAt: at, lastUpdatedAt: at, ttlMs: 60_000 };
+    const { result } = limit(body({ statusMessage: "s".repeat(9000), ...needed, _meta: { a: 1 } }), 1024);
+    expect(result).toEqual({ ...needed, _meta: { a: 1, truncated: true, originalBytes: expect.any(Number) as number } });
+  });
+
+  it("the type of a result is kept beside other members, and is that of a result for the model if it is replaced", () => {
+    const others = { x: "x".repeat(115), resultType: "complete" };
+    expect(limit(body({ ...others, ...texts("a".repeat(5000)) }), 1024).result).toMatchObject(others);
+    const replaced = { isError: true, resultType: "complete" };
+    expect(limit(body({ resultType: "input_required", inputRequests: "a".repeat(5000) }), 1024).result).toMatchObject(replaced);
+  });
+
   it.each([{ toolResult: "x".repeat(5000) }, "x".repeat(5000), ["x".repeat(5000)], { content: "x".repeat(5000) }])(
     "a result that cannot be truncated is replaced by an error for the model",
     (result) => {

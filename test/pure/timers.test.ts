@@ -1,6 +1,6 @@
 import { array, assert, constant, double, integer, oneof, property } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RateLimit } from "../../../src/timers.ts";
+import { RateLimit } from "../../src/timers.ts";
 
 const MINUTE_MS = 60_000;
 

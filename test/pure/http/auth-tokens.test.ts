@@ -1,7 +1,7 @@
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import { describe, expect, it, vi } from "vitest";
-import { AuthTokens } from "../../src/http/auth-tokens.ts";
+import { AuthTokens } from "../../../src/http/auth-tokens.ts";
 
 const TOKEN = "s3cret-token";
 

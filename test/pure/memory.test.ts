@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { defaultBudgetBytes, MEMORY_KINDS, MemoryBudget, type Reservation, textMemoryBytes } from "../../../src/memory.ts";
-import { SEED } from "../../support/set-up.ts";
+import { defaultBudgetBytes, MEMORY_KINDS, MemoryBudget, type Reservation, textMemoryBytes } from "../../src/memory.ts";
+import { SEED } from "../support/set-up.ts";
 
 const MIB = 1024 * 1024;
 const EMPTY = { usedBytes: 0, ...Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, 0])) };
