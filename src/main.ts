@@ -70,7 +70,10 @@ process.noDeprecation = true;
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {
-  if (!isSupportedNode(process.versions.node)) {
+  // The range in `engines` of package.json. Older versions lack `worker.cpuUsage()`, which the argument check needs.
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const isSupported = major === 22 ? minor >= 19 : major === 24 ? minor >= 6 : major > 24;
+  if (!isSupported) {
     const remedy = "Install such a Node. A clone has one after npm ci: npx node dist/main.js";
     process.stderr.write(`claw-mcp-stdio needs Node ${engines.node}; this is ${process.versions.node}. ${remedy}\n`);
     return 1;
@@ -78,12 +81,6 @@ async function main(argv: readonly string[]): Promise<number> {
   const [first = "", ...rest] = argv;
   const command = COMMANDS.get(first);
   return command === undefined ? runServe(argv) : command(rest);
-}
-
-/** True for the range in `engines` of package.json. Older versions lack `worker.cpuUsage()`, which the argument check needs. */
-function isSupportedNode(nodeVersion: string): boolean {
-  const [major = 0, minor = 0] = nodeVersion.split(".").map(Number);
-  return major === 22 ? minor >= 19 : major === 24 ? minor >= 6 : major > 24;
 }
 
 async function runServe(argv: readonly string[]): Promise<number> {
@@ -97,15 +94,11 @@ async function runServe(argv: readonly string[]): Promise<number> {
   restartWithFlags();
   const { serve } = await import("./cli/serve.ts");
   const commands = [...COMMANDS.keys()];
-  const personalStderr = isPersonal() ? process.stderr : undefined;
-  const { env: environment, stdout } = process;
+  const { env: environment, stdout, stderr, pid, ppid } = process;
+  // A person has started the program on a terminal. In a container, it is process 1, or the child of an init process such as tini.
+  const personalStderr = stderr.isTTY && pid !== 1 && ppid !== 1 ? stderr : undefined;
   await serve({ ...configuration, environment, version, commands, stdout, personalStderr, signals: process, exit });
   return ExitCode.ok;
-}
-
-/** True if a person has started the program on a terminal. In a container, it is process 1, or the child of an init process such as tini. */
-function isPersonal(): boolean {
-  return process.stderr.isTTY && process.pid !== 1 && process.ppid !== 1;
 }
 
 /** Replaces this process by one with the memory flags of V8, if it lacks any. Its id, its environment and its standard streams stay. */

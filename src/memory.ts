@@ -283,18 +283,15 @@ const MAX_BYTES = 256 * MIB;
 /**
  * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory above 56 MiB, at least 2 MiB and at most 256 MiB.
  *
- * @param memoryBytes the memory of the container, or else of the machine.
+ * @param memoryBytes the memory of the container, or else of the machine. A container without a limit has a number above all memory, and a
+ * system without control groups 0.
  * @param heapBytes the limit of V8's heap. Half of it is a limit too, which matters only if the operator has set a small heap.
  */
-export function defaultBudgetBytes(memoryBytes = availableBytes(), heapBytes = getHeapStatistics().heap_size_limit): number {
+export function defaultBudgetBytes(
+  memoryBytes = Math.min(process.constrainedMemory() || totalmem(), totalmem()),
+  heapBytes = getHeapStatistics().heap_size_limit,
+): number {
   return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, (memoryBytes - OVERHEAD_BYTES) * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));
-}
-
-/** Returns the memory limit of the container, if it has one, or else the memory of the machine. */
-function availableBytes(): number {
-  // A container without a limit has a number above all memory, and a system without control groups 0.
-  const constrainedBytes = process.constrainedMemory();
-  return constrainedBytes > 0 ? Math.min(constrainedBytes, totalmem()) : totalmem();
 }
 
 /** The parts of a body, its text, and the copy between them exist together for a moment. */

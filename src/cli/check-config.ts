@@ -1,14 +1,12 @@
 import type { Config, LoadResult } from "../config/load.ts";
 import type { Option } from "../config/option.ts";
 import { OPTION_GROUPS, type OptionKey, OPTIONS } from "../config/options.ts";
-import { MASK, maskArgs, maskCommand } from "../config/secret-file.ts";
+import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
-import type { Secrets } from "../observe/redact.ts";
+import { MASK, type Secrets } from "../observe/redact.ts";
 
 /** The options that are set. The others have their defaults. */
 type Given = LoadResult["given"];
-
-const NOT_SET = "not set";
 
 /** Returns the effective configuration as JSON, with secrets masked. */
 export function effectiveConfigJson(config: Config, { replacer }: Secrets): string {
@@ -29,7 +27,9 @@ export function effectiveConfigText(config: Config, given: Given, secrets: Secre
     const lines = (Object.keys(options) as OptionKey[]).map((key) => {
       const option: Option<unknown> = OPTIONS[key];
       const value = valueOf(key, config, given);
-      const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, secrets);
+      const needsNoQuotes = typeof value === "string" && /^[!-~]+$/.test(value);
+      const text = needsNoQuotes ? value : JSON.stringify(value, secrets.replacer);
+      const shown = value === undefined ? "not set" : option.isSecret ? MASK : text;
       return secrets.redact(`  ${option.variable} = ${shown}  (${sourceOf(key, config, given)})
 `);
     });
@@ -68,9 +68,4 @@ function isLowered(key: OptionKey, config: Config, given: Given): boolean {
   const { kind, defaultValue } = OPTIONS[key];
   const text = given.get(key)?.text;
   return config[key] < ((text === undefined ? undefined : kind.parse(text)) ?? defaultValue);
-}
-
-/** A text without quotes, if it needs none. */
-function shownText(value: unknown, { replacer }: Secrets): string {
-  return typeof value === "string" && /^[!-~]+$/.test(value) ? value : JSON.stringify(value, replacer);
 }

@@ -165,13 +165,13 @@ const UNSUPPORTED_PROTOCOL_VERSION: SidecarErrorCode = "UNSUPPORTED_PROTOCOL_VER
  */
 export async function listFromUrl(bounds: ListingBounds, url: URL, token: string | undefined): Promise<Listing> {
   const endpoint = new Endpoint(bounds, url, token);
-  const session = new UrlSession(endpoint);
   try {
-    return await session.list();
+    return await listInSession(endpoint);
   } catch (error) {
     if (!(error instanceof HttpError && needsModernClient(error.rpcError))) throw error;
   } finally {
-    await session.end();
+    // Ignores errors: the server may not support DELETE, or have stopped.
+    if (endpoint.headers["Mcp-Session-Id"] !== undefined) await endpoint.delete().catch(() => undefined);
   }
   return listStateless(endpoint);
 }
@@ -200,10 +200,7 @@ class Endpoint {
   }
 
   /** Posts a request. @param message its JSON-RPC message, with an id. */
-  async request(
-    method: string,
-    message: JsonObject,
-  ): Promise<{ readonly response: ResponseMessage; readonly sessionId: string | undefined }> {
+  async request(method: string, message: JsonObject) {
     const { response, sessionId } = await this.post(method, message);
     if (response === undefined) throw this.error(method, "no response");
     return { response, sessionId };
@@ -215,7 +212,10 @@ class Endpoint {
       return await exchange(this.#url, "POST", this.headers, message, signal);
     } catch (error) {
       if (signal.aborted) throw endedError(this.bounds, method);
-      const described = this.error(method, describeConnectionError(error));
+      // For a name with several addresses, the message is empty, and `errors` has one error per address.
+      const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+      const reason = describeError(first) || ((first as NodeJS.ErrnoException).code ?? "the connection failed");
+      const described = this.error(method, reason);
       throw error instanceof HttpError ? new HttpError(described.message, error.rpcError) : described;
     }
   }
@@ -231,35 +231,21 @@ class Endpoint {
   }
 }
 
-class UrlSession {
-  readonly #endpoint: Endpoint;
-  #lastId = 0;
-
-  constructor(endpoint: Endpoint) {
-    this.#endpoint = endpoint;
-  }
-
-  async list(): Promise<Listing> {
-    const { bounds, headers } = this.#endpoint;
-    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo: bounds.clientInfo };
-    const { response, sessionId } = await this.#request("initialize", params);
-    const resultText = resultTextOf(response, "initialize");
-    const protocolVersion = response.outline.stringAt(Slot.protocolVersion);
-    if (protocolVersion === undefined) throw this.#endpoint.error("initialize", "the response has no protocolVersion");
-    if (sessionId !== undefined) headers["Mcp-Session-Id"] = sessionId;
-    headers["MCP-Protocol-Version"] = protocolVersion;
-    await this.#endpoint.post("notifications/initialized", { jsonrpc: "2.0", method: "notifications/initialized" });
-    return listTools(protocolVersion, resultText, async (pageParams) => (await this.#request("tools/list", pageParams)).response);
-  }
-
-  /** Ends the session. Ignores errors: the server may not support DELETE, or have stopped. */
-  async end(): Promise<void> {
-    if (this.#endpoint.headers["Mcp-Session-Id"] !== undefined) await this.#endpoint.delete().catch(() => undefined);
-  }
-
-  #request(method: string, params: JsonObject): ReturnType<Endpoint["request"]> {
-    return this.#endpoint.request(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
-  }
+/** Lists the tools of a server with `initialize`, in a new session if it has sessions. */
+async function listInSession(endpoint: Endpoint): Promise<Listing> {
+  const { bounds, headers } = endpoint;
+  let lastId = 0;
+  const request = (method: string, params: JsonObject): ReturnType<Endpoint["request"]> =>
+    endpoint.request(method, { jsonrpc: "2.0", id: ++lastId, method, params });
+  const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo: bounds.clientInfo };
+  const { response, sessionId } = await request("initialize", params);
+  const resultText = resultTextOf(response, "initialize");
+  const protocolVersion = response.outline.stringAt(Slot.protocolVersion);
+  if (protocolVersion === undefined) throw endpoint.error("initialize", "the response has no protocolVersion");
+  if (sessionId !== undefined) headers["Mcp-Session-Id"] = sessionId;
+  headers["MCP-Protocol-Version"] = protocolVersion;
+  await endpoint.post("notifications/initialized", { jsonrpc: "2.0", method: "notifications/initialized" });
+  return listTools(protocolVersion, resultText, async (page) => (await request("tools/list", page)).response);
 }
 
 /** Lists the tools of a server without sessions (MCP 2026-07-28, basic/transports). Each request names its method in a header too. */
@@ -287,11 +273,4 @@ function readDiscovery(discovery: Attempt, response: ResponseMessage, endpoint: 
   } catch (error) {
     throw error instanceof HandshakeError ? endpoint.error("server/discover", error.message) : error;
   }
-}
-
-/** Describes a connection error. For a name with several addresses, its message is empty, and `errors` has one error per address. */
-function describeConnectionError(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  const message = describeError(first);
-  return message === "" ? ((first as NodeJS.ErrnoException).code ?? "the connection failed") : message;
 }

@@ -53,7 +53,11 @@ export function runningAddress(script: string, environment: Environment, root = 
     const process = join(root, "proc", pid);
     if (!/^\d+$/.test(pid) || !runs(process, program)) return [];
     // A variable of the whole container does not show where a sidecar with flags listens.
-    if (!ADDRESS_VARIABLES.every((name) => isSameVariable(process, name, environment))) return [];
+    const variables = readText(join(process, "environ")).split("\0");
+    const areSame = ADDRESS_VARIABLES.every(
+      (name) => (environment[name] ?? "") === "" || variables.includes(`${name}=${environment[name]}`),
+    );
+    if (!areSame) return [];
     const addresses = listenAddresses(process);
     return addresses.length === 0 ? [] : [{ addresses, startTicks: startTicks(process) }];
   });
@@ -76,11 +80,6 @@ function startTicks(process: string): number {
   const stat = readText(join(process, "stat"));
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return Number(fields[START_TICKS_FIELD] ?? Number.POSITIVE_INFINITY);
-}
-
-function isSameVariable(process: string, name: string, environment: Environment): boolean {
-  const own = environment[name] ?? "";
-  return own === "" || readText(join(process, "environ")).split("\0").includes(`${name}=${own}`);
 }
 
 function listenAddresses(process: string): ListenAddress[] {
@@ -106,35 +105,16 @@ function parseAddress(text: string): ListenAddress {
   return { host: bytes.some((byte) => byte !== 0) ? groups : undefined, port: Number.parseInt(portDigits, 16) };
 }
 
-function list(folder: string): string[] {
+/** Returns undefined if it fails: for a process of another user, or one that has ended. */
+function attempt<Value>(read: () => Value): Value | undefined {
   try {
-    return readdirSync(folder);
-  } catch {
-    // A process of another user, or one that has ended.
-    return [];
-  }
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
-}
-
-function readLink(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
+    return read();
   } catch {
     return undefined;
   }
 }
 
-function realPath(path: string): string | undefined {
-  try {
-    return realpathSync(path);
-  } catch {
-    return undefined;
-  }
-}
+const list = (folder: string): string[] => attempt(() => readdirSync(folder)) ?? [];
+const readText = (file: string): string => attempt(() => readFileSync(file, "utf8")) ?? "";
+const readLink = (path: string): string | undefined => attempt(() => readlinkSync(path));
+const realPath = (path: string): string | undefined => attempt(() => realpathSync(path));

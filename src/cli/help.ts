@@ -62,6 +62,8 @@ export function helpText(columns: number | undefined, isFull: boolean): string {
   const list = (entries: readonly Entry[]): string =>
     entries.map(([term, text]) => `${wrap(term, INDENT)}\n${wrap(text, DEEP_INDENT)}`).join("\n");
   const codeWidth = Math.max(...EXIT_CODES.map(([code]) => code.length)) + INDENT.length;
+  const codeIndent = " ".repeat(INDENT.length + codeWidth);
+  const codes = EXIT_CODES.map(([code, text]) => `${INDENT}${code.padEnd(codeWidth)}${wrap(text, codeIndent).trimStart()}`);
   const sections = [
     wrap(SUMMARY),
     `Usage:\n${list(USAGE)}`,
@@ -73,15 +75,9 @@ export function helpText(columns: number | undefined, isFull: boolean): string {
     }),
     wrap(`Flags take precedence over environment variables. In descriptions, variables are named without ${VARIABLE_PREFIX}.`),
   ];
-  if (isFull)
-    sections.push(`Exit codes:\n${EXIT_CODES.map(([code, text]) => exitCodeLine(code.padEnd(codeWidth), text, width)).join("\n")}`);
+  if (isFull) sections.push(`Exit codes:\n${codes.join("\n")}`);
   else sections.push(wrap(`These are the most used of ${ALL_OPTIONS.length} options. All of them: claw-mcp-stdio --help all`));
   return `${sections.join("\n\n")}\n`;
-}
-
-function exitCodeLine(code: string, text: string, width: number): string {
-  const indent = " ".repeat(INDENT.length + code.length);
-  return `${INDENT}${code}${wrapped(text, indent, width).trimStart()}`;
 }
 
 function entryOf(option: Option<unknown>): Entry {

@@ -22,8 +22,6 @@ import {
 } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
-const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
-
 /**
  * Waits for the first SIGTERM or SIGINT. A second one calls `onSecond` with the exit code that a shell reports for it.
  *
@@ -32,7 +30,7 @@ const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
 export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let hasFirst = false;
-    for (const name of SIGNALS) {
+    for (const name of ["SIGTERM", "SIGINT"]) {
       source.on(name, (signal: NodeJS.Signals) => {
         if (hasFirst) onSecond(128 + (constants.signals[signal] ?? 0));
         hasFirst = true;

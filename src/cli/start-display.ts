@@ -7,7 +7,7 @@ import { maskArgs } from "../config/secret-file.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { isJsonObject, MetaKey } from "../mcp/message.ts";
-import type { Log } from "../observe/log.ts";
+import { type Log, logOf } from "../observe/log.ts";
 import type { Logger } from "../observe/logger.ts";
 import { maskedPlainLines, maskedPlainText, type Secrets } from "../observe/redact.ts";
 import type { Sidecar, SidecarOptions } from "../sidecar.ts";
@@ -121,20 +121,17 @@ export class StartDisplay {
       () => this.#subject(),
       () => this.#lastWords,
     );
-    const logAt =
-      (level: keyof Log): Log[keyof Log] =>
-      (fields, message) => {
-        const isStderr = fields["stream"] === "stderr";
-        const lastWords = lastWordsOf(message, fields);
-        if (lastWords !== undefined) this.#lastWords = this.#plain(lastWords);
-        // Warnings are always shown. At the level debug, all messages are.
-        if (message === "mcp server started" && fields["lane"] === undefined) this.#childPid = Number(fields["childPid"]);
-        const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
-        if (isReplaced) return;
-        this.#progress.erase();
-        logger[level](fields, message);
-      };
-    this.log = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+    this.log = logOf((level, fields, message) => {
+      const isStderr = fields["stream"] === "stderr";
+      const lastWords = lastWordsOf(message, fields);
+      if (lastWords !== undefined) this.#lastWords = this.#plain(lastWords);
+      if (message === "mcp server started" && fields["lane"] === undefined) this.#childPid = Number(fields["childPid"]);
+      // Warnings are always shown. At the level debug, all messages are.
+      const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
+      if (isReplaced) return;
+      this.#progress.erase();
+      logger[level](fields, message);
+    });
   }
 
   /** Requests the server's tools, which does not delay clients, and shows the banner. To be called once, when the server is ready. */

@@ -6,20 +6,18 @@ import { OPTIONS } from "../config/options.ts";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { ExitKind } from "../observe/counters.ts";
-import type { Log, LogFields } from "../observe/log.ts";
+import { type Log, type LogFields, logOf } from "../observe/log.ts";
 import { ExitCode } from "./terminal.ts";
 
 /** Splits a command line at its white space, as a shell does: quotes and backslashes join words. Expands nothing. */
 export function splitWords(line: string): string[] {
+  const unquoted = (_part: string, escaped?: string, inDouble?: string, inSingle?: string): string =>
+    escaped ?? inDouble?.replaceAll(/\\(["\\$`])/g, "$1") ?? inSingle ?? "";
   const words: string[] = [];
   for (const [word] of line.matchAll(/(?:[^\s"'\\]|\\[^]|"(?:[^"\\]|\\[^])*"?|'[^']*'?)+/g)) {
     words.push(word.replaceAll(/\\([^])|"((?:[^"\\]|\\[^])*)"?|'([^']*)'?/g, unquoted));
   }
   return words;
-}
-
-function unquoted(_part: string, escaped?: string, inDouble?: string, inSingle?: string): string {
-  return escaped ?? inDouble?.replaceAll(/\\(["\\$`])/g, "$1") ?? inSingle ?? "";
 }
 
 /** A failure for people. Neither text begins with a capital letter or ends with a full stop. */
@@ -106,18 +104,16 @@ export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; re
   const { promise: failed, resolve: fail } = Promise.withResolvers<FailedStart>();
   let isOver = false;
   let hasFailed = false;
-  const logAt =
-    (level: keyof Log): Log[keyof Log] =>
-    (fields, message) => {
-      const isExit = !isOver && message === "mcp server exited" && fields["lane"] === undefined;
-      isOver ||= isExit || (message === "mcp server ready" && fields["lane"] === undefined);
-      hasFailed ||= isExit;
-      if (isExit) fail(failedStart(fields));
-      // The sidecar ends before the restart.
-      const isUntrue = hasFailed && message === "mcp server will be restarted" && fields["lane"] === undefined;
-      if (!isUntrue && !(isExit && isHidden)) log[level](fields, message);
-    };
-  return { failed, log: { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") } };
+  const watched = logOf((level, fields, message) => {
+    const isExit = !isOver && message === "mcp server exited" && fields["lane"] === undefined;
+    isOver ||= isExit || (message === "mcp server ready" && fields["lane"] === undefined);
+    hasFailed ||= isExit;
+    if (isExit) fail(failedStart(fields));
+    // The sidecar ends before the restart.
+    const isUntrue = hasFailed && message === "mcp server will be restarted" && fields["lane"] === undefined;
+    if (!isUntrue && !(isExit && isHidden)) log[level](fields, message);
+  });
+  return { failed, log: watched };
 }
 
 function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }: LogFields): FailedStart {
@@ -146,12 +142,9 @@ export function failureReason({ problem, fix }: StartFailure): string {
 
 /** Returns a failure as sentences, for a terminal: the fix is on a line of its own. @param output the last lines of the server's stderr. */
 export function failureText({ problem, fix }: StartFailure, output: readonly string[] = []): string {
-  const lines = fix === undefined ? output : [...output, sentence(fix)];
+  const ending = /[?.'"\])]$/.test(fix ?? "") ? "" : ".";
+  const lines = fix === undefined ? output : [...output, `${fix.charAt(0).toUpperCase()}${fix.slice(1)}${ending}`];
   return `claw-mcp-stdio: ${problem}${/[?.]$/.test(problem) ? "" : "."}\n${lines.map((line) => `  ${line}\n`).join("")}`;
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[?.'"\])]$/.test(text) ? "" : "."}`;
 }
 
 /** The search path of a system that sets none (execvp(3)). */

@@ -83,7 +83,8 @@ export function readCommandLine(argv: readonly string[], options: FlagTypes = SE
   let open: string | undefined;
   for (const token of tokens) {
     if (token.kind === "positional") {
-      if (open === undefined || !isOptionalValue(open, token.value)) {
+      const isValue = open === "help" ? token.value === HELP_TOPIC : OPTIONAL_VALUES.has(token.value);
+      if (open === undefined || !isValue) {
         return { flags, rest: argv.slice(token.index), hasSeparator: false, problems };
       }
       flags.set(open, token.value);
@@ -103,10 +104,6 @@ export function readCommandLine(argv: readonly string[], options: FlagTypes = SE
     if (value === undefined && (isSwitch || name === "help")) open = name;
   }
   return { flags, rest: [], hasSeparator: false, problems };
-}
-
-function isOptionalValue(flag: string, word: string): boolean {
-  return flag === "help" ? word === HELP_TOPIC : OPTIONAL_VALUES.has(word);
 }
 
 /** Returns the flags of the sidecar among the arguments of a server, with advice. `--help` and `--version` are most likely the server's own. */

@@ -1,6 +1,6 @@
 import { readFileSync, type Stats, statSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { CREDENTIAL_NAME } from "../observe/redact.ts";
+import { CREDENTIAL_NAME, MASK } from "../observe/redact.ts";
 import { bearerToken } from "./option.ts";
 
 /** The tokens or keys of a file, without duplicates; or the problem with the file, which quotes none of its text. */
@@ -109,9 +109,6 @@ function unfit(stats: Stats): SecretFile | undefined {
 function unreadable(error: unknown): SecretFile {
   return { problem: `it cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})` };
 }
-
-/** The text in place of a secret. */
-export const MASK = "***";
 
 /** The password of a URL, or the credentials of an Authorization header. */
 const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S+/gi;

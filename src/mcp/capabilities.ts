@@ -103,19 +103,15 @@ function findMissingIn(before: JsonObject, now: JsonObject, depth: number): stri
     // False and null do not declare a capability.
     if (value === false || value === null) continue;
     const current = Object.hasOwn(now, name) ? now[name] : undefined;
-    if (!isStillThere(value, current)) return name;
+    // Values other than `true` and objects may change: they are parameters of a capability.
+    const isDeclared = current !== undefined && current !== null && current !== false;
+    const isStillThere = value === true ? current === true : isJsonObject(value) ? isJsonObject(current) : isDeclared;
+    if (!isStillThere) return name;
     if (!isJsonObject(value) || !isJsonObject(current) || depth === 0) continue;
     const missing = findMissingIn(value, current, depth - 1);
     if (missing !== undefined) return `${name}.${missing}`;
   }
   return undefined;
-}
-
-/** True if a capability still exists. Values other than `true` and objects may change: they are parameters of a capability. */
-function isStillThere(before: unknown, now: unknown): boolean {
-  if (before === true) return now === true;
-  if (isJsonObject(before)) return isJsonObject(now);
-  return now !== undefined && now !== null && now !== false;
 }
 
 /** Returns the lists with `listChanged`. */

@@ -55,7 +55,8 @@ export async function createLogger(
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: {
       streamWrite: (line: string) => {
-        const masked = jsonLine(line, redact);
+        // Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it.
+        const masked = `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
         onLine?.(masked);
         return prettify === undefined ? masked : prettify(plainLine(line, redact));
       },
@@ -109,11 +110,6 @@ function startClose(destination: ReturnType<typeof pino.destination>, fd: number
     else destination.end();
   }
   return { closed, endWithin: (timeMs: number): void => void setTimeout(onLimit, timeMs) };
-}
-
-/** Masks the secrets of a line. Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it. */
-function jsonLine(line: string, redact: Redact): string {
-  return `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
 }
 
 /** Masks the secrets of a line. A secret may be part of the JSON syntax; if the masked line is not JSON, it is not shown. */

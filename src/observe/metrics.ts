@@ -14,17 +14,11 @@ export interface MetricDefinition {
   readonly labels: readonly string[];
 }
 
-function counter(help: string, ...labels: readonly string[]): MetricDefinition {
-  return { type: "counter", help, labels };
+function ofType(type: MetricDefinition["type"]) {
+  return (help: string, ...labels: readonly string[]): MetricDefinition => ({ type, help, labels });
 }
 
-function gauge(help: string, ...labels: readonly string[]): MetricDefinition {
-  return { type: "gauge", help, labels };
-}
-
-function histogram(help: string, ...labels: readonly string[]): MetricDefinition {
-  return { type: "histogram", help, labels };
-}
+const [counter, gauge, histogram] = [ofType("counter"), ofType("gauge"), ofType("histogram")];
 
 /**
  * All metrics, besides those of the process. The first group has the names and labels of OpenTelemetry's conventions for MCP, in the form of

@@ -9,7 +9,8 @@ const MIN_SECRET_LENGTH = 8;
 const CUT = /…(?="|$)/g;
 /** A longer secret may not be masked if a text is cut within it. In UTF-16 units. */
 export const MAX_SECRET_LENGTH = 4096;
-const MASK = "***";
+/** The text in place of a secret. */
+export const MASK = "***";
 
 export type Redact = (text: string) => string;
 
@@ -38,7 +39,9 @@ export class Secrets {
     }
     // The longest comes first, so that a secret that contains another one is masked completely.
     const longestFirst = [...this.#texts].toSorted((a, b) => b.length - a.length);
-    this.#pattern = longestFirst.length === 0 ? undefined : new RegExp(longestFirst.map(escapePattern).join("|"), "g");
+    // Node 22 does not have `RegExp.escape`.
+    const patterns = longestFirst.map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+    this.#pattern = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "g");
   }
 
   /** Masks all secrets in a text, including those that are escaped in JSON or in a URL. */
@@ -103,11 +106,6 @@ function spellings(secret: string): string[] {
   const quoted = quote(secret);
   const inAscii = quoted.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
   return [secret, quoted, quote(quoted), inAscii, quote(inAscii), encodeURIComponent(secret.toWellFormed())];
-}
-
-/** Returns a pattern that matches only the text itself. Node 22 does not have `RegExp.escape`. */
-function escapePattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
 function quote(text: string): string {
