@@ -203,7 +203,7 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.load];
+    const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.dispatch.load];
     return {
       replica: this.#eventLog.replica,
       upstream: this.#upstreamStatus(),
@@ -246,7 +246,7 @@ export class McpServer {
 
   /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.drain())]);
+    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.whenIdle())]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
@@ -315,7 +315,7 @@ export class McpServer {
   /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
   #isStateless(childEra: ChildEraMode): boolean | undefined {
     if (childEra !== "auto") return childEra === "modern";
-    const era = this.#shared.lane.lastHandshake?.era;
+    const era = this.#shared.lane.dispatch.lastHandshake?.era;
     const mayBecomeReady = this.#shared.supervisor.status().state !== "failed";
     return era === undefined && mayBecomeReady ? undefined : era === "modern";
   }

@@ -55,17 +55,14 @@ function logSessionKeys({ config, log }: Context): void {
 
 /** Creates the tool policy if an option sets a rule. Its modules are loaded only then: most sidecars run without them. */
 async function loadPolicy(context: Context, descriptor: Descriptor | undefined): Promise<ToolPolicy | undefined> {
-  if (!hasRules(context.config)) return undefined;
+  const { config } = context;
+  // A mode has no effect without a descriptor.
+  const keys = (Object.keys(POLICY_OPTIONS) as (keyof typeof POLICY_OPTIONS)[]).filter((key) => key !== "descriptorMode");
+  if (keys.every((key) => config[key] === undefined || config[key] === false || config[key] === "off")) return undefined;
   const { ToolPolicy } = await import("./policy/tool-policy.ts");
   const policy = new ToolPolicy(context, descriptor);
   policy.start();
   return policy;
-}
-
-/** True if any policy option is on. `descriptorMode` does not count: it has no effect without a descriptor. */
-function hasRules(config: Config): boolean {
-  const keys = (Object.keys(POLICY_OPTIONS) as (keyof typeof POLICY_OPTIONS)[]).filter((key) => key !== "descriptorMode");
-  return keys.some((key) => config[key] !== undefined && config[key] !== false && config[key] !== "off");
 }
 
 /** The longest time until the operating system reports that a command cannot be started. */
@@ -111,9 +108,12 @@ const nowMs = performance.now.bind(performance);
  * @throws the system's error if the listener fails.
  */
 export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
-  const { config, environment, descriptor, version, recentLog, kill } = options;
+  const { config, environment, descriptor, secrets, version, log, recentLog, kill } = options;
   const drain = new AbortController();
-  const context = createContext(options, drain.signal);
+  const counters = new Counters();
+  const defects = new Defects(log, counters);
+  const memory = new MemoryBudget(config.memoryBudgetBytes);
+  const context = { config, log, counters, defects, memory, secrets, nowMs, draining: drain.signal, kill };
   const { observer, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);
@@ -166,12 +166,6 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
       requestLog?.close();
     },
   };
-}
-
-function createContext({ config, log, secrets, kill }: SidecarOptions, draining: AbortSignal): Context {
-  const counters = new Counters();
-  const defects = new Defects(log, counters);
-  return { config, log, counters, defects, memory: new MemoryBudget(config.memoryBudgetBytes), secrets, nowMs, draining, kill };
 }
 
 /** Creates the observers of requests, and one of all of them. Each is undefined if its option is off. */

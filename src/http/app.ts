@@ -33,14 +33,14 @@ function sendNotFound(response: ServerResponse, target: string, path: string | u
   const { adminAddr, authTokens, legacySse } = config;
   const asked = target.replace(/\/$/, "");
   const isSplit = adminAddr !== undefined;
-  const isOfOauth = OAUTH_PATH.test(target);
+  const isOfOauth = OAUTH_PATH.test(asked);
   const sentences = [`There is nothing at ${target}; ${describeEndpoint(path)}.`];
   if (legacySse === "off" && SSE_PATHS.has(asked)) sentences.push("HTTP+SSE is off; --legacy-sse=on enables it.");
   if (OPERATOR_PATHS.has(asked)) sentences.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
   if (asked === "") sentences.push(isSplit && path !== undefined ? "A page is only at ADMIN_ADDR." : "--page on shows a page here.");
   if (HEALTH_PATHS.has(asked))
     sentences.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
-  if (authTokens.length > 0 && OAUTH_PATH.test(asked))
+  if (authTokens.length > 0 && isOfOauth)
     sentences.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
   const error = new SidecarError("NOT_FOUND", sentences.join(" "));
   if (!isOfOauth) return sendError(response, error);

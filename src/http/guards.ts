@@ -179,13 +179,6 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
   return [...CORS_OPTIONS.allowedHeaders, ...requested.filter((name) => PARAM_HEADER.test(name))];
 }
 
-/** Creates the middleware that sets the CORS headers. It does not answer preflights, because each response to OPTIONS has `Allow`. */
-function createCors(methods: string[]): ReturnType<typeof cors<IncomingMessage>> {
-  return cors((request: IncomingMessage, callback: (error: null, options: CorsOptions) => void) =>
-    callback(null, { ...CORS_OPTIONS, allowedHeaders: allowedHeaders(request), methods }),
-  );
-}
-
 /** The values of `Sec-Fetch-Site` for the page itself, and for an address that a person has entered. */
 const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
@@ -247,8 +240,12 @@ export class Guards {
     const { needsToken, isForOperators, isSameOriginOnly, methods }: RouteEntry = ROUTES[name];
     const allow = allowHeader({ methods });
     const tokens = needsToken ? this.#tokens : undefined;
-    const checkOrigin = isSameOriginOnly ? this.#rejectOtherPages : isForOperators ? this.#checkReader : this.#checkCaller;
-    const setCorsHeaders = createCors([...methods, "OPTIONS"]);
+    const checkAllowed = isForOperators ? this.#checkReader : this.#checkCaller;
+    const checkOrigin = isSameOriginOnly ? this.#rejectOtherPages : checkAllowed;
+    // Preflights are not answered by it, because each response to OPTIONS has `Allow`.
+    const setCorsHeaders = cors((request: IncomingMessage, callback: (error: null, options: CorsOptions) => void) =>
+      callback(null, { ...CORS_OPTIONS, allowedHeaders: allowedHeaders(request), methods: [...methods, "OPTIONS"] }),
+    );
 
     return (request, response) => {
       const { method = "" } = request;

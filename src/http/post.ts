@@ -144,7 +144,7 @@ export class McpEndpoint implements MessageReceiver {
       if (isModern) return this.#onStateless(this.#stateless, post, messages);
     }
     if (!isBatch && messages.kind === "request" && messages.method === "initialize") this.#initialize(post, messages);
-    else this.#find(post, messages);
+    else this.#find(post, messages, this.#look(post));
   }
 
   /** Answers a GET with the stream of its session, or an error. */
@@ -199,7 +199,7 @@ export class McpEndpoint implements MessageReceiver {
    *
    * @param messages those of a POST; undefined for a GET.
    */
-  #find(post: Post, messages: Message | Message[] | undefined, found = this.#look(post)): void {
+  #find(post: Post, messages: Message | Message[] | undefined, found: Session | KnownSession | SidecarError): void {
     if (found instanceof Session) {
       // Another request may have taken it up while this one arrived.
       if (found !== post.session) this.#use(found, post.response);

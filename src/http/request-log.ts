@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
+import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import type { RequestEnding } from "../observe/counters.ts";
 import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
 import { DeadlineSweep, RateLimit } from "../timers.ts";
@@ -111,14 +111,11 @@ export class RequestLog implements RequestObserver {
 
 function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
   if (ending === "results" || ending === "dismissed" || ending === "unread") return "ended";
-  return ending !== "errors" && isFailure(ending) ? "failed" : "errors";
-}
-
-/** True for an error that the client has not caused, and that does not belong to a drain. */
-function isFailure(code: SidecarErrorCode): boolean {
-  if (code === "SHUTTING_DOWN") return false;
-  const { httpStatus, jsonRpcCode } = ERROR_CATALOG[code];
-  return httpStatus >= 500 || jsonRpcCode === JsonRpcErrorCode.InternalError || code === "REQUEST_TIMEOUT";
+  if (ending === "errors" || ending === "SHUTTING_DOWN") return "errors";
+  const { httpStatus, jsonRpcCode } = ERROR_CATALOG[ending];
+  // The client has not caused these.
+  const isFailure = httpStatus >= 500 || jsonRpcCode === JsonRpcErrorCode.InternalError || ending === "REQUEST_TIMEOUT";
+  return isFailure ? "failed" : "errors";
 }
 
 /** The id itself would let readers of the log use the session. */

@@ -71,7 +71,7 @@ export class AskingLanes {
   get load(): Readonly<Record<string, LaneLoad & { readonly servers: number }>> {
     const byName = Map.groupBy(this.#servers, ({ kinds }) => nameOf(kinds));
     const entries = [...byName].map(([name, servers]) => {
-      return [name, { servers: servers.length, ...addLoads(servers.map(({ asking }) => asking.lane.load)) }] as const;
+      return [name, { servers: servers.length, ...addLoads(servers.map(({ asking }) => asking.lane.dispatch.load)) }] as const;
     });
     return Object.fromEntries(entries);
   }
@@ -81,12 +81,15 @@ export class AskingLanes {
     const { holder } = request.owner.memory;
     const { method } = request.request;
     // A discovery is answered from the handshake.
-    const known = method === "server/discover" ? this.#of(holder, kinds).find(hasHandshake) : undefined;
+    const known =
+      method === "server/discover"
+        ? this.#of(holder, kinds).find(({ asking }) => asking.lane.dispatch.lastHandshake !== undefined)
+        : undefined;
     const server = known ?? this.#choose(holder, kinds);
     if (server === undefined) return onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
     server.lastUsedAtMs = this.#context.nowMs();
     const { lane, params } = server.asking;
-    const handshake = lane.lastHandshake;
+    const handshake = lane.dispatch.lastHandshake;
     if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
     lane.whenReady(request, () => this.find(kinds, request, onFound, onFailed), onFailed);
   }
@@ -204,11 +207,7 @@ export class AskingLanes {
   }
 }
 
-function hasHandshake({ asking }: Server): boolean {
-  return asking.lane.lastHandshake !== undefined;
-}
-
 function isInUse({ asking: { lane } }: Server): boolean {
-  const { requestsInFlight, waiting } = lane.load;
+  const { requestsInFlight, waiting } = lane.dispatch.load;
   return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.hasListeners;
 }

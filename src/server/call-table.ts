@@ -114,7 +114,7 @@ export class CallTable extends PendingRequests<Call> {
   readonly #queue: RequestQueue;
   readonly #log: Log;
   /** The number of clients' calls that were suspended. The queue counts the others, without parked ones. */
-  #suspendedCount = 0;
+  suspendedCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
 
   constructor(context: Context, queue: RequestQueue) {
@@ -124,13 +124,9 @@ export class CallTable extends PendingRequests<Call> {
     this.#log = limitedLog(context.log, context.nowMs);
   }
 
-  get suspendedCount(): number {
-    return this.#suspendedCount;
-  }
-
   /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
-    if (this.#queue.openCount + this.#suspendedCount === 0) return Promise.resolve();
+    if (this.#queue.openCount + this.suspendedCount === 0) return Promise.resolve();
     this.#empty ??= Promise.withResolvers();
     return this.#empty.promise;
   }
@@ -267,7 +263,7 @@ export class CallTable extends PendingRequests<Call> {
     call.state = "queued";
     call.mustNotRestart = true;
     if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
-    this.#suspendedCount++;
+    this.suspendedCount++;
     this.#queue.openCount--;
     call.semaphore?.release(call);
     this.#queue.release();
@@ -280,7 +276,7 @@ export class CallTable extends PendingRequests<Call> {
     this.delete(call.wireId);
     call.wireId = this.mintId();
     this.set(call.wireId, call);
-    this.#suspendedCount--;
+    this.suspendedCount--;
     this.#queue.openCount++;
   }
 
@@ -331,7 +327,7 @@ export class CallTable extends PendingRequests<Call> {
     if (call.origin === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
     if (call.pause === "suspended") {
-      this.#suspendedCount--;
+      this.suspendedCount--;
       this.#queue.openCount++;
     }
     if (call.pause !== "parked") this.#release(call, ending);
@@ -350,7 +346,7 @@ export class CallTable extends PendingRequests<Call> {
       this.#context.counters.countEnding(ending);
       this.#queue.openCount--;
       call.caller.endCall(this.#context.nowMs());
-      if (this.#queue.openCount + this.#suspendedCount === 0) {
+      if (this.#queue.openCount + this.suspendedCount === 0) {
         this.#empty?.resolve();
         this.#empty = undefined;
       }

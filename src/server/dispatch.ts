@@ -53,6 +53,8 @@ export class Dispatch {
   lastHandshake: UpstreamHandshake | undefined;
   /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
   sentCount = 0;
+  /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
+  hasOnePrincipal = true;
   readonly #context: Context;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
@@ -69,7 +71,6 @@ export class Dispatch {
   #ownBytes = 0;
   /** The client whose messages this generation has got; undefined if it has got none. */
   #principal: MemoryHolder | undefined;
-  #hasOnePrincipal = true;
 
   /** @param onDue called on each sweep of the deadlines. Returns the next deadline, or Infinity. */
   constructor(context: Context, upstream: Upstream, onDue: (nowMs: number) => number) {
@@ -83,23 +84,18 @@ export class Dispatch {
     this.#slow = new DeadlineSweep(nowMs, defects, (atMs) => this.#beginSlow(atMs));
   }
 
-  /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
-  get hasOnePrincipal(): boolean {
-    return this.#hasOnePrincipal;
-  }
-
   /**
    * True if nobody but the sender of this call can have chosen what the server prints: its client is the only principal, or the sidecar has sent
    * it, and this generation has got nothing of a client.
    */
   isOnlySender({ origin }: Call): boolean {
-    return origin === "client" ? this.#hasOnePrincipal : this.#principal === undefined;
+    return origin === "client" ? this.hasOnePrincipal : this.#principal === undefined;
   }
 
   /** Must be called when this generation gets something of a client. */
   noteClient(holder: MemoryHolder): void {
     if (holder === this.#principal) return;
-    this.#hasOnePrincipal = this.#principal === undefined;
+    this.hasOnePrincipal = this.#principal === undefined;
     this.#principal = holder;
   }
 
@@ -336,7 +332,7 @@ export class Dispatch {
     for (const { memory } of this.#waiting) memory?.release();
     this.#waiting = [];
     this.#principal = undefined;
-    this.#hasOnePrincipal = true;
+    this.hasOnePrincipal = true;
     for (const line of unwritten) if (!isClientLine(line)) line.onEmptied?.();
     // The next generation may have other tools, so calls are checked again.
     const checked = [...this.#checking];

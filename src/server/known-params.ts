@@ -107,7 +107,10 @@ export class KnownParams {
    * @returns the error, if there is one. A promise, which never rejects, if the tools must be listed first.
    */
   check(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined | Promise<SidecarError | undefined> {
-    const problem = (): SidecarError | undefined => this.#problem(request, headers);
+    const problem = (): SidecarError | undefined => {
+      const params = this.#params?.get(request.outline.stringAt(Slot.toolName) ?? "");
+      return params && checkParamHeaders(request, headers, params);
+    };
     if (this.#isCurrent) {
       const found = problem();
       // Calls without a problem do not wait for a listing that only another call needs.
@@ -119,11 +122,6 @@ export class KnownParams {
 
   get #isCurrent(): boolean {
     return this.#listedVersion === this.#tools.version;
-  }
-
-  #problem(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
-    const params = this.#params?.get(request.outline.stringAt(Slot.toolName) ?? "");
-    return params === undefined ? undefined : checkParamHeaders(request, headers, params);
   }
 
   async #listCurrent(): Promise<void> {

@@ -63,15 +63,6 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#hangWatch = new HangWatch(context, this.dispatch, this.routing);
   }
 
-  get load(): Dispatch["load"] {
-    return this.dispatch.load;
-  }
-
-  /** The handshake of the current or the last generation; undefined before the first. */
-  get lastHandshake(): UpstreamHandshake | undefined {
-    return this.dispatch.lastHandshake;
-  }
-
   /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { dispatch } = this;
@@ -137,11 +128,6 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#capabilities.announceTo(session);
   }
 
-  /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
-  addListener(caller: Caller): void {
-    this.routing.onListener(caller);
-  }
-
   endCaller(caller: Caller): void {
     this.routing.onCallerEnd(caller);
     const { calls } = this.dispatch;
@@ -174,7 +160,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   /** Resolves when the last request that is in flight or queued has ended. */
-  drain(): Promise<void> {
+  whenIdle(): Promise<void> {
     return this.dispatch.calls.whenEmpty();
   }
 

@@ -64,11 +64,10 @@ export const UNUSED_MS = 60_000;
 
 /** Returns the session whose server makes room for a new client: one that was never used, else the one that was unused for longest. */
 function findSessionToEnd(sessions: Iterable<Session>, nowMs: number): Session | undefined {
-  let found: Session | undefined;
-  for (const session of sessions) {
-    if (dueInMs(session, nowMs) <= 0 && (found === undefined || endsBefore(session, found))) found = session;
-  }
-  return found;
+  const [first] = [...sessions]
+    .filter((session) => dueInMs(session, nowMs) <= 0)
+    .sort((a, b) => Number(a.hasCalled) - Number(b.hasCalled) || a.lastUsedAtMs - b.lastUsedAtMs);
+  return first;
 }
 
 /** Returns the shortest time until a session may have to end for a new client. The end of its use is not foreseeable. */
@@ -89,10 +88,6 @@ function placeFreeInMs(lanes: Iterable<Pick<PooledLane, "sessions">>, idleTimeou
     }
   }
   return freeInMs;
-}
-
-function endsBefore(session: Session, other: Session): boolean {
-  return session.hasCalled === other.hasCalled ? session.lastUsedAtMs < other.lastUsedAtMs : other.hasCalled;
 }
 
 /** The capabilities that let a server send requests to its client. Such a server must have exactly one client. */
@@ -156,14 +151,9 @@ export class Lanes {
     this.#lanes.set(SHARED, new PooledLane(shared, () => undefined));
   }
 
-  get load(): { readonly shared: SupervisedLane["lane"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
-    const loads = this.#private().map(({ supervised }) => supervised.lane.load);
-    return { shared: this.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
-  }
-
-  /** True if clients may share the shared server, so that its revision counts for all. */
-  get mayShare(): boolean {
-    return this.#context.config.isolation !== "session";
+  get load(): { readonly shared: SupervisedLane["lane"]["dispatch"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
+    const loads = this.#private().map(({ supervised }) => supervised.lane.dispatch.load);
+    return { shared: this.shared.lane.dispatch.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
@@ -220,7 +210,7 @@ export class Lanes {
   /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     for (const { sessions } of this.#lanes.values()) for (const { streams } of sessions) streams.endStandalone();
-    await Promise.all(this.#all().map(({ lane }) => lane.drain()));
+    await Promise.all(this.#all().map(({ lane }) => lane.whenIdle()));
   }
 
   /** Fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */

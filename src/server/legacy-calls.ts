@@ -118,7 +118,10 @@ export function serverInfoOf(initializeResult: string): ServerInfo {
  * @param found the result of the response; undefined for an error.
  */
 function responseToModernClient(body: string, found: FoundResult | undefined, shape: ResponseShape): string {
-  if (found === undefined) return errorToModernClient(body, shape);
+  if (found === undefined) {
+    const error = findMembers(body, 0, ["error"]).spans[0];
+    return error === undefined ? body : (urlQuestions(body, error, shape) ?? applyEdits(body, errorEdits(body, error, shape)));
+  }
   const { text, result, resultType, meta } = found;
   if (text[result.start] !== "{") return body;
   const { method, serverInfo } = shape;
@@ -141,11 +144,6 @@ function responseToModernClient(body: string, found: FoundResult | undefined, sh
   }
   if (method === "tools/list") edits.push(...toolEdits(text, result.start));
   return applyEdits(text, [...setMembers(text, result.start, members, present), ...edits]);
-}
-
-function errorToModernClient(body: string, shape: ResponseShape): string {
-  const error = findMembers(body, 0, ["error"]).spans[0];
-  return error === undefined ? body : (urlQuestions(body, error, shape) ?? applyEdits(body, errorEdits(body, error, shape)));
 }
 
 /**

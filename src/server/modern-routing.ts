@@ -91,7 +91,9 @@ export class ModernRouting implements Routing {
 
   onServerNotification(notification: NotificationMessage): void {
     const { method, text, outline } = notification;
-    const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId(notification);
+    // A server ends a subscription by cancelling its request (MCP 2026-07-28, basic/utilities/cancellation).
+    const cancelledId = method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
+    const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
     if (subscriptionId !== undefined) {
       if (this.#laneSubscription?.has(subscriptionId) === true) return this.#onSubscribed(subscriptionId, notification);
       const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === subscriptionId);
@@ -114,7 +116,11 @@ export class ModernRouting implements Routing {
       const { lists, uris, tasks } = this.#sessions.filter;
       return { lists: own.lists.union(lists), uris, tasks };
     };
-    const onReopened = ({ lists }: SubscriptionFilter): void => this.#announce(lists);
+    const onReopened = ({ lists }: SubscriptionFilter): void => {
+      // The server may have announced changes without a subscription.
+      if (lists.has("toolsListChanged")) tools.onChanged();
+      for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
+    };
     this.#laneSubscription = new LaneSubscription(this.#lane, requestMeta, wanted, onReopened);
     this.#laneSubscription.update();
     for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
@@ -166,12 +172,6 @@ export class ModernRouting implements Routing {
     }
   }
 
-  /** Announces one change of each list, because the server may have announced some without a subscription. */
-  #announce(lists: SubscriptionFilter["lists"]): void {
-    if (lists.has("toolsListChanged")) this.#lane.tools.onChanged();
-    for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
-  }
-
   expire(nowMs: number): number {
     return Math.min(this.#questions.expire(nowMs), this.#laneSubscription?.expire(nowMs) ?? Number.POSITIVE_INFINITY);
   }
@@ -183,11 +183,6 @@ function ofSession(text: string): string {
   if (params === undefined || text[params.start] !== "{") return text;
   const meta = findMembers(text, params.start, ["_meta"]).spans[0];
   return applyEdits(text, removeMetaKey(text, params.start, meta, MetaKey.subscriptionId));
-}
-
-/** Returns the request that a server cancels: it ends a subscription in this way (MCP 2026-07-28, basic/utilities/cancellation). */
-function cancelledId({ method, outline }: NotificationMessage): number | undefined {
-  return method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
 }
 
 /** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
@@ -226,7 +221,12 @@ export class AnyEraRouting extends ModernRouting {
   }
 
   override onReady(handshake: UpstreamHandshake): void {
-    if (handshake.era !== this.#era) this.#giveUpQueued();
+    if (handshake.era !== this.#era) {
+      const { calls } = this.#dispatch;
+      // Requests that wait have the form of the former server.
+      const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
+      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
+    }
     this.#era = handshake.era;
     if (handshake.era === "modern") {
       super.onReady(handshake);
@@ -251,13 +251,6 @@ export class AnyEraRouting extends ModernRouting {
   override onCallerEnd(caller: Caller): void {
     this.#legacy.onCallerEnd(caller);
     super.onCallerEnd(caller);
-  }
-
-  /** Requests that wait have the form of the former server. */
-  #giveUpQueued(): void {
-    const { calls } = this.#dispatch;
-    const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
-    calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
   }
 }
 

@@ -14,7 +14,7 @@ import type { InitializeRules } from "./initialize.ts";
 import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
-import type { CallVerdict } from "./slots.ts";
+import type { CallCheck } from "./slots.ts";
 import { ALL_LISTS, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
 const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
@@ -337,15 +337,17 @@ export class ModernSessions {
       subscribing.onSettled(hasResult);
       if (!hasResult) this.#laneSubscription()?.update();
     };
-    return { kind: "carry", onSettled, limits: { check: (onVerdict) => this.#whenSubscribed(uri, onVerdict) } };
-  }
-
-  #whenSubscribed(uri: string, onVerdict: (verdict: CallVerdict) => void): () => void {
-    // The next generation has another one.
-    const subscription = this.#laneSubscription();
-    const onDone = (isAccepted: boolean): void => onVerdict(isAccepted ? { resultText: "{}" } : { error: subscriptionRejected() });
-    subscription?.subscribe(uri, onDone);
-    return () => subscription?.stopWaiting(onDone);
+    const check: CallCheck = (onVerdict) => {
+      // The next generation has another one.
+      const subscription = this.#laneSubscription();
+      const onDone = (isAccepted: boolean): void => {
+        if (isAccepted) onVerdict({ resultText: "{}" });
+        else onVerdict({ error: new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource.") });
+      };
+      subscription?.subscribe(uri, onDone);
+      return () => subscription?.stopWaiting(onDone);
+    };
+    return { kind: "carry", onSettled, limits: { check } };
   }
 
   #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
@@ -354,10 +356,6 @@ export class ModernSessions {
     if (isKnown && this.#subscriptions.delete(caller, uri)) this.#laneSubscription()?.update();
     return EMPTY_RESULT;
   }
-}
-
-function subscriptionRejected(): SidecarError {
-  return new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource.");
 }
 
 function unavailable(method: string): RequestDecision {

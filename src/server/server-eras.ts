@@ -6,7 +6,6 @@ import type { AskingLanes } from "./asking-lanes.ts";
 import type { HeldRequest } from "./dispatch.ts";
 import { shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import type { SupervisedLane } from "./lanes.ts";
 import type { EraLane, Target } from "./stateless-client.ts";
 
 /**
@@ -21,7 +20,7 @@ export class ServerEras {
   readonly asking: AskingLanes | undefined;
   readonly #startModern: (observer: UpstreamObserver) => EraLane;
   /** The lane of the second process, while it is probed or if it is of the modern era. */
-  #modern: EraLane | undefined;
+  modern: EraLane | undefined;
   /** The verdict on the second process; undefined until it is known. */
   #verdict: ServerEra | undefined;
   #hasBeenModern = false;
@@ -44,13 +43,8 @@ export class ServerEras {
 
   /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
-    const shared = this.shared.lane.lastHandshake?.era;
+    const shared = this.shared.lane.dispatch.lastHandshake?.era;
     return shared === "modern" ? shared : shared === undefined ? undefined : this.#verdict;
-  }
-
-  /** The lane of the second process; undefined if there is none. */
-  get modern(): SupervisedLane | undefined {
-    return this.#modern;
   }
 
   /**
@@ -60,7 +54,7 @@ export class ServerEras {
    */
   find(client: HeldRequest, declared: AskKinds, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const { shared, asking } = this;
-    const handshake = shared.lane.lastHandshake;
+    const handshake = shared.lane.dispatch.lastHandshake;
     if (handshake === undefined) return shared.lane.whenReady(client, () => this.find(client, declared, onFound, onFailed), onFailed);
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
     const findLegacy = (): void => {
@@ -70,9 +64,9 @@ export class ServerEras {
     };
     if (this.#verdict === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (this.#verdict === "legacy") return findLegacy();
-    if (this.#modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
-    const modern = (this.#modern ??= this.#probe());
-    const known = modern.lane.lastHandshake;
+    if (this.modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
+    const modern = (this.modern ??= this.#probe());
+    const known = modern.lane.dispatch.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
     const onReady = (): void => this.find(client, declared, onFound, onFailed);
     modern.lane.whenReady(client, onReady, (error) => {
@@ -83,13 +77,13 @@ export class ServerEras {
 
   /** All lanes but the shared one. */
   get lanes(): Lane[] {
-    return [...(this.#modern === undefined ? [] : [this.#modern.lane]), ...(this.asking?.lanes ?? [])];
+    return [...(this.modern === undefined ? [] : [this.modern.lane]), ...(this.asking?.lanes ?? [])];
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    this.#modern?.lane.close();
-    await Promise.all([this.#modern?.stop(), this.asking?.stop()]);
+    this.modern?.lane.close();
+    await Promise.all([this.modern?.stop(), this.asking?.stop()]);
   }
 
   /** True if the end of a server shows nothing about its era. */
@@ -131,13 +125,13 @@ export class ServerEras {
     });
     // RESTART_LIMIT is reached. The next request starts another process.
     void lane.ended.then(() => {
-      if (this.#modern === lane && !this.#isEnding) this.#forget(lane);
+      if (this.modern === lane && !this.#isEnding) this.#forget(lane);
     });
     return lane;
   }
 
   #forget(lane: EraLane): void {
-    if (this.#modern === lane) this.#modern = undefined;
+    if (this.modern === lane) this.modern = undefined;
     const { defects } = this.#context;
     defects.guard("lane end", () => lane.lane.routing.endSubscriptions());
     defects.guard("lane end", () => lane.lane.close("server lost"));

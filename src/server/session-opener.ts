@@ -234,12 +234,15 @@ export class SessionOpener {
 
   /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
   #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
-    const { counters, defects } = this.#context;
+    const { config, counters, defects, log } = this.#context;
     const onKnown = (): void => {
       if (!this.#lanes.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-      else if (refusal.refusesRevision && this.#lanes.mayShare) this.#failOutdated(refusal);
-      else refusal.answer();
+      else if (refusal.refusesRevision && config.isolation !== "session") {
+        const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
+        if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+        refusal.fail(sharedServerOutdated());
+      } else refusal.answer();
     };
     const held = {
       acceptedAtMs: exchange.acceptedAtMs,
@@ -251,12 +254,6 @@ export class SessionOpener {
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
     this.#lanes.shared.lane.whenReady({ owner: { memory }, exchange: held, request }, onReady, onReady);
-  }
-
-  #failOutdated(refusal: InitializeRefusal): void {
-    const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-    if (this.#limiter.allows()) this.#context.log.warn({ reason }, "shared mcp server outdated");
-    refusal.fail(sharedServerOutdated());
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

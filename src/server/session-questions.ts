@@ -193,7 +193,9 @@ export class SessionQuestions {
       return isAskable && !this.#questions.hasMinted(response.id) ? answerElsewhere() : undefined;
     }
     const { round, method } = question;
-    const text = answerText(response);
+    const normal = readMessage(messageToServer(response));
+    const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.isObject(Slot.result);
+    const text = isAnswer ? normal.outline.copyAt(Slot.result) : undefined;
     if (!round.memory.tryGrow(text === undefined ? 0 : textMemoryBytes(text))) return outOfMemory();
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
@@ -231,7 +233,12 @@ export class SessionQuestions {
     if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : context.nowMs() + REPEAT_DELAY_MS;
     const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
-    exchange.onEnded = () => this.#cancel(round);
+    exchange.onEnded = () => {
+      const ids = [...round.open];
+      this.#end(round);
+      // Its client must not answer any more.
+      for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
+    };
     this.#waiting.add(round);
     if (questions.length === 0) return dispatch.watch(repeatAtMs);
     const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
@@ -279,13 +286,6 @@ export class SessionQuestions {
     this.#lane.dispatch.calls.giveUp(call, reason, questionFailed(description));
   }
 
-  /** Tells the client not to answer any more, because the call has ended. */
-  #cancel(round: Round): void {
-    const ids = [...round.open];
-    this.#end(round);
-    for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
-  }
-
   #end(round: Round): void {
     this.#waiting.delete(round);
     round.exchange.onEnded = undefined;
@@ -297,13 +297,6 @@ export class SessionQuestions {
   #emit({ call, exchange }: Round, text: string): void {
     if (!exchange.ask(text)) call.caller.deliver(text);
   }
-}
-
-/** Returns the JSON text of a client's answer; undefined for an error, or a result that is not an object. */
-function answerText(response: ResponseMessage): string | undefined {
-  const normal = readMessage(messageToServer(response));
-  if (normal.kind !== "response" || normal.isError || !normal.outline.isObject(Slot.result)) return undefined;
-  return normal.outline.copyAt(Slot.result);
 }
 
 function errorText({ text, outline }: ResponseMessage): string {

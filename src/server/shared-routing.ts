@@ -189,7 +189,9 @@ export class Subscriptions {
     const found = new Set<Caller>();
     // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
     for (const [subscribed, { subscriptions }] of this.#byUri) {
-      if (isAtOrBelow(uri, subscribed)) for (const caller of subscriptions.keys()) found.add(caller);
+      if (!uri.startsWith(subscribed)) continue;
+      const isCovered = uri.length === subscribed.length || subscribed.endsWith("/") || uri.charAt(subscribed.length) === "/";
+      if (isCovered) for (const caller of subscriptions.keys()) found.add(caller);
     }
     return found;
   }
@@ -198,11 +200,6 @@ export class Subscriptions {
 /** Returns the memory of a subscription to a resource, or of a request about one. */
 function subscriptionBytes(uri: string): number {
   return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
-}
-
-function isAtOrBelow(uri: string, above: string): boolean {
-  if (!uri.startsWith(above)) return false;
-  return uri.length === above.length || above.endsWith("/") || uri.charAt(above.length) === "/";
 }
 
 /**

@@ -17,22 +17,18 @@ export class StatelessClient implements Caller {
   readonly memory: MemoryAccount;
   /** Its place among all clients, in the order of their last use. */
   readonly place = new Place<StatelessClient>(this);
-  #callsInFlight = 0;
+  callsInFlight = 0;
 
   constructor(memory: MemoryAccount) {
     this.memory = memory;
   }
 
-  get callsInFlight(): number {
-    return this.#callsInFlight;
-  }
-
   beginCall(): void {
-    this.#callsInFlight++;
+    this.callsInFlight++;
   }
 
   endCall(): void {
-    this.#callsInFlight--;
+    this.callsInFlight--;
   }
 
   deliver(_text: string): void {

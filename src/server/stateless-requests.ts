@@ -135,8 +135,10 @@ export class StatelessRequests {
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#context.draining.aborted) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
-      const resultText = isLegacy ? discoverResult(handshake.resultText) : withVersions(handshake.resultText);
-      return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${resultText}}`);
+      const { resultText } = handshake;
+      const versions = [["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)]] as const;
+      const discovered = isLegacy ? discoverResult(resultText) : applyEdits(resultText, setMembers(resultText, 0, versions));
+      return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${discovered}}`);
     }
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, target);
     if (isLegacy && method.startsWith("tasks/")) return exchange.fail(methodNotFound(method));
@@ -256,9 +258,4 @@ export class StatelessRequests {
       );
     }
   }
-}
-
-/** Returns a server's `DiscoverResult` with the revisions that the sidecar serves. */
-function withVersions(resultText: string): string {
-  return applyEdits(resultText, setMembers(resultText, 0, [["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)]]));
 }

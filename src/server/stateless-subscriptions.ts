@@ -44,12 +44,12 @@ class LegacySubscription extends StatelessClient {
     this.#lane = lane;
     this.#filterMemory = filterMemory;
     this.#pendingMemory = memory.hold("unread", 0);
-    this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
+    this.#accepted = supportedPart(filter, readCapabilities(lane.dispatch.lastHandshake?.resultText ?? "{}"));
   }
 
   /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
   async start(): Promise<void> {
-    this.#lane.addListener(this);
+    this.#lane.routing.onListener(this);
     const wanted = this.#accepted.uris.values();
     const uris = new Set<string>();
     const subscribeInTurn = async (): Promise<void> => {
@@ -168,12 +168,12 @@ export class StatelessSubscriptions {
       this.#open.set(subscription, { client, uriCount: uris.size, atServer: opened });
       return;
     }
-    const accepted = { ...filter, uris };
-    const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
+    const bytes = uris.values().reduce((sum, uri) => sum + URI_BYTES + URI_COPIES * textMemoryBytes(uri), URI_BYTES);
+    const filterMemory = memory.reserve("subscriptions", bytes);
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
-    const upstream = new LegacySubscription(subscription, lane, accepted, filterMemory, memory);
+    const upstream = new LegacySubscription(subscription, lane, { ...filter, uris }, filterMemory, memory);
     this.#open.set(subscription, { client, uriCount: uris.size, atServer: upstream });
-    void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
+    void this.#start(upstream, subscription, uris.size > 0 ? client : undefined);
   }
 
   /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */
@@ -203,10 +203,6 @@ export class StatelessSubscriptions {
       if (holder === undefined || client.memory.holder === holder) subscription.end();
     }
   }
-}
-
-function filterBytes({ uris }: SubscriptionFilter): number {
-  return uris.values().reduce((sum, uri) => sum + URI_BYTES + URI_COPIES * textMemoryBytes(uri), URI_BYTES);
 }
 
 function tooMany(): SidecarError {

@@ -340,7 +340,7 @@ function isSame(filter: SubscriptionFilter, other: SubscriptionFilter | undefine
 export class Subscription {
   readonly #exchange: Exchange;
   #onEnd: (() => void) | undefined;
-  #isEnded = false;
+  isEnded = false;
 
   /** @param onEnd called once at the end, also if the client has left. */
   constructor(exchange: Exchange, onEnd: () => void) {
@@ -352,10 +352,6 @@ export class Subscription {
   /** The JSON text of the id, which all its messages have. */
   get idText(): string {
     return this.#exchange.idText;
-  }
-
-  get isEnded(): boolean {
-    return this.#isEnded;
   }
 
   acknowledge(acceptedText: string): void {
@@ -376,19 +372,19 @@ export class Subscription {
 
   /** Ends the stream with a response of the server. @param text the JSON text of the member. */
   respond(member: "result" | "error", text: string): void {
-    if (this.#isEnded) return;
+    if (this.isEnded) return;
     this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
     this.#finish();
   }
 
   /** Begins a stream that has waited for long for its acknowledgement. */
   keepAlive(): void {
-    if (!this.#isEnded) this.#exchange.keepAlive();
+    if (!this.isEnded) this.#exchange.keepAlive();
   }
 
   /** Ends with an error of the sidecar. */
   refuse(error: SidecarError): void {
-    if (this.#isEnded) return;
+    if (this.isEnded) return;
     this.#exchange.fail(error);
     this.#finish();
   }
@@ -398,11 +394,11 @@ export class Subscription {
   }
 
   #emit(text: string): void {
-    if (!this.#isEnded) this.#exchange.emit(text);
+    if (!this.isEnded) this.#exchange.emit(text);
   }
 
   #finish(): void {
-    this.#isEnded = true;
+    this.isEnded = true;
     this.#onEnd?.();
     this.#onEnd = undefined;
   }
@@ -495,7 +491,10 @@ export class ModernSubscription extends InternalExchange {
     const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
     if (error !== undefined) this.#subscription.respond("error", body.slice(error.start, error.end));
     else if (result !== undefined) {
-      this.#subscription.respond("result", withId(body.slice(result.start, result.end), this.#subscription.idText));
+      const resultText = body.slice(result.start, result.end);
+      const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
+      const edits = id === undefined ? [] : [{ ...id, text: this.#subscription.idText }];
+      this.#subscription.respond("result", applyEdits(resultText, edits));
     }
     this.#finish();
   }
@@ -511,9 +510,4 @@ export class ModernSubscription extends InternalExchange {
     this.#memory.release();
     this.#onEnd(this);
   }
-}
-
-function withId(resultText: string, idText: string): string {
-  const span = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
-  return span === undefined ? resultText : applyEdits(resultText, [{ ...span, text: idText }]);
 }

@@ -281,7 +281,8 @@ export class ServerTools {
     const { calls, queue } = this.#dispatch;
     this.#failures = 0;
     // Outdated annotations must not be used.
-    if (!areOutdated) calls.readOnlyTools = namesOf(tools, isReadOnlyTool);
+    if (!areOutdated)
+      calls.readOnlyTools = namesOf(tools, ({ name, annotations }) => String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations));
     if (this.#watcher === undefined || this.#handshake === undefined) return;
     this.#watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
@@ -318,8 +319,4 @@ export class ServerTools {
   get #hasToolsCapability(): boolean {
     return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
   }
-}
-
-function isReadOnlyTool({ name, annotations }: JsonObject): boolean {
-  return String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations);
 }

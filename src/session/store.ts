@@ -130,7 +130,10 @@ export class SessionStore {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
-    const abandoned = this.values().filter((each) => (holder === undefined || each.holder === holder) && isAbandoned(each, nowMs));
+    // Those of shared servers never end by themselves.
+    const abandoned = this.values()
+      .filter((each) => (holder === undefined || each.holder === holder) && each.memory.lastingBytes > 0)
+      .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
     const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
     let freeBytes = 0;
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
@@ -171,11 +174,6 @@ function longestUnused(order: LinkedOrder<Session>): Session | undefined {
     place.leave();
   }
   return undefined;
-}
-
-/** True for a session that holds memory, but is not in use. Those of shared servers never end by themselves. */
-function isAbandoned({ isInUse, memory, lastUsedAtMs }: Session, atMs: number): boolean {
-  return memory.lastingBytes > 0 && !isInUse && atMs - lastUsedAtMs >= ABANDONED_MS;
 }
 
 function lastingBytes(sessions: readonly Session[]): number {

@@ -59,7 +59,7 @@ describe("a call that is checked before it is sent", () => {
   it("a checked call reaches the server once the check permits it", () => {
     const { bench, held, call, heardCalls } = createBench();
     const exchange = call(1);
-    expect([heardCalls(), bench.lane.load.requestsInFlight]).toEqual([0, 1]);
+    expect([heardCalls(), bench.lane.dispatch.load.requestsInFlight]).toEqual([0, 1]);
     held.give();
     bench.reply("tools/call", { result: { ok: true } });
     expect([exchange.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
@@ -70,7 +70,7 @@ describe("a call that is checked before it is sent", () => {
     const slots = new ToolSemaphore("a", 1);
     const exchange = call(1, slots);
     bench.lose();
-    expect([held.stopped, held.open.length, bench.lane.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
+    expect([held.stopped, held.open.length, bench.lane.dispatch.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
     bench.start();
     expect([held.open.length, heardCalls()]).toEqual([1, 0]);
     held.give();
@@ -80,11 +80,11 @@ describe("a call that is checked before it is sent", () => {
   it("a call that is being checked takes a slot, and its text counts as queued", () => {
     const { bench, held, call, heardCalls } = createBench({ maxInFlight: 1 });
     const [first, second] = [call(1), call(2)];
-    expect([held.open.length, bench.lane.load.waiting]).toEqual([1, 1]);
-    const { queuedBytes } = bench.lane.load;
+    expect([held.open.length, bench.lane.dispatch.load.waiting]).toEqual([1, 1]);
+    const { queuedBytes } = bench.lane.dispatch.load;
     held.give({ resultText: "{}" });
-    expect(bench.lane.load.queuedBytes).toBe(queuedBytes / 2);
+    expect(bench.lane.dispatch.load.queuedBytes).toBe(queuedBytes / 2);
     held.give();
-    expect([first.outcome, second.outcome, heardCalls(), bench.lane.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
+    expect([first.outcome, second.outcome, heardCalls(), bench.lane.dispatch.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
   });
 });

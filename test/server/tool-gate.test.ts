@@ -101,7 +101,7 @@ describe("a server whose tools must be known", () => {
     const refused = ["TOOL_NOT_FOUND", "TOOL_NOT_FOUND", { isError: true }];
     expect([watcher.told.length, waiting.map(({ outcome }) => outcome)]).toEqual([2, [...refused, undefined]]);
     bench.say({ id, result: {} });
-    expect([running.outcome, heardMethods(bench), bench.lane.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
+    expect([running.outcome, heardMethods(bench), bench.lane.dispatch.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
   });
 
   it("known tools survive two failed listings, and the third restarts the server", () => {
