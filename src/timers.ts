@@ -1,7 +1,7 @@
 import type { Defects } from "./observe/log.ts";
 
 /** The maximum delay of a timer. A longer one fires at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The delay before a sweep that threw is repeated. */
 const AFTER_DEFECT_MS = 100;
 
@@ -92,7 +92,7 @@ function runStep(): void {
 
 const MINUTE_MS = 60_000;
 /** The largest rounding error of sums of fractions of a millisecond. */
-const ROUNDING_MS = 1e-3;
+export const ROUNDING_MS = 1e-3;
 
 /**
  * A token bucket that is full at first. It holds `perMinute` tokens and gains as many in a minute, evenly. Its only state is the time at

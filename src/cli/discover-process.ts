@@ -12,6 +12,7 @@ import type { ChildCommand, ProcessExit } from "../process/child.ts";
 import { describeExit } from "../process/exit.ts";
 import { Generation, ServerProgram } from "../process/generation.ts";
 import { discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAttempt } from "../process/handshake.ts";
+import { StartLog } from "../process/output-log.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
@@ -49,7 +50,7 @@ export async function listFromProcess(
   const handshake = new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
   const awaited = (): string => request.method ?? describeAttempt(handshake);
 
-  const server = new Generation(context, new ServerProgram(context, command), handshake, {
+  const server = new Generation(context, new ServerProgram(context, command), new StartLog(context), 1, {
     // No client can have chosen the text: only the sidecar sends requests.
     onResponseAfterText: (response) => takeResponse(response, request),
     onInvalidResponse: (_id, reason) => fail(`its response to ${awaited()} is invalid: ${reason}`),
@@ -70,7 +71,8 @@ export async function listFromProcess(
   void server.lost.then((exit) => fail(lossText(server, exit, command, awaited())));
 
   // An exit of the server rejects `failed` too, with more to tell.
-  const ready = server.handshake.catch((error: unknown) => (error instanceof HandshakeError ? Promise.reject(error) : failed.promise));
+  const shaken = server.shakeHands(handshake, bounds.timeoutMs);
+  const ready = shaken.catch((error: unknown) => (error instanceof HandshakeError ? Promise.reject(error) : failed.promise));
   const list = async (): Promise<Listing> => {
     const { era, protocolVersion, resultText, requestMeta } = await ready;
     // A sidecar serves every revision with sessions, whichever its server has chosen.

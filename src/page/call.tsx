@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
 import { formSchemaOf, isObject } from "./form-schema.ts";
 import { durationText } from "./format.ts";
-import { Boundary, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
+import { Boundary, Button, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
 import type { CallResult, ListedTool } from "./tool.ts";
 import type { LoadCalls } from "./use-tools.ts";
 
@@ -140,11 +140,7 @@ export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.El
         <button type="submit" class="primary" aria-disabled={isRunning} ref={callButton}>
           Call
         </button>
-        {isRunning && (
-          <button type="button" onClick={onCancel}>
-            Cancel
-          </button>
-        )}
+        {isRunning && <Button text="Cancel" onClick={onCancel} />}
       </ArgumentsForm>
       <p role="status" class="outcome">
         {outcomeOf(call)}

@@ -1,9 +1,9 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import Plot from "uplot";
-import { HISTORY_LIMITS, type PageLane, type PageSecond, type PageState } from "../http/page-update.ts";
+import { HISTORY_LIMITS, type PageSecond, type PageState } from "../http/page-update.ts";
 import { bytesText, countText, durationText } from "./format.ts";
-import { Fact, Head, Section, Text } from "./text.tsx";
+import { Fact, Section, Table, Text } from "./text.tsx";
 
 const HEIGHT = 140;
 const AXIS_WIDTH = 46;
@@ -192,29 +192,21 @@ export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
           </dd>
         </div>
       </dl>
-      {lanes.length > 0 && <Lanes lanes={lanes} />}
+      {lanes.length > 0 && (
+        <Table caption="Lanes" columns={["Lane", "In flight", "Waiting", "Queued", "Processes"]} kind="lanes">
+          {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
+            <tr key={name}>
+              <th scope="row">
+                <Text of={name} />
+              </th>
+              <td>{requestsInFlight}</td>
+              <td>{waiting}</td>
+              <td>{bytesText(queuedBytes)}</td>
+              <td>{servers}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
     </Section>
-  );
-}
-
-function Lanes({ lanes }: { readonly lanes: readonly (readonly [string, PageLane])[] }): JSX.Element {
-  return (
-    <table class="lanes">
-      <caption>Lanes</caption>
-      <Head columns={["Lane", "In flight", "Waiting", "Queued", "Processes"]} />
-      <tbody>
-        {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
-          <tr key={name}>
-            <th scope="row">
-              <Text of={name} />
-            </th>
-            <td>{requestsInFlight}</td>
-            <td>{waiting}</td>
-            <td>{bytesText(queuedBytes)}</td>
-            <td>{servers}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }

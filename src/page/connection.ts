@@ -8,6 +8,7 @@ import {
   type PageState,
   type PageUpdate,
 } from "../http/page-update.ts";
+import { errorText } from "./format.ts";
 
 /** An entry with a number that stays the same, for the list it is shown in. */
 export interface Numbered<Value> {
@@ -130,13 +131,7 @@ async function readStream(
       parser.feed(value);
     }
   } catch (error) {
-    return silence.signal.aborted
-      ? "No update has arrived for some time."
-      : error instanceof TypeError
-        ? "The sidecar does not answer."
-        : error instanceof Error
-          ? error.message
-          : String(error);
+    return silence.signal.aborted ? "No update has arrived for some time." : errorText(error);
   } finally {
     clearTimeout(timer);
   }

@@ -1,5 +1,5 @@
 import type { RJSFSchema } from "@rjsf/utils";
-import { visibleLine } from "./format.ts";
+import { escapeInvisible } from "../json/text.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -89,7 +89,7 @@ function copied(schema: unknown, depth: number, budget: Budget): JsonObject {
 }
 
 function copiedKeyword(key: string, value: unknown, depth: number, budget: Budget): unknown {
-  if (TEXT.has(key)) return typeof value === "string" ? visibleLine(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
+  if (TEXT.has(key)) return typeof value === "string" ? escapeInvisible(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
   if (key === "allOf" && countAlternatives(value) > MAX_ALTERNATIVES) throw new FormError("The schema has too many alternatives");
   if (SUBSCHEMA_LIST.has(key) && Array.isArray(value)) return value.map((each) => copied(each, depth + 1, budget));
   if (SUBSCHEMA_MAP.has(key)) {

@@ -1,4 +1,4 @@
-import { beginning, escapeInvisible } from "../json/text.ts";
+import { escapeInvisible } from "../json/text.ts";
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -38,12 +38,7 @@ export function endpointUrl(endpointPath: string): URL {
   return new URL(`.${endpointPath}`, location.href);
 }
 
-/** Returns a text for one line in which each invisible character is an escape, such as `\u202e`. */
-export function visibleLine(text: string): string {
-  return escapeInvisible(text);
-}
-
-/** Like `visibleLine`, but keeps line feeds and tabs. */
+/** Replaces each invisible character with an escape, such as `\u202e`, but keeps line feeds and tabs. */
 export function visibleLines(text: string): string {
   return text
     .replaceAll("\r\n", "\n")
@@ -52,7 +47,8 @@ export function visibleLines(text: string): string {
     .join("");
 }
 
-/** Returns the beginning of a text, without half a character at its end. */
-export function cut(text: string, maxLength: number): string {
-  return text.length <= maxLength ? text : beginning(text, maxLength);
+/** Returns the message of any thrown value. That of a failed `fetch` is the browser's. */
+export function errorText(error: unknown): string {
+  if (error instanceof TypeError) return "The sidecar does not answer.";
+  return error instanceof Error ? error.message : String(error);
 }

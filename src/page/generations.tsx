@@ -2,10 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { PageExit, PageGeneration } from "../http/page-update.ts";
 import { timeText } from "./format.ts";
-import { Fact, Section, Text, TextBlock } from "./text.tsx";
-
-/** The sidecar has stopped the server, for example because its client has gone. */
-const EXPECTED_EXITS: ReadonlySet<string> = new Set(["stopped"]);
+import { Fact, Section, Text, TextBlock, TextFact } from "./text.tsx";
 
 /** The processes of the server in each lane, oldest first, and the exit of one of them: of the last one at once while the server is not ready. */
 export function Generations({
@@ -18,8 +15,9 @@ export function Generations({
   /** Empty for none, undefined for the last exit. */
   const [selectedId, setSelectedId] = useState<string>();
   const lanes = [...new Set(generations.map(({ lane }) => lane))];
-  const lastExit = isReady || selectedId !== undefined ? undefined : lastExited(generations);
-  const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExit;
+  const exited = isReady || selectedId !== undefined ? [] : generations.filter(({ exit }) => exit !== null);
+  const [lastExited] = exited.toSorted((one, other) => Date.parse(other.exit?.at ?? "") - Date.parse(one.exit?.at ?? ""));
+  const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExited;
   return (
     <Section id="generations" title="Generations">
       {generations.length === 0 && <p>No process of the server has started.</p>}
@@ -60,7 +58,9 @@ function GenerationButton({
   readonly onSelect: () => void;
 }): JSX.Element {
   const { number, startedAt, readyAt, exit } = generation;
-  const tone = exit !== null ? (EXPECTED_EXITS.has(exit.kind) ? "ended" : "bad") : readyAt === null ? "wait" : "good";
+  // The sidecar has stopped the server, for example because its client has gone.
+  const isExpected = exit?.kind === "stopped";
+  const tone = exit !== null ? (isExpected ? "ended" : "bad") : readyAt === null ? "wait" : "good";
   return (
     <button type="button" class={`generation ${tone}`} aria-expanded={isSelected} onClick={onSelect}>
       <b>{number}</b> {timeText(startedAt)}–{exit === null ? "" : timeText(exit.at)}{" "}
@@ -93,14 +93,8 @@ function ExitDetails({ exit }: { readonly exit: PageExit }): JSX.Element {
           {exitCode !== null && `, exit code ${exitCode}`}
           {signal !== null && `, ${signal}`}
         </Fact>
-        <Fact name="Reason">
-          <Text of={reason} maxLength={2000} />
-        </Fact>
-        {likelyCause !== null && (
-          <Fact name="Likely cause">
-            <Text of={likelyCause} maxLength={2000} />
-          </Fact>
-        )}
+        <TextFact name="Reason" of={reason} />
+        <TextFact name="Likely cause" of={likelyCause} />
       </dl>
       {stderrTail.length === 0 ? (
         <p class="note">It wrote nothing to stderr.</p>
@@ -116,10 +110,4 @@ function ExitDetails({ exit }: { readonly exit: PageExit }): JSX.Element {
 
 function idOf({ lane, number }: PageGeneration): string {
   return `${number} ${lane}`;
-}
-
-function lastExited(generations: readonly PageGeneration[]): PageGeneration | undefined {
-  return generations
-    .filter(({ exit }) => exit !== null)
-    .sort((one, other) => Date.parse(other.exit?.at ?? "") - Date.parse(one.exit?.at ?? ""))[0];
 }

@@ -3,9 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { PageState } from "../http/page-update.ts";
 import type { Connection } from "./connection.ts";
 import { durationText, endpointUrl, timeText } from "./format.ts";
-import { Fact, Text } from "./text.tsx";
-
-const MAX_COMMAND_LENGTH = 2000;
+import { Fact, MAX_FACT_LENGTH, Text, TextFact } from "./text.tsx";
 
 /** The class of the sign, and the words of each state. */
 const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly words: string }>> = {
@@ -59,19 +57,11 @@ function ServerFacts({ state, isLive }: { readonly state: PageState; readonly is
       )}
       <Fact name="Command">
         <code>
-          <Text of={state.command.join(" ")} maxLength={MAX_COMMAND_LENGTH} />
+          <Text of={state.command.join(" ")} maxLength={MAX_FACT_LENGTH} />
         </code>
       </Fact>
-      {isLive && state.reason !== null && (
-        <Fact name="Reason">
-          <Text of={state.reason} maxLength={MAX_COMMAND_LENGTH} />
-        </Fact>
-      )}
-      {isLive && state.likelyCause !== null && (
-        <Fact name="Likely cause">
-          <Text of={state.likelyCause} maxLength={MAX_COMMAND_LENGTH} />
-        </Fact>
-      )}
+      {isLive && <TextFact name="Reason" of={state.reason} />}
+      {isLive && <TextFact name="Likely cause" of={state.likelyCause} />}
     </dl>
   );
 }

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Numbered } from "./connection.ts";
 import { parsedObject } from "./form-schema.ts";
 import { countText, timeText } from "./format.ts";
-import { Head, Section, Text } from "./text.tsx";
+import { Section, Table, Text } from "./text.tsx";
 
 /** In pixels. The end is near enough to follow it. */
 const NEAR_END = 20;
@@ -23,23 +23,17 @@ export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }):
     <Section id="log" title="Log">
       {/* A region that scrolls must be reachable by keyboard. */}
       <div class="scroll log" ref={box} onScroll={onScroll} tabIndex={0} role="group" aria-label="Lines of the log">
-        {lines.length === 0 ? <p>The log is empty.</p> : <LogTable lines={lines} />}
+        {lines.length === 0 ? (
+          <p>The log is empty.</p>
+        ) : (
+          <Table caption={`${countText(lines.length, "line")}, newest last`} columns={["Time", "Level", "Message"]}>
+            {lines.map(({ key, value }) => (
+              <LogRow key={key} text={value} />
+            ))}
+          </Table>
+        )}
       </div>
     </Section>
-  );
-}
-
-function LogTable({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
-  return (
-    <table>
-      <caption>{countText(lines.length, "line")}, newest last</caption>
-      <Head columns={["Time", "Level", "Message"]} />
-      <tbody>
-        {lines.map(({ key, value }) => (
-          <LogRow key={key} text={value} />
-        ))}
-      </tbody>
-    </table>
   );
 }
 

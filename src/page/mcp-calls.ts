@@ -40,9 +40,8 @@ export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
   readonly #questions: OpenQuestions;
-  /** Without capabilities, so that the sidecar needs no process for its questions. */
-  #plain: Promise<Connection> | undefined;
-  #eliciting: Promise<Connection> | undefined;
+  /** By whether tools may ask. The other one has no capabilities, so that the sidecar needs no process for its questions. */
+  readonly #connections = new Map<boolean, Promise<Connection>>();
   #running = 0;
 
   constructor(url: URL, token: string | undefined, questions: OpenQuestions) {
@@ -94,9 +93,12 @@ export class McpCalls {
 
   /** Ends the sessions, even when the page is left. */
   close(): void {
-    for (const each of [this.#plain, this.#eliciting]) void each?.then(endConnection).catch(() => undefined);
-    this.#plain = undefined;
-    this.#eliciting = undefined;
+    const end = async ({ client, transport }: Connection): Promise<void> => {
+      await transport.terminateSession().catch(() => undefined);
+      await client.close();
+    };
+    for (const each of this.#connections.values()) void each.then(end).catch(() => undefined);
+    this.#connections.clear();
   }
 
   /** After a restart, the sidecar answers 404 to unknown sessions. The request was not sent to the server, so it is repeated in a new session. */
@@ -112,11 +114,10 @@ export class McpCalls {
   }
 
   #connection(mayAsk: boolean): Promise<Connection> {
-    const known = mayAsk ? this.#eliciting : this.#plain;
+    const known = this.#connections.get(mayAsk);
     if (known !== undefined) return known;
     const connecting = this.#connect(mayAsk);
-    if (mayAsk) this.#eliciting = connecting;
-    else this.#plain = connecting;
+    this.#connections.set(mayAsk, connecting);
     connecting.catch(() => this.#forget(mayAsk, connecting));
     return connecting;
   }
@@ -144,9 +145,8 @@ export class McpCalls {
 
   /** Forgets a connection, unless another call has replaced it. */
   #forget(mayAsk: boolean, connection: Promise<Connection>): void {
-    if ((mayAsk ? this.#eliciting : this.#plain) !== connection) return;
-    if (mayAsk) this.#eliciting = undefined;
-    else this.#plain = undefined;
+    if (this.#connections.get(mayAsk) !== connection) return;
+    this.#connections.delete(mayAsk);
     connection.then(({ client }) => client.close()).catch(() => undefined);
   }
 
@@ -174,9 +174,4 @@ function withUncheckedParts(message: JSONRPCMessage): JSONRPCMessage {
 function uncheckedResult(result: object): unknown {
   const { _meta: meta }: { readonly _meta?: Readonly<Record<string, unknown>> } = result;
   return meta?.[UNCHECKED] ?? result;
-}
-
-async function endConnection({ client, transport }: Connection): Promise<void> {
-  await transport.terminateSession().catch(() => undefined);
-  await client.close();
 }

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
 import { formSchemaOf, isObject } from "./form-schema.ts";
-import { TextBlock } from "./text.tsx";
+import { Button, TextBlock } from "./text.tsx";
 import type { Question } from "./tool.ts";
 
 /** A question of a tool, with a form for the answer, and the number of further questions. It takes the focus, and gives it back. */
@@ -18,7 +18,6 @@ export function QuestionForm({ question, waiting }: { readonly question: Questio
       if (former instanceof HTMLElement && former.isConnected) former.focus();
     };
   }, []);
-  const close = (action: "decline" | "cancel"): void => question.answer({ action });
   const send = (content: unknown): void =>
     question.answer({ action: "accept", content: (isObject(content) ? content : {}) as NonNullable<ElicitResult["content"]> });
   return (
@@ -32,12 +31,8 @@ export function QuestionForm({ question, waiting }: { readonly question: Questio
         <button type="submit" class="primary">
           Send answer
         </button>
-        <button type="button" onClick={() => close("decline")}>
-          Decline
-        </button>
-        <button type="button" onClick={() => close("cancel")}>
-          Cancel question
-        </button>
+        <Button text="Decline" onClick={() => question.answer({ action: "decline" })} />
+        <Button text="Cancel question" onClick={() => question.answer({ action: "cancel" })} />
       </ArgumentsForm>
     </div>
   );

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import type { PageRequest } from "../http/page-update.ts";
 import type { Numbered } from "./connection.ts";
 import { countText, durationText, timeText } from "./format.ts";
-import { Head, Section, Text } from "./text.tsx";
+import { Section, Table, Text } from "./text.tsx";
 
 /** The last requests, newest first. */
 export function Requests({ requests }: { readonly requests: readonly Numbered<PageRequest>[] }): JSX.Element {
@@ -13,15 +13,14 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
       ) : (
         // A region that scrolls must be reachable by keyboard.
         <div class="scroll" tabIndex={0} role="group" aria-label="List of requests">
-          <table>
-            <caption>{countText(requests.length, "request")}, newest first</caption>
-            <Head columns={["Time", "Method", "Tool", "Duration", "Ending"]} />
-            <tbody>
-              {requests.toReversed().map(({ key, value }) => (
-                <RequestRow key={key} request={value} />
-              ))}
-            </tbody>
-          </table>
+          <Table
+            caption={`${countText(requests.length, "request")}, newest first`}
+            columns={["Time", "Method", "Tool", "Duration", "Ending"]}
+          >
+            {requests.toReversed().map(({ key, value }) => (
+              <RequestRow key={key} request={value} />
+            ))}
+          </Table>
         </div>
       )}
     </Section>

@@ -5,7 +5,6 @@ import {
   ADDITIONAL_PROPERTY_FLAG,
   ariaDescribedByIds,
   type ArrayFieldItemTemplateProps,
-  type DescriptionFieldProps,
   errorId,
   type ErrorListProps,
   ErrorSchemaBuilder,
@@ -23,11 +22,11 @@ import {
   type ValidatorType,
   type WidgetProps,
 } from "@rjsf/utils";
-import { Component, type ComponentChildren, type JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { pointerNames } from "./form-schema.ts";
-import { cut, visibleLine } from "./format.ts";
-import { Text } from "./text.tsx";
+import { beginning, escapeInvisible } from "../json/text.ts";
+import { Boundary, Button, Text } from "./text.tsx";
 
 const MAX_DESCRIPTION_LENGTH = 2000;
 
@@ -66,9 +65,7 @@ function FieldTemplate(props: FieldTemplateProps): JSX.Element {
         <div class="row">
           <label for={`${id}-key`}>Name</label>
           <input id={`${id}-key`} type="text" defaultValue={label} onBlur={onKeyRenameBlur} />
-          <button type="button" onClick={onRemoveProperty}>
-            Remove
-          </button>
+          <Button text="Remove" onClick={onRemoveProperty} />
         </div>
       )}
       {hasLabel && (
@@ -77,11 +74,7 @@ function FieldTemplate(props: FieldTemplateProps): JSX.Element {
           {required === true && <RequiredMark />}
         </label>
       )}
-      {hasLabel && rawDescription !== undefined && rawDescription !== "" && (
-        <p class="note" id={`${id}__description`}>
-          <Text of={rawDescription} maxLength={MAX_DESCRIPTION_LENGTH} />
-        </p>
-      )}
+      {hasLabel && <Description id={`${id}__description`} description={rawDescription} />}
       {children}
       {errors}
     </div>
@@ -102,7 +95,7 @@ function Title({ id, title, required, optionalDataControl }: TitleFieldProps): J
   );
 }
 
-function Description({ id, description }: DescriptionFieldProps): JSX.Element | null {
+function Description({ id, description }: { readonly id: string; readonly description?: unknown }): JSX.Element | null {
   if (typeof description !== "string" || description === "") return null;
   return (
     <p class="note" id={id}>
@@ -148,29 +141,12 @@ function ArrayItem({ children, buttonsProps, hasToolbar, index }: ArrayFieldItem
       {children}
       {hasToolbar && (
         <div class="row">
-          {hasMoveUp && <ItemButton words="Move up" item={item} onClick={onMoveUpItem} />}
-          {hasMoveDown && <ItemButton words="Move down" item={item} onClick={onMoveDownItem} />}
-          {hasRemove && <ItemButton words="Remove" item={item} onClick={onRemoveItem} />}
+          {hasMoveUp && <Button text="Move up" object={item} onClick={onMoveUpItem} />}
+          {hasMoveDown && <Button text="Move down" object={item} onClick={onMoveDownItem} />}
+          {hasRemove && <Button text="Remove" object={item} onClick={onRemoveItem} />}
         </div>
       )}
     </div>
-  );
-}
-
-function ItemButton({
-  words,
-  item,
-  onClick,
-}: {
-  readonly words: string;
-  readonly item: string;
-  readonly onClick: () => void;
-}): JSX.Element {
-  return (
-    <button type="button" onClick={() => onClick()}>
-      {words}
-      <span class="hidden-text"> {item}</span>
-    </button>
   );
 }
 
@@ -202,14 +178,16 @@ const formWidgets: RegistryWidgetsType = {
 
 /** A select whose options show invisible characters. */
 function Select({ options, ...props }: WidgetProps): JSX.Element {
-  const enumOptions = options.enumOptions?.map((option) => ({ ...option, label: visibleLine(cut(option.label, MAX_OPTION_LENGTH)) }));
+  const enumOptions = options.enumOptions?.map((option) => ({
+    ...option,
+    label: escapeInvisible(beginning(option.label, MAX_OPTION_LENGTH)),
+  }));
   const Library = SelectWidget as (props: WidgetProps) => JSX.Element;
   const select = <Library {...props} options={{ ...options, ...(enumOptions && { enumOptions }) }} />;
   // The library gives no label to the choice between the variants of `anyOf` and `oneOf`.
   return /__(?:any|one)of_select$/.test(props.id) ? <label>Variant {select}</label> : select;
 }
 
-const DRAFT = "2020-12";
 /** The beginning of each error in the message of the validator: a pointer to the value, in which spaces are escaped. */
 const LOCATION = /(?:^|; )(#(?:\/\S*)?): /g;
 /** Errors that only repeat that something below is not valid. */
@@ -246,8 +224,11 @@ interface FormError extends RJSFValidationError {
 /** Returns undefined if the schema is not valid. */
 function errorsOf(schema: RJSFSchema, formData: unknown): FormError[] | undefined {
   try {
-    const validate = new CfWorkerJsonSchemaValidator({ draft: DRAFT, shortcircuit: false }).getValidator(schema as Record<string, unknown>);
-    const { errorMessage } = validate(asJson(formData));
+    const validate = new CfWorkerJsonSchemaValidator({ draft: "2020-12", shortcircuit: false }).getValidator(
+      schema as Record<string, unknown>,
+    );
+    // The form keeps properties without a value, which would not be sent.
+    const { errorMessage } = validate(formData === undefined ? {} : JSON.parse(JSON.stringify(formData)));
     if (errorMessage === undefined) return [];
     const errors = separateErrors(errorMessage);
     const own = errors.filter(({ message }) => !PARENT_ERROR.test(message));
@@ -270,18 +251,13 @@ function formError(location: string, text: string): FormError {
   const missing = MISSING.exec(text)?.[1];
   const path = pointerNames(location);
   if (missing !== undefined) path.push(missing);
-  const message = missing === undefined ? visibleLine(text) : "A value is required.";
+  const message = missing === undefined ? escapeInvisible(text) : "A value is required.";
   return {
     message,
     path,
     property: `.${path.join(".")}`,
-    stack: `${path.length === 0 ? "" : `${visibleLine(path.join(" › "))}: `}${message}`,
+    stack: `${path.length === 0 ? "" : `${escapeInvisible(path.join(" › "))}: `}${message}`,
   };
-}
-
-/** Returns the value that would be sent: the form keeps properties without a value. */
-function asJson(formData: unknown): unknown {
-  return formData === undefined ? {} : JSON.parse(JSON.stringify(formData));
 }
 
 const LibraryField = getDefaultRegistry().fields["NumberField"] as unknown as (props: FieldProps) => JSX.Element;
@@ -351,7 +327,7 @@ export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, ch
   // The title is the tool's or the question's, which is shown above the form.
   const untitled = useMemo(() => ({ ...schema, title: "", description: "" }), [schema]);
   return (
-    <FormBoundary onFailed={onFailed}>
+    <Boundary onFailed={onFailed}>
       <Form
         schema={untitled}
         formData={value}
@@ -371,25 +347,6 @@ export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, ch
       >
         {children}
       </Form>
-    </FormBoundary>
+    </Boundary>
   );
-}
-
-class FormBoundary extends Component<
-  { readonly onFailed: () => void; readonly children: ComponentChildren },
-  { readonly hasFailed: boolean }
-> {
-  override state = { hasFailed: false };
-
-  static override getDerivedStateFromError(): { readonly hasFailed: boolean } {
-    return { hasFailed: true };
-  }
-
-  override componentDidCatch(): void {
-    this.props.onFailed();
-  }
-
-  override render(): ComponentChildren {
-    return this.state.hasFailed ? null : this.props.children;
-  }
 }

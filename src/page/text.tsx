@@ -1,18 +1,20 @@
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { isObject, type JsonObject } from "./form-schema.ts";
-import { cut, visibleLine, visibleLines } from "./format.ts";
+import { beginning, escapeInvisible } from "../json/text.ts";
+import { errorText, visibleLines } from "./format.ts";
 
 const MAX_LINE_LENGTH = 500;
+export const MAX_FACT_LENGTH = 2000;
 const MAX_BLOCK_LENGTH = 100_000;
 const MAX_INDENTED_NESTING = 50;
 
 /** A text from elsewhere, within a line. Its direction and its length do not affect the rest. */
 export function Text({ of, maxLength = MAX_LINE_LENGTH }: { readonly of: string; readonly maxLength?: number }): JSX.Element {
-  const shown = cut(of, maxLength);
+  const shown = beginning(of, maxLength);
   return (
     <bdi>
-      {visibleLine(shown)}
+      {escapeInvisible(shown)}
       {shown.length < of.length && "…"}
     </bdi>
   );
@@ -33,7 +35,7 @@ export function TextBlock({
   readonly firstLength?: number;
 }): JSX.Element {
   const [maxLength, setMaxLength] = useState(firstLength);
-  const shown = cut(of, maxLength);
+  const shown = beginning(of, maxLength);
   const missing = of.length - shown.length;
   // The page renders each second.
   const lines = useMemo(() => visibleLines(shown), [shown]);
@@ -46,9 +48,7 @@ export function TextBlock({
       {missing > 0 && (
         <p class="note">
           {missing.toLocaleString("en")} more characters are not shown.{" "}
-          <button type="button" onClick={() => setMaxLength(maxLength + MAX_BLOCK_LENGTH)}>
-            Show more
-          </button>
+          <Button text="Show more" onClick={() => setMaxLength(maxLength + MAX_BLOCK_LENGTH)} />
         </p>
       )}
     </>
@@ -81,16 +81,27 @@ function nesting(json: string): number {
   return deepest;
 }
 
+interface BoundaryProps {
+  readonly children: ComponentChildren;
+  /** Shows another part instead; undefined to show that the part has failed. */
+  readonly onFailed?: () => void;
+}
+
 /** Keeps an error in a part of the page from ending the others. */
-export class Boundary extends Component<{ readonly children: ComponentChildren }, { readonly hasFailed: boolean }> {
+export class Boundary extends Component<BoundaryProps, { readonly hasFailed: boolean }> {
   override state = { hasFailed: false };
 
   static override getDerivedStateFromError(): { readonly hasFailed: boolean } {
     return { hasFailed: true };
   }
 
+  override componentDidCatch(): void {
+    this.props.onFailed?.();
+  }
+
   override render(): ComponentChildren {
-    return this.state.hasFailed ? <p class="error">This part cannot be shown.</p> : this.props.children;
+    if (!this.state.hasFailed) return this.props.children;
+    return this.props.onFailed === undefined && <p class="error">This part cannot be shown.</p>;
   }
 }
 
@@ -112,18 +123,45 @@ export function Section({
   );
 }
 
-/** The head of a table. */
-export function Head({ columns }: { readonly columns: readonly string[] }): JSX.Element {
+interface TableProps {
+  readonly caption: string;
+  readonly columns: readonly string[];
+  readonly kind?: string;
+  /** The rows. */
+  readonly children: ComponentChildren;
+}
+
+export function Table({ caption, columns, kind, children }: TableProps): JSX.Element {
   return (
-    <thead>
-      <tr>
-        {columns.map((column) => (
-          <th scope="col" key={column}>
-            {column}
-          </th>
-        ))}
-      </tr>
-    </thead>
+    <table class={kind}>
+      <caption>{caption}</caption>
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th scope="col" key={column}>
+              {column}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
+
+interface ButtonProps {
+  readonly text: string;
+  /** What the button acts on, if only screen readers need to be told. */
+  readonly object?: string;
+  readonly onClick: () => void;
+}
+
+export function Button({ text, object, onClick }: ButtonProps): JSX.Element {
+  return (
+    <button type="button" onClick={() => onClick()}>
+      {text}
+      {object !== undefined && <span class="hidden-text"> {object}</span>}
+    </button>
   );
 }
 
@@ -137,14 +175,22 @@ export function Fact({ name, children }: { readonly name: string; readonly child
   );
 }
 
+/** A fact that is a text from elsewhere, if there is one. */
+export function TextFact({ name, of }: { readonly name: string; readonly of: string | null }): JSX.Element | null {
+  if (of === null) return null;
+  return (
+    <Fact name={name}>
+      <Text of={of} maxLength={MAX_FACT_LENGTH} />
+    </Fact>
+  );
+}
+
 /** A failed request: its message, its code, and what the sidecar has added. */
 export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
   const { code, data }: JsonObject = isObject(of) ? of : {};
-  // The message of a failed `fetch` is that of the browser.
-  const message = of instanceof TypeError ? "The sidecar does not answer." : of instanceof Error ? of.message : String(of);
   return (
     <>
-      <TextBlock of={message} label="Error message" />
+      <TextBlock of={errorText(of)} label="Error message" />
       {(typeof code === "number" || typeof code === "string") && <p>Code: {code}</p>}
       {data !== undefined && <JsonBlock of={data} label="Error data" />}
     </>

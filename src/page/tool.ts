@@ -59,24 +59,22 @@ export interface ToolList {
 
 /** Returns the tools of a result of `tools/list`. */
 export function listedTools(entries: readonly unknown[]): ToolList {
-  const tools = entries.flatMap((entry) =>
-    isObject(entry) && typeof entry["name"] === "string" ? [listedTool(entry, entry["name"])] : [],
-  );
+  const tools: ListedTool[] = [];
+  for (const entry of entries) {
+    const { name, title, description, inputSchema, outputSchema, execution, ...rest }: JsonObject = isObject(entry) ? entry : {};
+    if (typeof name !== "string") continue;
+    const annotations = isObject(rest["annotations"]) ? rest["annotations"] : {};
+    tools.push({
+      name,
+      title: text(title) ?? text(annotations["title"]),
+      description: text(description),
+      annotations,
+      inputSchema,
+      outputSchema,
+      needsTask: isObject(execution) && execution["taskSupport"] === "required",
+    });
+  }
   return { tools, invalidCount: entries.length - tools.length };
-}
-
-function listedTool(entry: JsonObject, name: string): ListedTool {
-  const { title, description, annotations, inputSchema, outputSchema, execution } = entry;
-  const ownTitle = text(title) ?? (isObject(annotations) ? text(annotations["title"]) : undefined);
-  return {
-    name,
-    title: ownTitle,
-    description: text(description),
-    annotations: isObject(annotations) ? annotations : {},
-    inputSchema,
-    outputSchema,
-    needsTask: isObject(execution) && execution["taskSupport"] === "required",
-  };
 }
 
 function text(value: unknown): string | undefined {

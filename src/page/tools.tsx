@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { countText, endpointUrl, visibleLines } from "./format.ts";
-import { ErrorText, JsonBlock, Section, Text, TextBlock } from "./text.tsx";
+import { Button, ErrorText, JsonBlock, Section, Text, TextBlock } from "./text.tsx";
 import type { ListedTool, Question, ToolList } from "./tool.ts";
 import { listOf, type LoadCalls, useTools } from "./use-tools.ts";
 
@@ -149,9 +149,7 @@ function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: s
         <code ref={code}>{command}</code>
       </p>
       <p class="row">
-        <button type="button" onClick={() => void copy()}>
-          Copy
-        </button>
+        <Button text="Copy" onClick={() => void copy()} />
         <span role="status">{outcome}</span>
       </p>
     </details>
@@ -208,9 +206,7 @@ function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.El
       {!isRequested && (
         <p>
           Each client gets a server process of its own. The list of tools starts one for this page.{" "}
-          <button type="button" onClick={() => setIsRequested(true)}>
-            List tools
-          </button>
+          <Button text="List tools" onClick={() => setIsRequested(true)} />
         </p>
       )}
       {isRequested && listing.kind === "waiting" && <p>The tools are listed when the server is ready.</p>}
@@ -219,9 +215,7 @@ function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.El
         <div class="error" role="alert">
           <p>The tools cannot be listed.</p>
           <ErrorText of={listing.error} />
-          <button type="button" onClick={refresh}>
-            List tools again
-          </button>
+          <Button text="List tools again" onClick={refresh} />
         </div>
       )}
       {list !== undefined && <ToolListing list={list} asksElsewhere={hasOwnServerForQuestions} loadCalls={loadCalls} onRefresh={refresh} />}
@@ -253,9 +247,7 @@ function ToolListing({
           {shown.length < matching.size && `, the first ${shown.length} are shown`}
           {invalidCount > 0 && `; ${countText(invalidCount, "tool")} without a name`}
         </p>
-        <button type="button" onClick={onRefresh}>
-          List again
-        </button>
+        <Button text="List again" onClick={onRefresh} />
       </div>
       {tools.length >= MIN_TOOLS_FOR_FILTER && (
         <p class="row">

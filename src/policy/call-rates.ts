@@ -1,10 +1,8 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { RateLimit } from "../timers.ts";
+import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { findByName, ToolStates } from "./tools.ts";
-
-const ROUNDING_MS = 1e-3;
 
 interface ToolRate {
   readonly perMinute: number;

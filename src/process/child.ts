@@ -23,9 +23,9 @@ export function countMemoryKills(root = "/"): number | undefined {
 }
 
 /**
- * Calls `start`, which starts a process that the kernel is to choose before the sidecar when memory is short. The process inherits a higher
- * score, and so do its own. A write after the start would miss those that a shell starts at once. Any user may raise the score of an own
- * process, and lower it to what it was.
+ * Calls `start` while the sidecar has a higher score, so that the kernel ends the process that it starts before the sidecar when memory is
+ * short. The process inherits the score, and its children inherit it too. A write after the start would miss children that a shell starts at
+ * once. Any user may raise the score of an own process, and lower it to what it was.
  *
  * @param root replaces the root directory in tests.
  */
@@ -176,13 +176,8 @@ function hasOnlyZombies(groupId: number): boolean {
 }
 
 function isRunningMember(pid: string, groupId: number): boolean {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-  } catch {
-    // The process has exited since the listing.
-    return false;
-  }
+  // Empty if the process has exited since the listing.
+  const stat = readText(`/proc/${pid}/stat`);
   // proc(5): pid (name) state ppid pgrp …; the name may hold anything, parentheses included.
   const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return Number(group) === groupId && state !== "Z" && state !== "X";

@@ -70,7 +70,7 @@ export interface ExitFacts {
   readonly env: Readonly<Record<string, string>>;
   /** True if stdout had lines that are not JSON-RPC. */
   readonly isNoisy: boolean;
-  /** True if nothing was printed to stdout. */
+  /** True if nothing was printed to stdout until the sidecar stopped the server. */
   readonly isSilent: boolean;
   /** The way in which the server writes messages that cannot be read. */
   readonly sign: NoiseSign | undefined;

@@ -7,16 +7,17 @@ import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/counters.ts";
 import type { Redact } from "../observe/redact.ts";
+import { MAX_TIMER_MS } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
-import { StartLog, StderrLog, StdoutNoise } from "./output-log.ts";
+import { type StartLog, StderrLog, StdoutNoise } from "./output-log.ts";
 import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import { type OutputListener, OutputMemory, OutputReader, StdinWriter } from "./stdio.ts";
 
 /**
- * The time for a second attempt after an error that does not speak of the protocol, such as a missing key. Such a server is most likely of
- * no other era, but a revision without sessions lets it reject `initialize` with any error. It has just answered, so it needs little time.
+ * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
+ * servers fail in any era, but those without sessions may reject `initialize` with any error. All of them answer soon.
  */
 const SECOND_ATTEMPT_MS = 2000;
 /** The time after an error without an id for the real response of a handshake. */
@@ -32,7 +33,6 @@ const OUTPUT_AFTER_EXIT_MS = 500;
 
 /** READY_TIMEOUT_MS may double three times: 60 s become eight minutes. */
 const MAX_READY_TIMEOUT_FACTOR = 8;
-const MAX_TIMER_MS = 2_147_483_647;
 
 /** The program of a server, and what all its processes share. */
 export class ServerProgram {
@@ -73,8 +73,6 @@ export class Generation {
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
-  /** Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
-  readonly handshake: Promise<UpstreamHandshake>;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** Resolves when the process has exited and its last output is delivered. Never rejects. */
@@ -83,6 +81,8 @@ export class Generation {
   readonly ended: Promise<ProcessExit>;
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
   stopCause: ExitCause | undefined;
+  /** True if the handshake was finished. */
+  wasReady = false;
   readonly #context: Context;
   readonly #command: ChildCommand;
   readonly #listener: GenerationListener;
@@ -94,26 +94,26 @@ export class Generation {
   /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
   #isHeard = true;
   #hasExited = false;
-  #wasReady = false;
+  /** True if nothing was printed to stdout until the stop; undefined before it. */
+  #wasSilent: boolean | undefined;
   #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   #failHandshake: ((reason: string) => void) | undefined;
   /** The timer of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
 
   /**
-   * @param client that of a private server.
+   * Starts the process.
+   *
    * @param number counted from 1.
-   * @param readyTimeoutMs the longest time from the start of the process to the first response of its handshake.
+   * @param client that of a private server.
    */
   constructor(
     context: Context,
-    { command, start, outputs, readyTimeoutMs: timeoutMs }: ServerProgram,
-    script: Handshake,
+    { command, start, outputs }: ServerProgram,
+    startLog: StartLog,
+    number: number,
     listener: GenerationListener,
     client?: MemoryHolder,
-    startLog = new StartLog(context),
-    number = 1,
-    readyTimeoutMs = timeoutMs,
   ) {
     this.#context = context;
     this.#command = command;
@@ -133,7 +133,6 @@ export class Generation {
     this.exited = this.#waitForExit(closed(stdout), this.#log(stderr));
     this.ended = this.#waitForEnd();
     this.lost = Promise.race([this.exited, this.#abandoned.promise]);
-    this.handshake = this.#shakeHands(script, readyTimeoutMs);
   }
 
   get stderrTail(): readonly string[] {
@@ -155,9 +154,9 @@ export class Generation {
       command: [command, ...args],
       env,
       isNoisy: this.#noise.isNoisy,
-      isSilent: this.#output.outputs === 0,
+      isSilent: this.#wasSilent === true,
       sign: this.#noise.sign,
-      wasReady: this.#wasReady,
+      wasReady: this.wasReady,
     });
     return cause === undefined ? undefined : this.#context.secrets.redact(cause);
   }
@@ -168,9 +167,11 @@ export class Generation {
    */
   async stop(kind: ExitKind, reason: string): Promise<void> {
     if (!this.#hasExited) this.stopCause ??= { kind, reason };
+    // The end of its stdin makes a server print what it holds in a buffer.
+    this.#wasSilent ??= this.#output.outputs === 0;
     this.input.end();
     // A program that still downloads the server does not read its stdin.
-    if (await settlesWithin(this.ended, this.#wasReady ? STDIN_GRACE_MS : 0)) return;
+    if (await settlesWithin(this.ended, this.wasReady ? STDIN_GRACE_MS : 0)) return;
     this.#group.signal("SIGTERM");
     if (!(await settlesWithin(this.ended, TERM_GRACE_MS))) this.#kill();
     await this.ended;
@@ -252,7 +253,11 @@ export class Generation {
     return closed(stderr);
   }
 
-  async #shakeHands(script: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
+  /**
+   * To be called once, when the process has been started. Rejects on an error response, an early exit, or if there is no response within
+   * `readyTimeoutMs`. The caller then stops this generation.
+   */
+  async shakeHands(script: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
     const { promise: answered, resolve, reject } = Promise.withResolvers<UpstreamHandshake>();
     let timer: NodeJS.Timeout | undefined;
     const allow = (timeMs: number): void => {
@@ -270,7 +275,8 @@ export class Generation {
       try {
         const read = script.read(shown, this.number);
         if (typeof read === "string") {
-          this.#clearUnaddressed();
+          clearTimeout(this.#unaddressed);
+          this.#unaddressed = undefined;
           if (!refusesRevision(shown)) allow(Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
           return this.input.send(outgoing(read));
         }
@@ -287,19 +293,14 @@ export class Generation {
     this.input.send(outgoing(script.begin()));
     try {
       const handshake = await answered;
-      this.#wasReady = true;
+      this.wasReady = true;
       if (handshake.era === "legacy" && script.initialized !== undefined) this.input.send(outgoing(script.initialized));
       return handshake;
     } finally {
       clearTimeout(timer);
-      this.#clearUnaddressed();
+      clearTimeout(this.#unaddressed);
       this.#onHandshakeResponse = undefined;
     }
-  }
-
-  #clearUnaddressed(): void {
-    clearTimeout(this.#unaddressed);
-    this.#unaddressed = undefined;
   }
 
   async #waitForExit(stdout: Promise<void>, stderr: Promise<void>): Promise<ProcessExit> {

@@ -63,14 +63,18 @@ export type SupervisorFailure =
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
-/** The end of a run. */
-interface Loss {
+/** The end of a run: an attempt of p-retry that has failed. */
+class Loss extends Error {
   readonly generation: Generation;
   readonly exit: ProcessExit;
-  /** From ready to exit; 0 for a run that was never ready. */
-  readonly runMs: number;
-  /** The method of the request that was not answered; undefined if the generation was ready. */
-  readonly awaited?: string;
+  readonly beginsCrashLoop: boolean;
+
+  constructor(generation: Generation, exit: ProcessExit, beginsCrashLoop: boolean) {
+    super("the MCP server has exited");
+    this.generation = generation;
+    this.exit = exit;
+    this.beginsCrashLoop = beginsCrashLoop;
+  }
 }
 
 /** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
@@ -98,10 +102,6 @@ export class Supervisor implements Upstream {
   #streak = 0;
   #readyAt: Date | undefined;
   #lastExit: UpstreamExit | undefined;
-  /** The exit that no pause has followed yet. */
-  #loss: Loss | undefined;
-  /** True if it begins a crash loop. */
-  #beginsCrashLoop = false;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
   /** True if the last start was too slow, and the next one gets more time. */
@@ -180,16 +180,18 @@ export class Supervisor implements Upstream {
   /**
    * Runs generations until it gives up or is stopped. p-retry makes the pauses: each exit is a failed attempt. They double while runs are
    * short; a handshake alone does not reset them, only a stable run does. In a crash loop, each is the longest. When this changes, the pauses
-   * begin anew, and the exit is the first attempt that fails. A random part of about a quarter at most is taken off all but the first, because
-   * many sidecars that lost the same dependency would restart in step otherwise.
+   * begin anew. Chance takes up to a quarter off the longest pause, and up to 1/16 off the factor 2, because many sidecars that lost the same
+   * dependency would restart in step otherwise. It is drawn when the pauses begin: the options of p-retry are fixed from then on.
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
+    let loss: Loss | undefined;
     try {
       for (;;) {
+        const first = loss;
         const share = 1 - Math.random() / 4;
         const longestMs = Math.max(Math.min(restartBackoffMs, restartMaxMs), restartMaxMs * share);
-        await pRetry(() => this.#attempt(listener), {
+        loss = await pRetry((attempt) => (attempt === 1 && first !== undefined ? Promise.reject(first) : this.#attempt(listener)), {
           retries: restartLimit - this.#streak,
           minTimeout: this.#crashLoop.isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
           maxTimeout: longestMs,
@@ -206,31 +208,34 @@ export class Supervisor implements Upstream {
       throw error;
     } finally {
       const generation = this.#generation;
-      const exit = await generation?.ended;
       // The exit of a server that was stopped is not reported yet.
-      if (generation !== undefined && exit !== undefined) this.#report(generation, exit);
+      if (generation !== undefined) this.#report(generation, await generation.ended);
       this.#generation = undefined;
     }
   }
 
-  /** Runs a generation, unless an exit waits for its pause. Rejects after an exit, and resolves if the pauses begin anew with it. */
-  async #attempt(listener: UpstreamListener): Promise<void> {
-    if (this.#loss === undefined) {
-      const { generation, exit, runMs, awaited } = (this.#loss = await this.#run(listener));
-      if (this.#ending.aborted) this.#report(generation, exit, awaited);
-      const { nowMs, config } = this.#context;
-      const wasLooping = this.#crashLoop.isLooping;
-      // A start that gets more time the next time may then be ready, so its exit does not count.
-      this.#beginsCrashLoop = !this.#getsMoreTime && this.#crashLoop.isEnteredBy(runMs, nowMs());
-      const isStable = runMs >= config.restartMaxMs;
-      if (isStable) this.#streak = 0;
-      if (isStable || wasLooping !== this.#crashLoop.isLooping) return;
-    }
-    throw new Error("the MCP server has exited");
+  /**
+   * Runs a generation until it is lost. An attempt of p-retry has one of three outcomes:
+   * - It throws the loss. p-retry then makes its next pause.
+   * - It returns the loss, because the pauses begin anew with it: after a stable run, and when a crash loop begins or ends. It is then the
+   *   first failed attempt of another p-retry.
+   * - It throws any other error, which is a defect and ends the supervisor.
+   */
+  async #attempt(listener: UpstreamListener): Promise<Loss> {
+    const { generation, exit, runMs } = await this.#run(listener);
+    if (this.#ending.aborted) this.#report(generation, exit);
+    const { nowMs, config } = this.#context;
+    const wasLooping = this.#crashLoop.isLooping;
+    // A start that gets more time the next time may then be ready, so its exit does not count.
+    const loss = new Loss(generation, exit, !this.#getsMoreTime && this.#crashLoop.isEnteredBy(runMs, nowMs()));
+    const isStable = runMs >= config.restartMaxMs;
+    if (isStable) this.#streak = 0;
+    if (isStable || wasLooping !== this.#crashLoop.isLooping) return loss;
+    throw loss;
   }
 
-  /** Runs a generation until it is lost. */
-  async #run(listener: UpstreamListener): Promise<Loss> {
+  /** Runs a generation until it is lost. `runMs` is from ready to exit; 0 for a run that was never ready. */
+  async #run(listener: UpstreamListener): Promise<{ generation: Generation; exit: ProcessExit; runMs: number }> {
     const number = ++this.#generationCount;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
@@ -238,25 +243,25 @@ export class Supervisor implements Upstream {
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) this.#context.log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const [context, program, script] = [this.#context, this.#program, this.#script];
-    const generation = new Generation(context, program, script, listener, this.#client, this.#startLog, number, timeoutMs);
+    const generation = new Generation(this.#context, this.#program, this.#startLog, number, listener, this.#client);
     this.#generation = generation;
+    const shaken = generation.shakeHands(this.#script, timeoutMs);
     this.#tell("server start", generation, (each) => each.onStarted(generation.input));
     let handshake: UpstreamHandshake;
     try {
-      handshake = await generation.handshake;
+      handshake = await shaken;
     } catch (error) {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
       const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
-      if (isTooSlow && this.#isShared) program.allowMoreTime(timeoutMs);
-      this.#getsMoreTime = isTooSlow && program.readyTimeoutMs > timeoutMs;
-      return { generation, exit: await generation.exited, runMs: 0, awaited: script.method };
+      if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
+      this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
+      return { generation, exit: await generation.exited, runMs: 0 };
     }
-    const readyAtMs = context.nowMs();
+    const readyAtMs = this.#context.nowMs();
     this.#becomeReady(generation, handshake);
     const exit = await generation.lost;
-    return { generation, exit, runMs: context.nowMs() - readyAtMs };
+    return { generation, exit, runMs: this.#context.nowMs() - readyAtMs };
   }
 
   /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
@@ -283,11 +288,9 @@ export class Supervisor implements Upstream {
   }
 
   /** Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. */
-  async #afterLoss({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
-    // Any other error is a defect.
-    if (this.#loss === undefined) throw error;
-    const { generation, exit, awaited } = this.#loss;
-    this.#loss = undefined;
+  async #afterLoss({ error: loss, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
+    if (!(loss instanceof Loss)) throw loss;
+    const { generation, exit } = loss;
     const decide = (fields: LogFields): void => {
       if (generation.number === 1 && isCommandUnusable(exit)) {
         // The caller of `run` logs it.
@@ -302,12 +305,12 @@ export class Supervisor implements Upstream {
         const restarts = this.#generationCount - 1;
         this.#failure = { kind: "restart-limit", restarts };
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
-      } else if (this.#beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
+      } else if (loss.beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
       this.#setState(this.#failure === undefined && !isLooping ? "backing-off" : "failed");
       // This is the earliest time. It is set again when the pause begins.
       if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
     };
-    this.#report(generation, exit, awaited, decide);
+    this.#report(generation, exit, decide);
     const { exitCode, signal } = await generation.ended;
     // An abandoned server had not exited yet.
     if (this.#lastExit !== undefined) this.#lastExit = { ...this.#lastExit, exitCode, signal };
@@ -319,10 +322,11 @@ export class Supervisor implements Upstream {
   }
 
   /** Records an exit and tells the observers. @param decide called before that, unless the sidecar has requested the exit. */
-  #report(generation: Generation, exit: ProcessExit, awaited?: string, decide?: (fields: LogFields) => void): void {
+  #report(generation: Generation, exit: ProcessExit, decide?: (fields: LogFields) => void): void {
     const { number, pid: childPid, stderrTail } = generation;
     if (this.#lastExit?.generation === number) return;
     const { secrets, counters, defects } = this.#context;
+    const awaited = generation.wasReady ? undefined : this.#script.method;
     const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
     const { exitCode, signal } = exit;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };

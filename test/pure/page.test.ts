@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { formSchemaOf, parsedObject } from "../../src/page/form-schema.ts";
 import { updatedModel } from "../../src/page/connection.ts";
-import { cut, visibleLine, visibleLines } from "../../src/page/format.ts";
+import { visibleLines } from "../../src/page/format.ts";
+import { beginning, escapeInvisible } from "../../src/json/text.ts";
 import type { PageState, PageUpdate } from "../../src/http/page-update.ts";
 
 describe("the schema of a form", () => {
@@ -39,9 +40,9 @@ describe("the JSON of arguments", () => {
 
 describe("texts of a server", () => {
   it("invisible characters are shown as escapes", () => {
-    expect(visibleLine("a\u202Eb\u200B\u{E0041}\uFE00\n")).toBe(String.raw`a\u202eb\u200b\udb40\udc41\ufe00\u000a`);
+    expect(escapeInvisible("a\u202Eb\u200B\u{E0041}\uFE00\n")).toBe(String.raw`a\u202eb\u200b\udb40\udc41\ufe00\u000a`);
     expect(visibleLines("a\tb\r\nc\u001B[2J")).toBe(`a\tb\nc${String.raw`\u001b`}[2J`);
-    expect(cut("a\u{1F600}", 2)).toBe("a");
+    expect(beginning("a\u{1F600}", 2)).toBe("a");
   });
 });
 
