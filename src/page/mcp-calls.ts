@@ -40,7 +40,7 @@ export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
   readonly #questions: OpenQuestions;
-  /** By whether tools may ask. The other one has no capabilities, so that the sidecar needs no process for its questions. */
+  /** By whether tools may ask. The one for calls that may not ask has no capabilities, so that the sidecar needs no process for its questions. */
   readonly #connections = new Map<boolean, Promise<Connection>>();
   #running = 0;
 

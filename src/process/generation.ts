@@ -17,7 +17,7 @@ import { type OutputListener, OutputMemory, OutputReader, StdinWriter } from "./
 
 /**
  * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
- * servers fail in any era, but those without sessions may reject `initialize` with any error. All of them answer soon.
+ * servers fail in any era, but those without sessions may reject `initialize` with any error. They have just answered, so they need little time.
  */
 const SECOND_ATTEMPT_MS = 2000;
 /** The time after an error without an id for the real response of a handshake. */
