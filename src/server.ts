@@ -2,7 +2,7 @@ import type { ChildEraMode } from "./config/options.ts";
 import { type Context, contextWith } from "./context.ts";
 import type { ServerStatus } from "./http/health.ts";
 import type { LegacySse } from "./http/legacy-sse.ts";
-import type { McpEndpoint } from "./http/post.ts";
+import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
 import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
@@ -175,11 +175,8 @@ export class McpServer {
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
   static async start(context: Context, options: ServerOptions): Promise<McpServer> {
     const server = new McpServer(context, options);
-    // These modules load while the process starts, so the first response comes earlier.
-    const [{ McpEndpoint }, legacyModule] = await Promise.all([
-      import("./http/post.ts"),
-      context.config.legacySse === "on" ? import("./http/legacy-sse.ts") : undefined,
-    ]);
+    // Loaded while the process starts, so that a sidecar without it starts faster.
+    const legacyModule = context.config.legacySse === "on" ? await import("./http/legacy-sse.ts") : undefined;
     const { observer } = options;
     const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observer);
     server.#endpoint = endpoint;

@@ -5,7 +5,7 @@ import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import { isLoopback } from "./config/authority.ts";
 import type { ServerStatus } from "./http/health.ts";
-import type { HttpListener } from "./http/listener.ts";
+import { HttpListener } from "./http/listener.ts";
 import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
 import { RequestLog } from "./http/request-log.ts";
@@ -117,7 +117,6 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { observer, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);
-  const { HttpListener } = await import("./http/listener.ts");
   const listener = new HttpListener(context, tokens, observer);
   const admin = config.adminAddr && new HttpListener(context, tokens, observer);
   const [address, adminAddress] = await listen(config, listener, admin);

@@ -300,8 +300,10 @@ export class ServerTools {
     if (watcher !== undefined && isGivenUp)
       return this.#dispatch.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
-      const fields = { method: "tools/list", generation: this.#handshake?.generation, reason: problem };
-      this.#context.log.warn(fields, "tools not listed: the known tools stay in effect");
+      this.#context.log.warn(
+        { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
+        "tools not listed: the known tools stay in effect",
+      );
     }
     if (watcher !== undefined) this.#listAgain();
   }
