@@ -54,7 +54,7 @@ export class HttpConnection {
   }
 
   /** Sends a request that is not part of the load. */
-  async exchange(text: string): Promise<HttpResponse> {
+  async reply(text: string): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       this.request(text, (outcome) => (outcome instanceof Error ? reject(outcome) : resolve(outcome)));
     });

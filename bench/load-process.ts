@@ -171,7 +171,7 @@ async function runProgress(side: Side, notifications: number, seconds: number): 
   for (let id = 1; performance.now() < untilMs || rates.length === 0; id++) {
     const params = { name: "progress", arguments: { count: notifications }, _meta: { progressToken: `of-${id}` } };
     const startedAtMs = performance.now();
-    const { body } = await connection.exchange(postOf(side, client.postHeaders(), toolCall(params))(id));
+    const { body } = await connection.reply(postOf(side, client.postHeaders(), toolCall(params))(id));
     const elapsedMs = performance.now() - startedAtMs;
     if (!hasId(body, id)) throw new Error(`no answer to ${id}: ${excerpt(body)}`);
     const arrived = countProgress(body.toString("latin1"), id);

@@ -39,7 +39,7 @@ class HttpError extends DiscoverError {
  * @throws HttpError for a status other than 2xx, and DiscoverError for a response that is neither; else the error of the connection, or of
  * the signal.
  */
-async function exchange(
+async function reply(
   url: URL,
   method: "POST" | "DELETE",
   headers: Readonly<Record<string, string>>,
@@ -206,10 +206,10 @@ class Endpoint {
     return { response, sessionId };
   }
 
-  async post(method: string, message: JsonObject): ReturnType<typeof exchange> {
+  async post(method: string, message: JsonObject): ReturnType<typeof reply> {
     const { signal } = this.bounds;
     try {
-      return await exchange(this.#url, "POST", this.headers, message, signal);
+      return await reply(this.#url, "POST", this.headers, message, signal);
     } catch (error) {
       if (signal.aborted) throw endedError(this.bounds, method);
       // For a name with several addresses, the message is empty, and `errors` has one error per address.
@@ -221,7 +221,7 @@ class Endpoint {
   }
 
   async delete(): Promise<void> {
-    await exchange(this.#url, "DELETE", this.headers, undefined, AbortSignal.timeout(DELETE_TIMEOUT_MS));
+    await reply(this.#url, "DELETE", this.headers, undefined, AbortSignal.timeout(DELETE_TIMEOUT_MS));
   }
 
   error(method: string, reason: string): DiscoverError {

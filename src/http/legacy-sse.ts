@@ -18,7 +18,7 @@ import type { MessageReceiver } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
-import { SharedExchange, type SharedResponse } from "./reply.ts";
+import { SharedReply, type SharedResponse } from "./reply.ts";
 import { holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
@@ -42,9 +42,9 @@ class LegacySsePair implements EventSink, SharedResponse {
   /** Undefined until `initialize` is answered. Only the pair changes it. */
   session: Session | undefined;
   readonly #connection: SseConnection;
-  readonly #exchanges = new Set<SharedExchange>();
+  readonly #replies = new Set<SharedReply>();
   /** The latest `initialize`. */
-  #initialize: { readonly exchange: SharedExchange; readonly stream: EventStream } | undefined;
+  #initialize: { readonly reply: SharedReply; readonly stream: EventStream } | undefined;
   #isEnding = false;
 
   /** @param path the path of the stream, as the client has written it. */
@@ -71,24 +71,24 @@ class LegacySsePair implements EventSink, SharedResponse {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const exchange = this.openExchange(idTextOf(request), acceptedAtMs, observed);
-    this.#initialize = { exchange, stream };
+    const reply = this.openReply(idTextOf(request), acceptedAtMs, observed);
+    this.#initialize = { reply, stream };
     const open = (session: Session): void => {
       this.session = session;
       observed?.setSession(session);
     };
     defects.guard(
       "client request",
-      () => opener.initialize(exchange, request, open, { owner: this.owner, memory: this.memory, streams }),
-      () => exchange.fail(internalError(true)),
+      () => opener.initialize(reply, request, open, { owner: this.owner, memory: this.memory, streams }),
+      () => reply.fail(internalError(true)),
     );
   }
 
-  /** Returns the exchange of a request. Its POST has been answered with 202, and the response is sent on the stream. */
-  openExchange(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): SharedExchange {
-    const exchange = new SharedExchange(idText, acceptedAtMs, this, observed);
-    this.#exchanges.add(exchange);
-    return exchange;
+  /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
+  openReply(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): SharedReply {
+    const reply = new SharedReply(idText, acceptedAtMs, this, observed);
+    this.#replies.add(reply);
+    return reply;
   }
 
   emit(body: string): boolean {
@@ -103,9 +103,9 @@ class LegacySsePair implements EventSink, SharedResponse {
     this.emit(body);
   }
 
-  onFinished(exchange: SharedExchange): void {
-    this.#exchanges.delete(exchange);
-    if (exchange === this.#initialize?.exchange && this.session === undefined) {
+  onFinished(reply: SharedReply): void {
+    this.#replies.delete(reply);
+    if (reply === this.#initialize?.reply && this.session === undefined) {
       // Messages of the server of a failed `initialize` must not reach the next session.
       this.#initialize.stream.detach(this);
       this.#initialize = undefined;
@@ -126,12 +126,12 @@ class LegacySsePair implements EventSink, SharedResponse {
 
   /** Must be called when the connection has closed. Cancels all requests. */
   disconnect(): void {
-    for (const exchange of this.#exchanges) exchange.disconnect();
-    this.#exchanges.clear();
+    for (const reply of this.#replies) reply.disconnect();
+    this.#replies.clear();
   }
 
   #endWhenAnswered(): void {
-    if (this.#isEnding && this.#exchanges.size === 0) this.#connection.end();
+    if (this.#isEnding && this.#replies.size === 0) this.#connection.end();
   }
 }
 
@@ -269,8 +269,8 @@ export class LegacySse implements MessageReceiver {
     session.touch(nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
-    forwardRequest(defects, session, exchange, message);
+    const reply = pair.openReply(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
+    forwardRequest(defects, session, reply, message);
   }
 
   #findPair({ url = "" }: IncomingMessage): LegacySsePair | SidecarError {

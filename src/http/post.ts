@@ -12,12 +12,12 @@ import { internalError, sessionNotFound, shuttingDown } from "../server/failures
 import { checkModernRequest, isModernMessage } from "../server/request-check.ts";
 import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import { type Exchange, type Principal, Session } from "../session/session.ts";
+import { type Reply, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type MessageReceiver, PostedBodies } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import { PostBatch, PostExchange } from "./reply.ts";
+import { PostBatch, PostReply } from "./reply.ts";
 import {
   acceptsEventStream,
   acceptsJson,
@@ -227,7 +227,7 @@ export class McpEndpoint implements MessageReceiver {
       else openGetStream(this.connections, request, response, session);
     } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request")
-      forwardRequest(this.#context.defects, session, this.#openExchange(post, session, messages), messages);
+      forwardRequest(this.#context.defects, session, this.#openReply(post, session, messages), messages);
     else answerOneWay(response, forwardOneWay(session, messages));
   }
 
@@ -255,12 +255,12 @@ export class McpEndpoint implements MessageReceiver {
       return sendError(response, error, idText);
     }
     const observed = observe(this.#observer, post, message);
-    const exchange = new PostExchange(this.#context, this.connections, SESSION_FRONT, post, idText, observed, false);
+    const reply = new PostReply(this.#context, this.connections, SESSION_FRONT, post, idText, observed, false);
     const onOpen = (opened: Session): void => {
-      exchange.headers = { "Mcp-Session-Id": opened.id };
+      reply.headers = { "Mcp-Session-Id": opened.id };
       observed?.setSession(opened);
     };
-    this.#opener.initialize(exchange, message, onOpen, { owner, memory });
+    this.#opener.initialize(reply, message, onOpen, { owner, memory });
   }
 
   #onBatch(post: Post, messages: readonly Message[], session: Session | SidecarError): void {
@@ -271,8 +271,8 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const batch = new PostBatch(this.#openExchange(post, session, undefined), session.memory);
-    const exchanges = messages.map((each) =>
+    const batch = new PostBatch(this.#openReply(post, session, undefined), session.memory);
+    const replies = messages.map((each) =>
       each.kind === "request" ? batch.add(each, observe(this.#observer, post, each, session)) : undefined,
     );
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
@@ -281,22 +281,22 @@ export class McpEndpoint implements MessageReceiver {
     let error: SidecarError | undefined;
     let elsewhere: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
-      const exchange = exchanges[index];
+      const reply = replies[index];
       if (each.kind !== "request") {
         const failure = error ?? forwardOneWay(session, each);
         if (failure?.code === "OTHER_REPLICA") elsewhere = failure;
         else error = failure;
-      } else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
-      else if (exchange !== undefined) forwardRequest(this.#context.defects, session, exchange, each);
+      } else if (reply !== undefined && error !== undefined) session.lane.refuse(reply, error);
+      else if (reply !== undefined) forwardRequest(this.#context.defects, session, reply, each);
     }
-    if (exchanges.every((exchange) => exchange === undefined)) answerOneWay(post.response, error ?? elsewhere);
+    if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
   }
 
   /** @param message undefined for a batch. */
-  #openExchange(post: Post, session: Session, message: RequestMessage | undefined): PostExchange {
+  #openReply(post: Post, session: Session, message: RequestMessage | undefined): PostReply {
     const observed = message && observe(this.#observer, post, message, session);
     const [idText, acceptsStream] = [message && idTextOf(message), acceptsEventStream(post.request)];
-    return new PostExchange(this.#context, this.connections, SESSION_FRONT, post, idText, observed, acceptsStream, session);
+    return new PostReply(this.#context, this.connections, SESSION_FRONT, post, idText, observed, acceptsStream, session);
   }
 
   /** Handles a POST of a revision without sessions. */
@@ -314,8 +314,8 @@ export class McpEndpoint implements MessageReceiver {
     const observed = observe(this.#observer, post, messages);
     if (observed !== undefined) observed.revision = versionOf(request);
     const accepts = messages.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
-    const exchange = new PostExchange(this.#context, this.connections, MODERN_FRONT, post, idText, observed, accepts(request));
-    stateless.handle({ request: messages, envelope, headers: request.headers, exchange, memory, owner: principal });
+    const reply = new PostReply(this.#context, this.connections, MODERN_FRONT, post, idText, observed, accepts(request));
+    stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }
 }
 
@@ -324,11 +324,11 @@ function invalidRequest(problem: string): SidecarError {
 }
 
 /** Passes a request to the lane of its session. A defect fails only this request of a batch. */
-export function forwardRequest(defects: Defects, session: Session, exchange: Exchange, request: RequestMessage): void {
+export function forwardRequest(defects: Defects, session: Session, reply: Reply, request: RequestMessage): void {
   try {
-    session.lane.request(session, exchange, request);
+    session.lane.request(session, reply, request);
   } catch (error) {
-    defects.recover("client request", error, () => exchange.fail(internalError(true)));
+    defects.recover("client request", error, () => reply.fail(internalError(true)));
   }
 }
 

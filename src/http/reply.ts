@@ -5,16 +5,16 @@ import { idTextOf, type RequestMessage, type ResponseMessage } from "../mcp/mess
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { ObservedRequest } from "../observe/record.ts";
 import { internalError, responseOutOfMemory } from "../server/failures.ts";
-import type { Exchange, Session } from "../session/session.ts";
+import type { Reply, Session } from "../session/session.ts";
 import { openRequestStream, openStatelessStream, type OpenStream, type SseConnections } from "./event-streams.ts";
 import { errorBody, errorHeaders, type Front, type Post, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /**
- * The exchange of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
+ * The reply of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
  * client accepts one.
  */
-export class PostExchange implements Exchange {
-  /** Empty for a batch, whose requests have exchanges of their own. */
+export class PostReply implements Reply {
+  /** Empty for a batch, whose requests have replies of their own. */
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
@@ -100,7 +100,7 @@ export class PostExchange implements Exchange {
     this.observed?.onFailed(this.#httpStatus, error, body);
   }
 
-  /** Ends the HTTP exchange of a request that its client has cancelled, to which MCP has no response. */
+  /** Ends the HTTP reply of a request that its client has cancelled, to which MCP has no response. */
   dismiss(): void {
     this.#finish(undefined);
     this.observed?.onUnanswered(this.#httpStatus, "dismissed");
@@ -114,7 +114,7 @@ export class PostExchange implements Exchange {
     return this.#response.headersSent ? this.#response.statusCode : undefined;
   }
 
-  /** Finishes the exchange once. If a defect prevents the response, the exchange can still be finished with an error. */
+  /** Finishes the reply once. If a defect prevents the response, the reply can still be finished with an error. */
   #finish(body: string | readonly string[] | undefined, httpStatus?: number, headers = this.headers): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
@@ -137,7 +137,7 @@ export class PostExchange implements Exchange {
     }
   }
 
-  /** The exchange ends, unless the client can reconnect for the response and its front lets the request go on meanwhile. */
+  /** The reply ends, unless the client can reconnect for the response and its front lets the request go on meanwhile. */
   readonly #onClose = (): void => {
     if (this.#isFinished) return;
     try {
@@ -157,17 +157,17 @@ export class PostExchange implements Exchange {
 }
 
 /** An HTTP response that several requests share: that of a batch, or the only stream of an HTTP+SSE client. */
-export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening" | "emit" | "keepAlive"> {
+export interface SharedResponse extends Pick<Reply, "sharedBy" | "isListening" | "emit" | "keepAlive"> {
   /** The HTTP status of the POST. */
   readonly httpStatus: number;
   /** Sends the JSON text of one response, now or with others. */
-  respond(body: string, exchange: SharedExchange): void;
-  /** Called when an exchange has finished, after its response, if it has one. */
-  onFinished(exchange: SharedExchange): void;
+  respond(body: string, reply: SharedReply): void;
+  /** Called when a reply has finished, after its response, if it has one. */
+  onFinished(reply: SharedReply): void;
 }
 
 /** One of the requests that share an HTTP response. Its client has a session. */
-export class SharedExchange implements Exchange {
+export class SharedReply implements Reply {
   readonly idText: string;
   readonly acceptedAtMs: number;
   /** The response to a batch is an array, even if it is the only one. */
@@ -234,7 +234,7 @@ export class SharedExchange implements Exchange {
     try {
       if (body !== undefined) this.#shared.respond(body, this);
     } catch (error) {
-      // A defect prevented the response, so the exchange can still be finished with an error.
+      // A defect prevented the response, so the reply can still be finished with an error.
       this.#isFinished = false;
       throw error;
     }
@@ -248,34 +248,34 @@ const SMALL_LENGTH = 4096;
 const COPIES = 2;
 
 /**
- * A batch of revision 2025-03-26: several requests in one POST, each with its own exchange. The responses are sent as one array, or as
+ * A batch of revision 2025-03-26: several requests in one POST, each with its own reply. The responses are sent as one array, or as
  * one event each if a stream has begun. Until then they count as unread output of the client.
  */
 export class PostBatch implements SharedResponse {
   readonly httpStatus = 200;
-  readonly #whole: PostExchange;
+  readonly #whole: PostReply;
   readonly #memory: MemoryAccount;
-  /** The exchanges with the methods of their requests. */
-  readonly #methods = new Map<SharedExchange, string>();
+  /** The replies with the methods of their requests. */
+  readonly #methods = new Map<SharedReply, string>();
   #responses: string[] = [];
   #kept: Reservation | undefined;
   #open = 0;
 
-  /** @param whole the exchange of the POST. @param memory the memory of the client. */
-  constructor(whole: PostExchange, memory: MemoryAccount) {
+  /** @param whole the reply of the POST. @param memory the memory of the client. */
+  constructor(whole: PostReply, memory: MemoryAccount) {
     [this.#whole, this.#memory] = [whole, memory];
     whole.onDisconnect(() => {
       this.#takeAll();
-      for (const exchange of this.#methods.keys()) exchange.disconnect();
+      for (const reply of this.#methods.keys()) reply.disconnect();
     });
   }
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
-  add(request: RequestMessage, observed?: ObservedRequest): Exchange {
-    const exchange = new SharedExchange(idTextOf(request), this.#whole.acceptedAtMs, this, observed);
-    this.#methods.set(exchange, request.method);
+  add(request: RequestMessage, observed?: ObservedRequest): Reply {
+    const reply = new SharedReply(idTextOf(request), this.#whole.acceptedAtMs, this, observed);
+    this.#methods.set(reply, request.method);
     this.#open++;
-    return exchange;
+    return reply;
   }
 
   get sharedBy(): number {
@@ -297,12 +297,12 @@ export class PostBatch implements SharedResponse {
     this.#flush();
   }
 
-  respond(body: string, exchange: SharedExchange): void {
+  respond(body: string, reply: SharedReply): void {
     const hasRoom = this.#whole.isStream || this.#reserve(body);
     // A stream passes each response on at once.
     if (!hasRoom) this.#whole.keepAlive();
     const isLost = !hasRoom && !this.#whole.isStream;
-    this.#responses.push(isLost ? errorBody(responseOutOfMemory(this.#methods.get(exchange) ?? ""), exchange.idText) : body);
+    this.#responses.push(isLost ? errorBody(responseOutOfMemory(this.#methods.get(reply) ?? ""), reply.idText) : body);
   }
 
   onFinished(): void {
@@ -314,7 +314,7 @@ export class PostBatch implements SharedResponse {
       if (responses.length > 0) this.#whole.respondAll(responses);
       else this.#whole.dismiss();
     } catch (error) {
-      // After a defect, the whole batch fails, since this exchange has already finished.
+      // After a defect, the whole batch fails, since this reply has already finished.
       this.#whole.fail(internalError(true));
       throw error;
     }

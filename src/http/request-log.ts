@@ -10,7 +10,7 @@ import { DeadlineSweep, RateLimit } from "../timers.ts";
 const LINES_PER_MINUTE = {
   /** Requests without a valid token. Anybody who reaches the port can cause them. */
   unauthorized: 60,
-  /** Other requests that were rejected before they had an exchange, though the server and the sidecar are well. */
+  /** Other requests that were rejected before they had a reply, though the server and the sidecar are well. */
   rejected: 60,
   /** Requests that the server or the sidecar has failed. */
   failed: 300,

@@ -132,7 +132,7 @@ const REJECTIONS = new WeakMap<
   { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
 >();
 
-/** Notes the error of a response to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
+/** Notes the error of a response to a request without a reply. @param reason undefined if the error may quote the body or the URL. */
 export function noteRejection(response: ServerResponse, { code }: SidecarError, reason?: string): void {
   REJECTIONS.set(response, { code, reason, address: response.req.socket.remoteAddress });
 }
@@ -199,7 +199,7 @@ export function sendError(
   sendRejection(response, error, errorBody(error, idText), headers);
 }
 
-/** Sends an error to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
+/** Sends an error to a request without a reply. @param reason undefined if the error may quote the body or the URL. */
 export function sendRejection(
   response: ServerResponse,
   error: SidecarError,
@@ -318,7 +318,7 @@ export function observe(
   return observed;
 }
 
-/** The rules of a protocol era for the responses to its clients. An exchange has the front of its client, whatever server answers it. */
+/** The rules of a protocol era for the responses to its clients. A reply has the front of its client, whatever server answers it. */
 export interface Front {
   /** Returns the HTTP status of an error of the sidecar. */
   errorStatus(error: SidecarError): number;

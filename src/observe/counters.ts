@@ -85,7 +85,7 @@ export class Counters {
     /** Connections closed because there were too many. */
     connectionsDropped: 0,
   };
-  /** Defects of the sidecar, each of which failed at most one exchange or one server. */
+  /** Defects of the sidecar, each of which failed at most one reply or one server. */
   defects = 0;
   readonly byKey = {
     /** Accepted requests that ended with an error of the sidecar, by code. */

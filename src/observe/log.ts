@@ -129,7 +129,7 @@ export function limitedLog(log: Log, nowMs: () => number): Log {
 }
 
 /**
- * Guards the code that handles events from outside. A defect of the sidecar then fails only the exchange of the event, or at worst its lane.
+ * Guards the code that handles events from outside. A defect of the sidecar then fails only the reply of the event, or at worst its lane.
  */
 export class Defects {
   readonly #log: Log;
@@ -144,7 +144,7 @@ export class Defects {
    * Handles one event. Never throws.
    *
    * @param event the name of the event source in the log.
-   * @param recover fails the exchange or lane of the event.
+   * @param recover fails the reply or lane of the event.
    */
   guard(event: string, handle: () => void, recover?: () => void): void {
     try {

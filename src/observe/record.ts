@@ -3,7 +3,7 @@ import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import type { RequestEnding } from "./counters.ts";
 
-/** A request that was rejected before it had an exchange. */
+/** A request that was rejected before it had a reply. */
 export interface RejectedRequest {
   readonly code: SidecarErrorCode;
   readonly httpStatus: number;
@@ -21,7 +21,7 @@ export interface RejectedRequest {
 
 /** The port to observers of clients' requests, such as the log of requests. */
 export interface RequestObserver {
-  /** Called once at the end of each request that had an exchange. @param body the JSON text of the response; undefined without one. */
+  /** Called once at the end of each request that had a reply. @param body the JSON text of the response; undefined without one. */
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void;
   /** Called for each HTTP request that was rejected before that. */
   rejected(request: RejectedRequest): void;

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { findMembers } from "../json/find.ts";
 import { Code, decodeString, detached, skipValue, type Span, STOP, walkElements, walkMembers } from "../json/text.ts";
 import { type ErrorData, SidecarError } from "../mcp/errors.ts";
-import { type Exchange, RewrittenExchange } from "../session/session.ts";
+import { type Reply, RewrittenReply } from "../session/session.ts";
 
 /** The members of a result with rules of their own. */
 const RESULT_NAMES = ["content", "structuredContent", "isError", "resultType", "_meta", "task"];
@@ -262,14 +262,14 @@ const AHEAD_PART = 1 / 2;
 /** The part of the body up to which server requests are still sent, because the response may depend on them. */
 const SERVER_REQUESTS_PART = 3 / 4;
 
-/** An exchange whose whole HTTP body stays within MAX_RESULT_BYTES. The response gets the room that earlier messages have left. */
-export class LimitedExchange extends RewrittenExchange {
+/** A reply whose whole HTTP body stays within MAX_RESULT_BYTES. The response gets the room that earlier messages have left. */
+export class LimitedReply extends RewrittenReply {
   readonly #context: Context;
   readonly #maxBytes: number;
   #bytesAhead = 0;
   #isStream = false;
 
-  constructor(context: Context, inner: Exchange, maxBytes: number) {
+  constructor(context: Context, inner: Reply, maxBytes: number) {
     super(inner, (body) => {
       const shortened = limitBody(body, this.idText, this.#roomBytes());
       if (shortened !== undefined) context.counters.policy.truncatedResults++;

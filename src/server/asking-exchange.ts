@@ -7,12 +7,12 @@ import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "..
 import { inputRequired, type ServerInfo } from "../mcp/result.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { AskedCall, Asking, Exchange, ServerAsk } from "../session/session.ts";
+import type { AskedCall, Asking, Reply, ServerAsk } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
 import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
-import type { LegacyExchange } from "./legacy-calls.ts";
+import type { LegacyReply } from "./legacy-calls.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
@@ -26,12 +26,12 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The exchange of a call that may need several requests of its client: each result `input_required` ends one, and the answers come with the
+ * The reply of a call that may need several requests of its client: each result `input_required` ends one, and the answers come with the
  * next one (MCP 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets the answers as responses to its own requests.
  *
  * Between two requests the call is parked. Its result is then kept for the next one.
  */
-export class AskingExchange implements Exchange, Asking {
+export class AskingReply implements Reply, Asking {
   readonly sharedBy = 1;
   readonly asking = this;
   readonly memory: MemoryAccount;
@@ -44,8 +44,8 @@ export class AskingExchange implements Exchange, Asking {
   #missing: AskKinds = 0;
   #call: AskedCall | undefined;
   /** The request that waits for the response; undefined while the call is parked, and after its end. */
-  #round: LegacyExchange | undefined;
-  #lastRound: LegacyExchange;
+  #round: LegacyReply | undefined;
+  #lastRound: LegacyReply;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -60,7 +60,7 @@ export class AskingExchange implements Exchange, Asking {
     parked: ParkedCalls,
     memory: MemoryAccount,
     raiseLevel: (level: string) => void,
-    round: LegacyExchange,
+    round: LegacyReply,
     request: RequestMessage,
   ) {
     this.#context = context;
@@ -92,7 +92,7 @@ export class AskingExchange implements Exchange, Asking {
     return this.#round?.logLevel;
   }
 
-  get observed(): Exchange["observed"] {
+  get observed(): Reply["observed"] {
     return this.#lastRound.observed;
   }
 
@@ -112,7 +112,7 @@ export class AskingExchange implements Exchange, Asking {
     this.#dropAsks();
     const missing = missingCapability(body, this.#missing);
     if (missing !== undefined) return this.fail(missing);
-    if (this.#round !== undefined) return this.#finish((exchange) => exchange.respond(body, response));
+    if (this.#round !== undefined) return this.#finish((reply) => reply.respond(body, response));
     const memory = this.memory.reserve("requests", textMemoryBytes(body));
     if (memory === undefined) this.#parked.remove(this);
     else this.#outcome = { response: body, memory };
@@ -120,7 +120,7 @@ export class AskingExchange implements Exchange, Asking {
 
   fail(error: SidecarError): void {
     this.#dropAsks();
-    if (this.#round !== undefined) return this.#finish((exchange) => exchange.fail(error));
+    if (this.#round !== undefined) return this.#finish((reply) => reply.fail(error));
     if (KEPT_ERRORS.has(error.code)) this.#outcome = { response: error, memory: this.memory.hold("requests", 0) };
     else this.#parked.remove(this);
   }
@@ -164,7 +164,7 @@ export class AskingExchange implements Exchange, Asking {
   }
 
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
-  resume(round: LegacyExchange, answers: ReadonlyMap<string, string>): void {
+  resume(round: LegacyReply, answers: ReadonlyMap<string, string>): void {
     this.#round = this.#lastRound = round;
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response);
     this.#watch(round);
@@ -188,7 +188,7 @@ export class AskingExchange implements Exchange, Asking {
     this.#asks.showProgress();
   }
 
-  #watch(round: LegacyExchange): void {
+  #watch(round: LegacyReply): void {
     round.onDisconnect(() => {
       if (this.#round !== round) return;
       this.#endRound();
@@ -199,16 +199,16 @@ export class AskingExchange implements Exchange, Asking {
 
   #respondOutcome(outcome: string | SidecarError): void {
     this.#outcome?.memory.release();
-    this.#finish((exchange) => {
+    this.#finish((reply) => {
       const response = typeof outcome === "string" ? readMessage(outcome, "server") : outcome;
-      if (response instanceof SidecarError) exchange.fail(response);
-      else if (response.kind === "response") exchange.respond(responseToClient(response, exchange.idText));
-      else exchange.fail(internalError(true));
+      if (response instanceof SidecarError) reply.fail(response);
+      else if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
+      else reply.fail(internalError(true));
     });
   }
 
   /** Ends the request of the client. If a defect prevents the response, it can still be ended with an error. */
-  #finish(end: (exchange: Exchange) => void): void {
+  #finish(end: (reply: Reply) => void): void {
     if (this.#round !== undefined) end(this.#round);
     this.#endRound();
   }
@@ -217,7 +217,7 @@ export class AskingExchange implements Exchange, Asking {
     this.#asks.refuse("The call of this question has ended");
   }
 
-  #endRound(): LegacyExchange | undefined {
+  #endRound(): LegacyReply | undefined {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const round = this.#round;
@@ -254,7 +254,7 @@ export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
   readonly #maxPerClient: number;
-  readonly #byState = new Map<string, { readonly exchange: AskingExchange; readonly expiresAtMs: number }>();
+  readonly #byState = new Map<string, { readonly reply: AskingReply; readonly expiresAtMs: number }>();
   readonly #sweep: DeadlineSweep;
   #expired = 0;
   #refused = 0;
@@ -280,14 +280,14 @@ export class ParkedCalls {
 
   /** True if a client has a parked call. */
   hasAnyOf(holder: MemoryHolder): boolean {
-    return this.#byState.values().some(({ exchange }) => exchange.memory.holder === holder);
+    return this.#byState.values().some(({ reply }) => reply.memory.holder === holder);
   }
 
   /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
-  add(exchange: AskingExchange): { readonly state: string } | { readonly refusal: string } {
+  add(reply: AskingReply): { readonly state: string } | { readonly refusal: string } {
     const { config, nowMs, draining } = this.#context;
     const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
-    const own = this.#byState.values().filter((each) => each.exchange.memory.holder === exchange.memory.holder);
+    const own = this.#byState.values().filter((each) => each.reply.memory.holder === reply.memory.holder);
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
     if (this.#byState.size >= maxParked || own.toArray().length >= this.#maxPerClient) {
       this.#refused++;
@@ -295,29 +295,29 @@ export class ParkedCalls {
     }
     const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
     const atMs = nowMs();
-    this.#byState.set(state, { exchange, expiresAtMs: atMs + timeoutMs });
+    this.#byState.set(state, { reply, expiresAtMs: atMs + timeoutMs });
     this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
     return { state };
   }
 
-  remove(exchange: AskingExchange): void {
-    for (const [state, parked] of this.#byState) if (parked.exchange === exchange) this.#byState.delete(state);
+  remove(reply: AskingReply): void {
+    for (const [state, parked] of this.#byState) if (parked.reply === reply) this.#byState.delete(state);
   }
 
   /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
-  find(request: RequestMessage, holder: MemoryHolder): AskingExchange | SidecarError | undefined {
+  find(request: RequestMessage, holder: MemoryHolder): AskingReply | SidecarError | undefined {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
     if (span === undefined) return undefined;
     const state = text[span.start] === '"' ? decodeString(text, span.start, span.end) : "";
-    const exchange = this.#byState.get(state)?.exchange;
-    return exchange?.memory.holder === holder && exchange.isFor(request) ? exchange : this.#unknownState(state);
+    const reply = this.#byState.get(state)?.reply;
+    return reply?.memory.holder === holder && reply.isFor(request) ? reply : this.#unknownState(state);
   }
 
   /** Ends the calls of a holder at the server; all by default. */
   end(reason: string, holder?: MemoryHolder): void {
-    for (const [state, { exchange }] of this.#byState) {
-      if (holder === undefined || exchange.memory.holder === holder) this.#end(state, exchange, reason);
+    for (const [state, { reply }] of this.#byState) {
+      if (holder === undefined || reply.memory.holder === holder) this.#end(state, reply, reason);
     }
   }
 
@@ -332,20 +332,20 @@ export class ParkedCalls {
     return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
   }
 
-  #end(state: string, exchange: AskingExchange, reason: string): void {
+  #end(state: string, reply: AskingReply, reason: string): void {
     this.#byState.delete(state);
-    this.#context.defects.guard("question", () => exchange.expire(reason));
+    this.#context.defects.guard("question", () => reply.expire(reason));
   }
 
   #onDue(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const [state, { exchange, expiresAtMs }] of this.#byState) {
+    for (const [state, { reply, expiresAtMs }] of this.#byState) {
       if (expiresAtMs <= nowMs) {
         this.#expired++;
-        this.#end(state, exchange, "its client has not answered in time");
+        this.#end(state, reply, "its client has not answered in time");
         continue;
       }
-      exchange.showProgress();
+      reply.showProgress();
       nextMs = Math.min(nextMs, expiresAtMs, nowMs + PROGRESS_MS);
     }
     return nextMs;

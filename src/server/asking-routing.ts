@@ -24,7 +24,7 @@ const AMBIGUOUS = "The question cannot be assigned to a call: several are in fli
 
 interface Ask extends ServerAsk {
   readonly idText: string;
-  /** The exchange that passes it to its client; undefined while its call is not known. */
+  /** The reply that passes it to its client; undefined while its call is not known. */
   asking?: Asking;
   call?: ClientCall;
 }
@@ -47,7 +47,7 @@ export class AskingRouting extends SharedRouting {
   constructor(lane: Lane, onChanged: () => void) {
     super(lane);
     this.#onChanged = onChanged;
-    // The exchange of a call that has ended answers its questions.
+    // The reply of a call that has ended answers its questions.
     lane.dispatch.calls.onEnd = () => this.#onCallEnd();
   }
 
@@ -131,7 +131,7 @@ export class AskingRouting extends SharedRouting {
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared(request: RequestMessage): boolean {
     const calls = this.#callsInFlight();
-    return calls.length > 0 && !calls.some(({ exchange }) => exchange.asking?.canAnswer(request) === true);
+    return calls.length > 0 && !calls.some(({ reply }) => reply.asking?.canAnswer(request) === true);
   }
 
   #callsInFlight(): ClientCall[] {
@@ -182,12 +182,12 @@ export class AskingRouting extends SharedRouting {
     const inFlight = this.#callsInFlight();
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
-    if (!inFlight.some(({ exchange }) => exchange.asking !== undefined)) return undefined;
+    if (!inFlight.some(({ reply }) => reply.asking !== undefined)) return undefined;
     return inFlight.length > 1 ? "waits" : first;
   }
 
   #pass(ask: Ask, call: ClientCall): void {
-    const { asking } = call.exchange;
+    const { asking } = call.reply;
     if (asking?.canAnswer(ask.request) !== true) {
       this.#asks.delete(ask.idText);
       return super.onServerRequest(ask.request);

@@ -7,10 +7,10 @@ import { type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "..
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { type Exchange, type Rewrite, RewrittenExchange, type ServerAsk } from "../session/session.ts";
+import { type Reply, type Rewrite, RewrittenReply, type ServerAsk } from "../session/session.ts";
 
-/** An exchange that gets only the log messages that its request wants. */
-export class StatelessExchange extends RewrittenExchange {
+/** A reply that gets only the log messages that its request wants. */
+export class StatelessReply extends RewrittenReply {
   readonly addedBytes: number;
   readonly #logLevel: string | undefined;
 
@@ -18,7 +18,7 @@ export class StatelessExchange extends RewrittenExchange {
    * @param addedBytes the most bytes that `rewrite` adds to the result of a tool.
    * @param logLevel undefined for no log messages.
    */
-  constructor(inner: Exchange, rewrite: Rewrite, addedBytes: number, logLevel: string | undefined) {
+  constructor(inner: Reply, rewrite: Rewrite, addedBytes: number, logLevel: string | undefined) {
     super(inner, rewrite);
     this.addedBytes = addedBytes;
     this.#logLevel = logLevel;

@@ -198,8 +198,8 @@ export class CallTable extends PendingRequests<Call> {
     const fields = { method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code };
     if (call.origin === "client") this.#log.info(fields, "request given up");
     else this.#log.debug(fields, "internal request given up");
-    if (error !== undefined) call.exchange.fail(error);
-    else if (ending === "dismissed") call.exchange.dismiss();
+    if (error !== undefined) call.reply.fail(error);
+    else if (ending === "dismissed") call.reply.dismiss();
   }
 
   /** Answers a call that was not sent with the sidecar's own error or result. */
@@ -207,7 +207,7 @@ export class CallTable extends PendingRequests<Call> {
     if ("error" in verdict) return this.giveUp(call, "rejected by a check", verdict.error);
     this.#withdraw(call);
     this.#remove(call, "results");
-    call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
+    call.reply.respond(`{"jsonrpc":"2.0","id":${call.reply.idText},"result":${verdict.resultText}}`);
   }
 
   /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
@@ -247,7 +247,7 @@ export class CallTable extends PendingRequests<Call> {
   /** Continues a parked call with the next request of its client, which has a time of its own. */
   resume(call: ClientCall): void {
     call.pause = undefined;
-    renew(call, call.exchange.acceptedAtMs);
+    renew(call, call.reply.acceptedAtMs);
     call.semaphore?.acquire(call);
     this.#open(call);
   }
@@ -307,7 +307,7 @@ export class CallTable extends PendingRequests<Call> {
       const error = describe(call);
       if (call.state === "queued") this.#withdraw(call);
       this.#remove(call, error.code);
-      call.exchange.fail(error);
+      call.reply.fail(error);
     }
     this.forgetAbandoned();
     this.tasks.clear();

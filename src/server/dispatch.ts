@@ -6,7 +6,7 @@ import { progressTokenText, requestToServer } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Exchange } from "../session/session.ts";
+import type { Caller, Reply } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { CallTable } from "./call-table.ts";
 import {
@@ -23,7 +23,7 @@ import {
   MAX_RENEWED_TIMES,
 } from "./call.ts";
 import { internalError, overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { InternalExchange, type InternalRequest, internalRequest, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
+import { InternalReply, type InternalRequest, internalRequest, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import type { CallCheck, CallLimits, CallVerdict, QueueEntry } from "./slots.ts";
 
@@ -38,7 +38,7 @@ const MAX_OWN_BYTES = 256 * 1024;
 export interface HeldRequest {
   /** The client. It takes turns with others. */
   readonly owner: { readonly memory: MemoryAccount };
-  readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
+  readonly reply: Pick<Reply, "acceptedAtMs" | "onDisconnect">;
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
@@ -105,9 +105,9 @@ export class Dispatch {
   }
 
   /** Rejects a request with this error. */
-  refuse(exchange: Exchange, error: SidecarError): void {
+  refuse(reply: Reply, error: SidecarError): void {
     this.#context.counters.countRefusal(error.code);
-    exchange.fail(error);
+    reply.fail(error);
   }
 
   /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
@@ -151,26 +151,26 @@ export class Dispatch {
    */
   carry(
     caller: Caller | undefined,
-    exchange: Exchange,
+    reply: Reply,
     request: RequestMessage,
     onSettled?: Call["onSettled"],
     limits?: CallLimits,
   ): Call | undefined {
     const { counters, defects } = this.#context;
-    const call = this.#create(caller, exchange, request, onSettled, limits);
+    const call = this.#create(caller, reply, request, onSettled, limits);
     const mustWait = this.#mustWait(call);
     if (mustWait) {
       if (!this.queue.add(call)) {
         const error = this.notSent(call);
-        if (caller === undefined) exchange.fail(error);
-        else this.refuse(exchange, error);
+        if (caller === undefined) reply.fail(error);
+        else this.refuse(reply, error);
         onSettled?.(false);
         return undefined;
       }
       if (call.takesSlot) counters.requests.held++;
     }
     this.calls.accept(call);
-    exchange.onDisconnect(() => defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
+    reply.onDisconnect(() => defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
     this.#watchCall(call);
     if (!mustWait) this.#admit(call);
     return call;
@@ -202,7 +202,7 @@ export class Dispatch {
    * @param onReady called then, to send the request.
    * @param onFailed called instead if the request waits for too long, or the queue is full.
    */
-  hold({ owner, exchange, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+  hold({ owner, reply, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const error = this.roomError(request.text);
     if (error !== undefined) return onFailed(error);
     const memory = holdMessage(owner.memory, request.text);
@@ -216,7 +216,7 @@ export class Dispatch {
       takesSlot: true,
       held: { holder: owner.memory.holder, memory, fail },
       byteLength: Buffer.byteLength(request.text),
-      expiresAtMs: exchange.acceptedAtMs + this.#context.config.holdTimeoutMs,
+      expiresAtMs: reply.acceptedAtMs + this.#context.config.holdTimeoutMs,
       release: () => {
         memory.release();
         onReady();
@@ -224,7 +224,7 @@ export class Dispatch {
       refuse: () => fail(this.notSent()),
     };
     if (!this.queue.add(entry)) return entry.refuse();
-    exchange.onDisconnect(() => {
+    reply.onDisconnect(() => {
       memory.release();
       this.queue.remove(entry);
     });
@@ -271,8 +271,8 @@ export class Dispatch {
   ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const { log, nowMs } = this.#context;
     const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
-    const exchange = new InternalExchange(nowMs(), onFailed, onResult);
-    return this.carry(undefined, exchange, internalRequest(method, params, this.lastHandshake?.requestMeta), onSettled, limits);
+    const reply = new InternalReply(nowMs(), onFailed, onResult);
+    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onSettled, limits);
   }
 
   /** Sends a request that only shows if the server responds. */
@@ -281,9 +281,9 @@ export class Dispatch {
   }
 
   /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */
-  open(exchange: Exchange, request: RequestMessage): OpenCall {
+  open(reply: Reply, request: RequestMessage): OpenCall {
     let isOpen = true;
-    const call = this.carry(undefined, exchange, request, () => (isOpen = false), { timeoutMs: Number.POSITIVE_INFINITY });
+    const call = this.carry(undefined, reply, request, () => (isOpen = false), { timeoutMs: Number.POSITIVE_INFINITY });
     return {
       wireId: call?.wireId ?? Number.NaN,
       cancel: (reason) => {
@@ -354,14 +354,14 @@ export class Dispatch {
   /** Returns a call that was not sent yet, with its text for the server. */
   #create(
     caller: Caller | undefined,
-    exchange: Exchange,
+    reply: Reply,
     request: RequestMessage,
     onSettled: Call["onSettled"],
     limits: CallLimits | undefined,
   ): Call {
     const { retry, requestTimeoutMs } = this.#context.config;
     const { method } = request;
-    const { acceptedAtMs } = exchange;
+    const { acceptedAtMs } = reply;
     const wireId = this.calls.mintId();
     const text = requestToServer(request, wireId);
     const byteLength = Buffer.byteLength(text);
@@ -379,7 +379,7 @@ export class Dispatch {
       method,
       toolName: isTool ? request.outline.stringAt(Slot.toolName) : undefined,
       semaphore: limits?.semaphore,
-      exchange,
+      reply,
       text,
       byteLength,
       isKept: caller !== undefined && byteLength <= MAX_KEPT_BYTES && mayRetry,
@@ -435,9 +435,9 @@ export class Dispatch {
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  #watchCall({ deadlineMs, exchange }: Call): void {
+  #watchCall({ deadlineMs, reply }: Call): void {
     this.#deadlines.watch(deadlineMs);
-    this.#slow.watch(exchange.acceptedAtMs + this.#context.config.streamAfterMs);
+    this.#slow.watch(reply.acceptedAtMs + this.#context.config.streamAfterMs);
   }
 
   /** Sends a call after its check. A call that a server may have seen was checked before. */
@@ -466,7 +466,7 @@ export class Dispatch {
       if (verdict === undefined) this.#send(call);
       else this.calls.answer(call, verdict);
     };
-    const fail = (): void => call.exchange.fail(internalError(false));
+    const fail = (): void => call.reply.fail(internalError(false));
     const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
     if (isOver) return;
     call.stopCheck = () => {
@@ -482,7 +482,7 @@ export class Dispatch {
     if (call.origin === "client") this.noteClient(call.caller.memory.holder);
     call.sentAtMs = nowMs;
     call.sentNumber = ++this.sentCount;
-    call.exchange.observed?.onSent(nowMs);
+    call.reply.observed?.onSent(nowMs);
     this.calls.input?.send(call);
   }
 
@@ -490,12 +490,12 @@ export class Dispatch {
   #beginSlow(nowMs: number): number {
     const { streamAfterMs } = this.#context.config;
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const { exchange, state, pause } of this.calls.values()) {
+    for (const { reply, state, pause } of this.calls.values()) {
       if (pause === "parked") continue;
       // A queued call may still fail with status 503, which is impossible once its response has begun.
-      const dueAtMs = (state === "written" ? exchange.acceptedAtMs : nowMs) + streamAfterMs;
+      const dueAtMs = (state === "written" ? reply.acceptedAtMs : nowMs) + streamAfterMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      else exchange.keepAlive();
+      else reply.keepAlive();
     }
     return nextMs;
   }
@@ -510,12 +510,12 @@ export interface LanePolicy {
   /** True if client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
   /**
-   * Wraps the exchange of a client's request, to change its response.
+   * Wraps the reply of a client's request, to change its response.
    *
    * @param listAgain lists the server's tools again, because they have changed.
-   * @returns the exchange itself if its response stays as it is.
+   * @returns the reply itself if its response stays as it is.
    */
-  wrap(exchange: Exchange, method: string, listAgain: () => void): Exchange;
+  wrap(reply: Reply, method: string, listAgain: () => void): Reply;
   /**
    * Decides on a client's message before the lane accepts it.
    *

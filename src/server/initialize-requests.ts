@@ -5,7 +5,7 @@ import { responseToClient } from "../mcp/rewrite.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, Reservation } from "../memory.ts";
 import type { RequestEnding } from "../observe/counters.ts";
-import type { Exchange } from "../session/session.ts";
+import type { Reply } from "../session/session.ts";
 import { holdMessage } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { internalError } from "./failures.ts";
@@ -14,7 +14,7 @@ import type { QueueEntry } from "./slots.ts";
 
 /** A client's `initialize`. */
 export interface InitializeRequest {
-  readonly exchange: Exchange;
+  readonly reply: Reply;
   readonly request: RequestMessage;
   /** The memory of the client. */
   readonly memory: MemoryAccount;
@@ -54,7 +54,7 @@ export class InitializeRequests {
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const dispatch = this.#dispatch;
     const { config, counters } = this.#context;
-    const { exchange, request } = initialize;
+    const { reply, request } = initialize;
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (dispatch.handshake !== undefined) {
@@ -67,7 +67,7 @@ export class InitializeRequests {
       takesSlot: false,
       held: { holder: initialize.memory.holder, memory, fail: (failure) => this.#fail(initialize, failure) },
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + (this.#routing.initialize.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs),
+      expiresAtMs: reply.acceptedAtMs + (this.#routing.initialize.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs),
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
@@ -81,7 +81,7 @@ export class InitializeRequests {
       counters.requests.held++;
     }
     this.#waiting.set(initialize, { entry, memory });
-    exchange.onDisconnect(() => {
+    reply.onDisconnect(() => {
       this.#end(initialize, "unread");
       initialize.onFailed();
     });
@@ -90,17 +90,17 @@ export class InitializeRequests {
   /** Answers all waiting requests with the server's error, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
-      const { exchange, onRefused, onFailed } = initialize;
+      const { reply, onRefused, onFailed } = initialize;
       const end = (ending: RequestEnding): void => this.#context.counters.countEnding(ending);
       const refusal: InitializeRefusal = {
         refusesRevision: refusesRevision(response),
         answer: () => {
           end("errors");
-          exchange.respond(responseToClient(response, exchange.idText));
+          reply.respond(responseToClient(response, reply.idText));
         },
         fail: (error) => {
           end(error.code);
-          exchange.fail(error);
+          reply.fail(error);
         },
       };
       this.#forget(initialize);
@@ -117,10 +117,10 @@ export class InitializeRequests {
   #answer(initialize: InitializeRequest): void {
     const dispatch = this.#dispatch;
     const { counters, defects } = this.#context;
-    const { exchange, request, open } = initialize;
+    const { reply, request, open } = initialize;
     const { handshake } = dispatch;
     if (handshake === undefined) return this.#fail(initialize, dispatch.notReady());
-    const { protocolVersion, body } = this.#routing.initialize.answer(handshake, request, exchange.idText);
+    const { protocolVersion, body } = this.#routing.initialize.answer(handshake, request, reply.idText);
     this.#forget(initialize);
     let refusal: SidecarError | undefined;
     try {
@@ -130,18 +130,18 @@ export class InitializeRequests {
     }
     if (refusal !== undefined) return this.#fail(initialize, refusal);
     counters.countEnding("results");
-    exchange.respond(body);
+    reply.respond(body);
   }
 
   #fail(initialize: InitializeRequest, error: SidecarError): void {
     this.#end(initialize, error.code);
-    initialize.exchange.fail(error);
+    initialize.reply.fail(error);
     initialize.onFailed();
   }
 
   #refuse(initialize: InitializeRequest, error: SidecarError): void {
     if (initialize.isRepeated) return this.#fail(initialize, error);
-    this.#dispatch.refuse(initialize.exchange, error);
+    this.#dispatch.refuse(initialize.reply, error);
     initialize.onFailed();
   }
 

@@ -3,7 +3,7 @@ import { shorten } from "../json/text.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Exchange } from "../session/session.ts";
+import type { Reply } from "../session/session.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
@@ -22,8 +22,8 @@ export function internalRequest(method: string, params: object, meta?: object): 
   return request;
 }
 
-/** The exchange of an internal request, which reports the result to a callback. */
-export class InternalExchange implements Exchange {
+/** The reply of an internal request, which reports the result to a callback. */
+export class InternalReply implements Reply {
   readonly idText = "0";
   readonly sharedBy = 1;
   readonly acceptedAtMs: number;

@@ -6,7 +6,7 @@ import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
-import type { Caller, Exchange, Session, SessionLane } from "../session/session.ts";
+import type { Caller, Reply, Session, SessionLane } from "../session/session.ts";
 import { type ClientCall, extend, isSent } from "./call.ts";
 import { Dispatch, type HeldRequest, type LanePolicy } from "./dispatch.ts";
 import {
@@ -76,33 +76,33 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
   }
 
-  request(caller: Caller, clientExchange: Exchange, request: RequestMessage): void {
+  request(caller: Caller, clientReply: Reply, request: RequestMessage): void {
     const { dispatch } = this;
     const { config, counters } = this.context;
     const { maxSessionRequests } = config;
-    const exchange = this.#policy?.wrap(clientExchange, request.method, () => this.tools.onChanged()) ?? clientExchange;
-    if (this.#isDraining) return dispatch.refuse(exchange, shuttingDown(request.method, false));
-    if (caller.callsInFlight >= maxSessionRequests) return dispatch.refuse(exchange, sessionOverloaded(maxSessionRequests));
+    const reply = this.#policy?.wrap(clientReply, request.method, () => this.tools.onChanged()) ?? clientReply;
+    if (this.#isDraining) return dispatch.refuse(reply, shuttingDown(request.method, false));
+    if (caller.callsInFlight >= maxSessionRequests) return dispatch.refuse(reply, sessionOverloaded(maxSessionRequests));
     const noRoom = dispatch.roomError(request.text);
-    if (noRoom !== undefined) return dispatch.refuse(exchange, noRoom);
+    if (noRoom !== undefined) return dispatch.refuse(reply, noRoom);
     // Last: a request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
-    if (limits instanceof SidecarError) return dispatch.refuse(exchange, limits);
+    if (limits instanceof SidecarError) return dispatch.refuse(reply, limits);
     if (dispatch.queue.blocks.has("tools")) this.tools.onWaiting();
     const decision = this.routing.onClientRequest(caller, request);
     if (decision?.kind === "answer") {
       const { member, text } = decision;
       counters.requests.accepted++;
       counters.countEnding(member === "result" ? "results" : "errors");
-      return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
+      return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
     }
     const { onSettled, wrap, request: sent = request, limits: own } = decision ?? {};
-    dispatch.carry(caller, wrap?.(exchange) ?? exchange, sent, onSettled, limits ?? own);
+    dispatch.carry(caller, wrap?.(reply) ?? reply, sent, onSettled, limits ?? own);
   }
 
-  refuse(exchange: Exchange, error: SidecarError): void {
+  refuse(reply: Reply, error: SidecarError): void {
     // In a batch, it takes room from the responses of calls.
-    this.dispatch.refuse(this.#policy?.wrap(exchange, "tools/call", () => this.tools.onChanged()) ?? exchange, error);
+    this.dispatch.refuse(this.#policy?.wrap(reply, "tools/call", () => this.tools.onChanged()) ?? reply, error);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
@@ -223,7 +223,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const call = calls.getWritten(id);
     if (call === undefined) return;
     calls.endAnswered(call, "UPSTREAM_INVALID_RESPONSE");
-    call.exchange.fail(invalidResponse(call.method, reason, calls.effectOf(call)));
+    call.reply.fail(invalidResponse(call.method, reason, calls.effectOf(call)));
     this.#hangWatch.heard();
   }
 
@@ -238,7 +238,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     if (call !== undefined) calls.endAnswered(call, "UPSTREAM_RESPONSE_TOO_LARGE");
     dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) call.exchange.fail(responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    if (call !== undefined) call.reply.fail(responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
     else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
     else if (line.idText !== undefined) dispatch.sendInternal(refuseOverlong(line.idText, line.bytes));
   }
@@ -278,9 +278,9 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     calls.endAnswered(call, isError ? "errors" : "results");
     if (isCreateTaskResult(response)) calls.tasks.add(call, response);
     try {
-      call.exchange.respond(responseToClient(response, call.exchange.idText), response);
+      call.reply.respond(responseToClient(response, call.reply.idText), response);
     } catch (error) {
-      defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
+      defects.recover("server response", error, () => call.reply.fail(internalError(true)));
     }
   }
 
@@ -314,7 +314,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const call = this.dispatch.calls.getWritten(progressTokenOf(message));
     if (call?.progressTokenText === undefined) return false;
     extend(call, this.context.nowMs());
-    const isShown = call.exchange.emit(progressToClient(message, call.progressTokenText));
+    const isShown = call.reply.emit(progressToClient(message, call.progressTokenText));
     if (isShown) call.mustNotRestart = true;
     return isShown;
   }
@@ -328,7 +328,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const idText = cancelledIdText(notification);
     const [call, another] = calls
       .values()
-      .filter((each) => each.origin === "client" && each.caller === caller && each.exchange.idText === idText);
+      .filter((each) => each.origin === "client" && each.caller === caller && each.reply.idText === idText);
     if (call === undefined || another !== undefined) {
       this.context.log.debug({ method: "notifications/cancelled" }, "cancellation ignored: unknown or ambiguous request id");
       return;

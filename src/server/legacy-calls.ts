@@ -9,8 +9,8 @@ import { type Envelope, LastText } from "./request-check.ts";
 import { findResult, type FoundResult, inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../mcp/result.ts";
 import { progressTokenText } from "../mcp/rewrite.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
-import type { Exchange, Rewrite } from "../session/session.ts";
-import { ASKING_METHODS, StatelessExchange } from "./asks.ts";
+import type { Reply, Rewrite } from "../session/session.ts";
+import { ASKING_METHODS, StatelessReply } from "./asks.ts";
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
 /** The edits that remove the reserved keys, relative to `_meta`. */
@@ -206,14 +206,14 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${inputRequired(questions, serverInfo)}}`;
 }
 
-/** The exchange of one request of a stateless client to a server with sessions. A call has another one after each `input_required` result. */
-export class LegacyExchange extends StatelessExchange {
+/** The reply of one request of a stateless client to a server with sessions. A call has another one after each `input_required` result. */
+export class LegacyReply extends StatelessReply {
   readonly serverInfo: ServerInfo;
   /** The questions that the client has declared. */
   readonly declared: AskKinds;
   readonly progressTokenText: string | undefined;
 
-  constructor(inner: Exchange, request: RequestMessage, { declared, logLevel }: Envelope, serverInfo: ServerInfo) {
+  constructor(inner: Reply, request: RequestMessage, { declared, logLevel }: Envelope, serverInfo: ServerInfo) {
     const declaresUrl = isSubset(AskKind.url, declared);
     const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
     const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, inner.idText, response), shape);

@@ -134,11 +134,11 @@ export class ModernRouting implements Routing {
    */
   #deliverLog(text: string, level: string | undefined): boolean {
     const { calls, hasOnePrincipal } = this.#lane.dispatch;
-    const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
+    const wanting = calls.values().filter(({ reply, state }) => reply.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
     if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
-    if (!isAtLeast(level, only.exchange.logLevel ?? "")) return false;
-    if (only.exchange.emit(text)) return true;
+    if (!isAtLeast(level, only.reply.logLevel ?? "")) return false;
+    if (only.reply.emit(text)) return true;
     if (!this.#sessions.has(only.caller)) return false;
     only.caller.deliver(text);
     return true;

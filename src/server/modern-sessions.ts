@@ -8,8 +8,8 @@ import { checkResultType, findResult, type FoundResult, removeMetaKey } from "..
 import { firstOfParams } from "../mcp/rewrite.ts";
 import { negotiateProtocolVersion, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Exchange, Rewrite } from "../session/session.ts";
-import { ASKING_METHODS, StatelessExchange } from "./asks.ts";
+import type { Caller, Reply, Rewrite } from "../session/session.ts";
+import { ASKING_METHODS, StatelessReply } from "./asks.ts";
 import type { InitializeRules } from "./initialize.ts";
 import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
@@ -90,8 +90,8 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/** The exchange of a session's request to a server without sessions. It keeps the request, because the server may need it several times. */
-export class SessionExchange extends StatelessExchange {
+/** The reply of a session's request to a server without sessions. It keeps the request, because the server may need it several times. */
+export class SessionReply extends StatelessReply {
   /** The number of results with questions so far. */
   questionRounds = 0;
   /** Called once at the end, while the client still accepts messages, if it has not disconnected. */
@@ -101,7 +101,7 @@ export class SessionExchange extends StatelessExchange {
   readonly #kept: Reservation;
   #isOver = false;
 
-  constructor(inner: Exchange, request: RequestMessage, envelope: SessionEnvelope, logLevel: string | undefined, memory: MemoryAccount) {
+  constructor(inner: Reply, request: RequestMessage, envelope: SessionEnvelope, logLevel: string | undefined, memory: MemoryAccount) {
     super(inner, rewriteForSession(inner, request.method), request.method === "tools/call" ? WRAPPED_BYTES : 0, logLevel);
     this.#envelope = envelope;
     this.#request = request;
@@ -162,7 +162,7 @@ const WRAPPED_BYTES = WRAPPER_START.length + 1;
 const OTHER_TYPES: ReadonlySet<string | undefined> = new Set(["task", "input_required"]);
 const OBJECT_TYPE = '"object"';
 
-function rewriteForSession({ idText }: Exchange, method: string): Rewrite {
+function rewriteForSession({ idText }: Reply, method: string): Rewrite {
   return (body, response) => responseForSession(body, idText, method, response);
 }
 
@@ -310,10 +310,10 @@ export class ModernSessions {
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage): RequestDecision {
     const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
-    const wrap = (exchange: Exchange): Exchange =>
+    const wrap = (reply: Reply): Reply =>
       ASKING_METHODS.has(method)
-        ? new SessionExchange(exchange, request, envelope, logLevel, caller.memory)
-        : new StatelessExchange(exchange, rewriteForSession(exchange, method), 0, logLevel);
+        ? new SessionReply(reply, request, envelope, logLevel, caller.memory)
+        : new StatelessReply(reply, rewriteForSession(reply, method), 0, logLevel);
     return { kind: "carry", request: envelope.addTo(request, logLevel), wrap };
   }
 

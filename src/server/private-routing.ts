@@ -4,7 +4,7 @@ import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseM
 import { messageToServer } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
-import type { Caller, Exchange } from "../session/session.ts";
+import type { Caller, Reply } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
@@ -201,16 +201,16 @@ export class PrivateRouting implements Routing {
    * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
-    const inFlight: Exchange[] = [];
-    for (const { state, origin, exchange } of this.#lane.dispatch.calls.values()) {
+    const inFlight: Reply[] = [];
+    for (const { state, origin, reply } of this.#lane.dispatch.calls.values()) {
       // A message for the client cannot belong to an internal request.
-      if (state === "written" && origin === "client") inFlight.push(exchange);
+      if (state === "written" && origin === "client") inFlight.push(reply);
     }
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {
       // A lost connection may be resumed later, but an open one reads the message now.
       const candidates = listening.length > 0 || this.#streams.hasStandalone ? listening : inFlight;
-      if (candidates.some((exchange) => exchange.emit(text))) return;
+      if (candidates.some((reply) => reply.emit(text))) return;
     }
     this.#streams.emit(text);
   }

@@ -12,7 +12,7 @@ import {
 import type { Counters } from "../observe/counters.ts";
 import { type Log, LogLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Exchange } from "../session/session.ts";
+import type { Caller, Reply } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
 import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits } from "./slots.ts";
@@ -70,8 +70,8 @@ export type RequestDecision =
       readonly limits?: CallLimits;
       /** The request in the form of the server; undefined if the server gets the client's. */
       readonly request?: RequestMessage;
-      /** Returns the exchange that gives the client the response in its form. */
-      readonly wrap?: (exchange: Exchange) => Exchange;
+      /** Returns the reply that gives the client the response in its form. */
+      readonly wrap?: (reply: Reply) => Reply;
     }
   | {
       /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */

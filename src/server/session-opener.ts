@@ -9,7 +9,7 @@ import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { LogLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
-import { type Exchange, type Principal, Session } from "../session/session.ts";
+import { type Reply, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
@@ -124,13 +124,7 @@ export class SessionOpener {
    * @param onOpen called with the new session, before the response is sent.
    * @param isRepeated true if one server has refused the request, and it goes to another. It counts once.
    */
-  initialize(
-    exchange: Exchange,
-    request: RequestMessage,
-    onOpen: (session: Session) => void,
-    client: NewSession,
-    isRepeated = false,
-  ): void {
+  initialize(reply: Reply, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isRepeated = false): void {
     const { owner, memory } = client;
     const { counters } = this.#context;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
@@ -138,14 +132,14 @@ export class SessionOpener {
     if (refusal !== undefined) {
       if (isRepeated) counters.countEnding(refusal.code);
       else counters.countRefusal(refusal.code);
-      exchange.fail(refusal);
+      reply.fail(refusal);
       return;
     }
     const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
     const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
-      exchange,
+      reply,
       request,
       memory,
       open: (protocolVersion) => {
@@ -156,8 +150,7 @@ export class SessionOpener {
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
       isRepeated,
-      onRefused: (answer) =>
-        this.#onRefused(exchange, request, memory, answer, () => this.initialize(exchange, request, onOpen, client, true)),
+      onRefused: (answer) => this.#onRefused(reply, request, memory, answer, () => this.initialize(reply, request, onOpen, client, true)),
       onFailed: () => pooled.release(),
     });
   }
@@ -179,14 +172,14 @@ export class SessionOpener {
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
    * `initialize` with the claims of its id if the client needs a server of its own.
    *
-   * @param exchange that of the request that names the session.
+   * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
    * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
    */
   takeUp(
     known: KnownSession,
     memory: MemoryAccount,
-    exchange: HeldRequest["exchange"],
+    reply: HeldRequest["reply"],
     messages: readonly Pick<Message, "kind" | "text">[],
     onTaken: (session: Session | SidecarError) => void,
   ): void {
@@ -209,7 +202,7 @@ export class SessionOpener {
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
     const onDefect = (): void => onTaken(internalError(false));
     // The shared server, which may restart, shows it.
-    const held = { owner: { memory }, exchange, request };
+    const held = { owner: { memory }, reply, request };
     this.#lanes.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
   }
 
@@ -233,7 +226,7 @@ export class SessionOpener {
   }
 
   /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
-  #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
+  #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
     const { config, counters, defects, log } = this.#context;
     const onKnown = (): void => {
       if (!this.#lanes.isPrivate(request)) begin();
@@ -245,15 +238,15 @@ export class SessionOpener {
       } else refusal.answer();
     };
     const held = {
-      acceptedAtMs: exchange.acceptedAtMs,
+      acceptedAtMs: reply.acceptedAtMs,
       onDisconnect: (listener: () => void) =>
-        exchange.onDisconnect(() => {
+        reply.onDisconnect(() => {
           listener();
           counters.countEnding("unread");
         }),
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
-    this.#lanes.shared.lane.whenReady({ owner: { memory }, exchange: held, request }, onReady, onReady);
+    this.#lanes.shared.lane.whenReady({ owner: { memory }, reply: held, request }, onReady, onReady);
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

@@ -15,7 +15,7 @@ import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import { cancellation } from "./forwarded-requests.ts";
 import type { Lane } from "./lane.ts";
-import { SessionExchange } from "./modern-sessions.ts";
+import { SessionReply } from "./modern-sessions.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -134,7 +134,7 @@ const CANCELLED = '{"action":"cancel"}';
 /** A call between two requests to the server. */
 interface Round {
   readonly call: ClientCall;
-  readonly exchange: SessionExchange;
+  readonly reply: SessionReply;
   readonly stateText: string | undefined;
   /** The ids of the questions that are not answered. */
   readonly open: Set<number>;
@@ -171,13 +171,13 @@ export class SessionQuestions {
 
   /** See `Routing.onUnfinished`. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
-    const { exchange } = call;
-    if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
+    const { reply } = call;
+    if (!(reply instanceof SessionReply) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const { calls } = this.#lane.dispatch;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
-    else this.#begin(call, exchange, asked);
+    else this.#begin(call, reply, asked);
     return true;
   }
 
@@ -221,19 +221,19 @@ export class SessionQuestions {
   }
 
   /** Asks the client, or fails the call if it cannot be asked. */
-  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): void {
+  #begin(call: ClientCall, reply: SessionReply, { questions, stateText }: InputRequired): void {
     const { dispatch, context } = this.#lane;
-    const refusal = checkDeclared(questions, exchange.declared);
+    const refusal = checkDeclared(questions, reply.declared);
     if (refusal !== undefined) return dispatch.calls.giveUp(call, "question of an undeclared kind", refusal);
-    if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
+    if (questions.length > 0 && ++reply.questionRounds > MAX_QUESTION_ROUNDS) {
       return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : context.nowMs() + REPEAT_DELAY_MS;
-    const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
-    exchange.onEnded = () => {
+    const round: Round = { call, reply, stateText, open: new Set(), answers: [], memory, repeatAtMs };
+    reply.onEnded = () => {
       const ids = [...round.open];
       this.#end(round);
       // Its client must not answer any more.
@@ -275,11 +275,11 @@ export class SessionQuestions {
 
   /** Sends the request again, with the answers. */
   #repeat(round: Round): void {
-    const { call, exchange, stateText, answers } = round;
+    const { call, reply, stateText, answers } = round;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
     if (stateText !== undefined) members.push(`"requestState":${stateText}`);
     this.#end(round);
-    this.#lane.dispatch.repeat(call, exchange.requestWith(members.join(",")));
+    this.#lane.dispatch.repeat(call, reply.requestWith(members.join(",")));
   }
 
   #fail(call: ClientCall, reason: string, description: string): void {
@@ -288,14 +288,14 @@ export class SessionQuestions {
 
   #end(round: Round): void {
     this.#waiting.delete(round);
-    round.exchange.onEnded = undefined;
+    round.reply.onEnded = undefined;
     round.memory.release();
     for (const id of round.open) this.#questions.delete(id);
     round.open.clear();
   }
 
-  #emit({ call, exchange }: Round, text: string): void {
-    if (!exchange.ask(text)) call.caller.deliver(text);
+  #emit({ call, reply }: Round, text: string): void {
+    if (!reply.ask(text)) call.caller.deliver(text);
   }
 }
 

@@ -318,7 +318,7 @@ export class SharedRouting implements Routing {
     const isPing = request.method === "ping";
     if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
     const owner = isPing ? undefined : findOnlyCaller(dispatch);
-    if (owner?.isOnly === true) owner.call.exchange.asking?.onRefused(request);
+    if (owner?.isOnly === true) owner.call.reply.asking?.onRefused(request);
   }
 
   /** Returns the response to a request that no client answers. */
@@ -437,6 +437,6 @@ export class SharedRouting implements Routing {
     const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.dispatch);
     if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
-    if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);
+    if (this.#levels.wants(call.caller, level) && !(isOnly && call.reply.emit(text))) call.caller.deliver(text);
   }
 }

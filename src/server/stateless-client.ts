@@ -4,7 +4,7 @@ import type { RequestMessage } from "../mcp/message.ts";
 import type { Envelope } from "./request-check.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Exchange, Principal } from "../session/session.ts";
+import type { Caller, Reply, Principal } from "../session/session.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { SupervisedLane } from "./lanes.ts";
@@ -115,7 +115,7 @@ export interface StatelessRequest {
   readonly request: RequestMessage;
   readonly envelope: Envelope;
   readonly headers: IncomingHttpHeaders;
-  readonly exchange: Exchange;
+  readonly reply: Reply;
   readonly memory: MemoryAccount;
   /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
   readonly owner: Principal | undefined;

@@ -10,14 +10,14 @@ import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Exchange, Rewrite } from "../session/session.ts";
-import { AskingExchange, type ParkedCalls } from "./asking-exchange.ts";
-import { answersOf, ASKING_METHODS, StatelessExchange } from "./asks.ts";
+import type { Reply, Rewrite } from "../session/session.ts";
+import { AskingReply, type ParkedCalls } from "./asking-exchange.ts";
+import { answersOf, ASKING_METHODS, StatelessReply } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { InternalExchange, internalRequest } from "./internal-calls.ts";
+import { InternalReply, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { discoverResult, LegacyExchange, requestToLegacyServer, serverInfoOf } from "./legacy-calls.ts";
+import { discoverResult, LegacyReply, requestToLegacyServer, serverInfoOf } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
 import { checkQuestions } from "./session-questions.ts";
@@ -96,26 +96,26 @@ export class StatelessRequests {
 
   /** Handles one request. It is answered exactly once. */
   handle(stateless: StatelessRequest): void {
-    const { request, exchange, memory } = stateless;
+    const { request, reply, memory } = stateless;
     this.#requestCount++;
     const removed = removedMethod(request);
-    if (removed !== undefined) return exchange.fail(removed);
+    if (removed !== undefined) return reply.fail(removed);
     const client = this.#clients.use(memory);
     const parked = this.#parked?.find(request, memory.holder);
-    if (parked instanceof AskingExchange) return this.#guard(exchange, () => this.#continue(parked, stateless, client));
+    if (parked instanceof AskingReply) return this.#guard(reply, () => this.#continue(parked, stateless, client));
     // A server without sessions makes its own states.
-    if (parked !== undefined && this.#eras.era === "legacy") return exchange.fail(parked);
+    if (parked !== undefined && this.#eras.era === "legacy") return reply.fail(parked);
     this.#find(stateless, client, (target) => this.#route(stateless, client, target));
   }
 
   /** Finds the lane for a request. Its token may be removed meanwhile. */
-  #find({ request, envelope, exchange, owner }: StatelessRequest, client: StatelessClient, onFound: (target: Target) => void): void {
+  #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: (target: Target) => void): void {
     const found = (target: Target): void => {
-      if (owner?.isRevoked !== true) this.#guard(exchange, () => onFound(target));
-      else exchange.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
+      if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(target));
+      else reply.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
-    const onFailed = (error: SidecarError): void => this.#eras.shared.lane.refuse(exchange, error);
-    this.#eras.find({ owner: client, exchange, request }, envelope.declared, found, onFailed);
+    const onFailed = (error: SidecarError): void => this.#eras.shared.lane.refuse(reply, error);
+    this.#eras.find({ owner: client, reply, request }, envelope.declared, found, onFailed);
   }
 
   /** Ends the requests and subscriptions of a holder. */
@@ -127,51 +127,51 @@ export class StatelessRequests {
   }
 
   #route(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
-    const { request, headers, exchange } = stateless;
+    const { request, headers, reply } = stateless;
     const { handshake, params } = target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
-    if (!isLegacy && this.#namesTaskOfOther(request, client)) return exchange.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
+    if (!isLegacy && this.#namesTaskOfOther(request, client)) return reply.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
-    if (isAnsweredHere && this.#context.draining.aborted) return exchange.fail(shuttingDown(method, false));
+    if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown(method, false));
     if (method === "server/discover") {
       const { resultText } = handshake;
       const versions = [["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)]] as const;
       const discovered = isLegacy ? discoverResult(resultText) : applyEdits(resultText, setMembers(resultText, 0, versions));
-      return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${discovered}}`);
+      return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${discovered}}`);
     }
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, target);
-    if (isLegacy && method.startsWith("tasks/")) return exchange.fail(methodNotFound(method));
+    if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
     if (checked === undefined) this.#forward(stateless, client, target);
-    else if (checked instanceof SidecarError) exchange.fail(checked);
+    else if (checked instanceof SidecarError) reply.fail(checked);
     else void this.#forwardChecked(stateless, client, checked);
   }
 
   /** Forwards a call when its headers are checked, unless its client has left meanwhile. Never rejects. */
   async #forwardChecked(stateless: StatelessRequest, client: StatelessClient, checked: Promise<SidecarError | undefined>): Promise<void> {
-    const { request, exchange } = stateless;
+    const { request, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
-    if (client.callsInFlight >= maxSessionRequests) return exchange.fail(sessionOverloaded(maxSessionRequests));
+    if (client.callsInFlight >= maxSessionRequests) return reply.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
     client.beginCall();
     let hasLeft = false;
-    exchange.onDisconnect(() => (hasLeft = true));
+    reply.onDisconnect(() => (hasLeft = true));
     let outcome: SidecarError | undefined | "defect" = "defect";
     try {
       outcome = await checked;
     } catch (error) {
-      this.#context.defects.recover("check of headers", error, () => exchange.fail(internalError(false)));
+      this.#context.defects.recover("check of headers", error, () => reply.fail(internalError(false)));
     } finally {
       held.release();
       client.endCall();
     }
     if (hasLeft || outcome === "defect") return;
     const error = outcome;
-    this.#guard(exchange, () => {
+    this.#guard(reply, () => {
       // The server may have been replaced by one of the other era.
       if (error === undefined) this.#find(stateless, client, (target) => this.#forward(stateless, client, target));
-      else exchange.fail(error);
+      else reply.fail(error);
     });
   }
 
@@ -180,44 +180,44 @@ export class StatelessRequests {
     else this.#forwardToModern(stateless, client, target.lane);
   }
 
-  #forwardToModern({ request, envelope, exchange, owner }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  #forwardToModern({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, lane: Lane): void {
     const bindings = this.#bindings;
     const { declared, logLevel } = envelope;
     const { holder } = client.memory;
     const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
-    if (unsealed instanceof SidecarError) return exchange.fail(unsealed);
+    if (unsealed instanceof SidecarError) return reply.fail(unsealed);
     const rewrite: Rewrite = (body, response) => {
-      const found = findResult(body, exchange.idText, response);
+      const found = findResult(body, reply.idText, response);
       if (found === undefined) return body;
       bindings?.tasks.add(createdTask(found), holder);
       const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
       return error ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
-    lane.request(client, new StatelessExchange(exchange, rewrite, 0, logLevel), unsealed);
+    lane.request(client, new StatelessReply(reply, rewrite, 0, logLevel), unsealed);
   }
 
-  #forwardToLegacy({ request, envelope, exchange }: StatelessRequest, client: StatelessClient, target: Target): void {
+  #forwardToLegacy({ request, envelope, reply }: StatelessRequest, client: StatelessClient, target: Target): void {
     const parked = this.#parked;
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
-    if (unknown instanceof SidecarError) return exchange.fail(unknown);
+    if (unknown instanceof SidecarError) return reply.fail(unknown);
     const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
     if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
-    const round = new LegacyExchange(exchange, request, envelope, this.#serverInfo(target.handshake));
+    const round = new LegacyReply(reply, request, envelope, this.#serverInfo(target.handshake));
     const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
-    const asking = mayAsk ? new AskingExchange(this.#context, parked, client.memory, raiseLevel, round, request) : round;
+    const asking = mayAsk ? new AskingReply(this.#context, parked, client.memory, raiseLevel, round, request) : round;
     target.lane.request(client, asking, requestToLegacyServer(request));
   }
 
   /** Continues a parked call with the request that answers its questions. */
-  #continue(parked: AskingExchange, { request, envelope, exchange }: StatelessRequest, client: StatelessClient): void {
+  #continue(parked: AskingReply, { request, envelope, reply }: StatelessRequest, client: StatelessClient): void {
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
     const isOverloaded = client.callsInFlight >= maxSessionRequests;
     const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : parked.roomError(answers);
-    if (refusal !== undefined) return exchange.fail(refusal);
+    if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
-    parked.resume(new LegacyExchange(exchange, request, envelope, parked.serverInfo), answers);
+    parked.resume(new LegacyReply(reply, request, envelope, parked.serverInfo), answers);
   }
 
   #serverInfo(handshake: UpstreamHandshake): ServerInfo {
@@ -240,8 +240,8 @@ export class StatelessRequests {
     const onResult = (resultText: string | undefined): void => {
       if (resultText === undefined) levels.delete(client);
     };
-    const exchange = new InternalExchange(this.#context.nowMs(), () => undefined, onResult);
-    lane.request(client, exchange, internalRequest("logging/setLevel", { level }));
+    const reply = new InternalReply(this.#context.nowMs(), () => undefined, onResult);
+    lane.request(client, reply, internalRequest("logging/setLevel", { level }));
   }
 
   #namesTaskOfOther(request: RequestMessage, { memory }: StatelessClient): boolean {
@@ -249,12 +249,12 @@ export class StatelessRequests {
     return bindings !== undefined && namedTasks(request).some((id) => bindings.tasks.isOfOther(id, memory.holder));
   }
 
-  #guard(exchange: Exchange, handle: () => void): void {
+  #guard(reply: Reply, handle: () => void): void {
     try {
       handle();
     } catch (error) {
       this.#context.defects.recover("client request", error, () =>
-        exchange.fail(new SidecarError("INTERNAL_ERROR", "The sidecar could not handle this request.", { sent: true })),
+        reply.fail(new SidecarError("INTERNAL_ERROR", "The sidecar could not handle this request.", { sent: true })),
       );
     }
   }

@@ -5,7 +5,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { outOfMemory } from "./failures.ts";
-import { InternalExchange, internalRequest } from "./internal-calls.ts";
+import { InternalReply, internalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
 import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
@@ -113,8 +113,8 @@ class LegacySubscription extends StatelessClient {
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
       const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const exchange = new InternalExchange(this.#lane.context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
-      this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
+      const reply = new InternalReply(this.#lane.context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
+      this.#lane.request(this, reply, internalRequest("resources/subscribe", { uri }));
     });
   }
 }
@@ -147,30 +147,30 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen({ request, exchange, memory }: StatelessRequest, client: StatelessClient, { handshake, lane }: Target): void {
+  listen({ request, reply, memory }: StatelessRequest, client: StatelessClient, { handshake, lane }: Target): void {
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
-    if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return exchange.fail(tooMany());
+    if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
-    if (filter instanceof SidecarError) return exchange.fail(filter);
+    if (filter instanceof SidecarError) return reply.fail(filter);
     const modern = handshake.era === "modern" && lane.routing instanceof ModernRouting ? lane.routing : undefined;
     const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
-    if (uriCount + uris.size > MAX_CLIENT_URIS) return exchange.fail(tooMany());
-    if (!exchange.isListening) return exchange.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
-    const subscription = new Subscription(exchange, () => {
+    if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
+    if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+    const subscription = new Subscription(reply, () => {
       this.#open.get(subscription)?.atServer.cancel();
       this.#open.delete(subscription);
     });
     if (modern !== undefined) {
       const opened = modern.subscribe(subscription, request, memory);
-      if (opened === undefined) return exchange.fail(outOfMemory());
+      if (opened === undefined) return reply.fail(outOfMemory());
       this.#open.set(subscription, { client, uriCount: uris.size, atServer: opened });
       return;
     }
     const bytes = uris.values().reduce((sum, uri) => sum + URI_BYTES + URI_COPIES * textMemoryBytes(uri), URI_BYTES);
     const filterMemory = memory.reserve("subscriptions", bytes);
-    if (filterMemory === undefined) return exchange.fail(outOfMemory());
+    if (filterMemory === undefined) return reply.fail(outOfMemory());
     const upstream = new LegacySubscription(subscription, lane, { ...filter, uris }, filterMemory, memory);
     this.#open.set(subscription, { client, uriCount: uris.size, atServer: upstream });
     void this.#start(upstream, subscription, uris.size > 0 ? client : undefined);

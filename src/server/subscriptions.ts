@@ -12,9 +12,9 @@ import {
   Slot,
 } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Exchange } from "../session/session.ts";
+import type { Reply } from "../session/session.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { InternalExchange, internalRequest, type OpenCall } from "./internal-calls.ts";
+import { InternalReply, internalRequest, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
 
@@ -268,13 +268,13 @@ export class LaneSubscription {
     const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
-    const exchange = new InternalExchange(
+    const reply = new InternalReply(
       nowMs,
       () => (hasFailed = true),
       () => this.#onEnd(listening, !hasFailed),
     );
     // It may fail at once.
-    listening.call = this.#lane.dispatch.open(exchange, request);
+    listening.call = this.#lane.dispatch.open(reply, request);
     this.#lane.dispatch.watch(deadlineMs);
   }
 
@@ -338,24 +338,24 @@ function isSame(filter: SubscriptionFilter, other: SubscriptionFilter | undefine
 
 /** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
 export class Subscription {
-  readonly #exchange: Exchange;
+  readonly #reply: Reply;
   #onEnd: (() => void) | undefined;
   isEnded = false;
 
   /** @param onEnd called once at the end, also if the client has left. */
-  constructor(exchange: Exchange, onEnd: () => void) {
-    this.#exchange = exchange;
+  constructor(reply: Reply, onEnd: () => void) {
+    this.#reply = reply;
     this.#onEnd = onEnd;
-    exchange.onDisconnect(() => this.#finish());
+    reply.onDisconnect(() => this.#finish());
   }
 
   /** The JSON text of the id, which all its messages have. */
   get idText(): string {
-    return this.#exchange.idText;
+    return this.#reply.idText;
   }
 
   acknowledge(acceptedText: string): void {
-    this.#exchange.keepAlive();
+    this.#reply.keepAlive();
     const meta = `"_meta":{${this.#idMember}}`;
     this.#emit(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${meta},"notifications":${acceptedText}}}`);
   }
@@ -373,19 +373,19 @@ export class Subscription {
   /** Ends the stream with a response of the server. @param text the JSON text of the member. */
   respond(member: "result" | "error", text: string): void {
     if (this.isEnded) return;
-    this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
+    this.#reply.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
     this.#finish();
   }
 
   /** Begins a stream that has waited for long for its acknowledgement. */
   keepAlive(): void {
-    if (!this.isEnded) this.#exchange.keepAlive();
+    if (!this.isEnded) this.#reply.keepAlive();
   }
 
   /** Ends with an error of the sidecar. */
   refuse(error: SidecarError): void {
     if (this.isEnded) return;
-    this.#exchange.fail(error);
+    this.#reply.fail(error);
     this.#finish();
   }
 
@@ -394,7 +394,7 @@ export class Subscription {
   }
 
   #emit(text: string): void {
-    if (!this.isEnded) this.#exchange.emit(text);
+    if (!this.isEnded) this.#reply.emit(text);
   }
 
   #finish(): void {
@@ -419,7 +419,7 @@ function withSubscriptionId(text: string, idText: string): string {
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
-export class ModernSubscription extends InternalExchange {
+export class ModernSubscription extends InternalReply {
   readonly #subscription: Subscription;
   readonly #request: RequestMessage;
   readonly #dispatch: Dispatch;

@@ -57,7 +57,7 @@ export interface ServerAsk {
 export interface AskedCall {
   /** Parks the call until `resume`: it takes no slot and no time. */
   park(): void;
-  /** Continues the call, whose exchange has the client's next request. @param progressTokenText that of the request. */
+  /** Continues the call, whose reply has the client's next request. @param progressTokenText that of the request. */
   resume(progressTokenText: string | undefined): void;
   /** Cancels a parked call at the server. */
   cancel(reason: string): void;
@@ -65,7 +65,7 @@ export interface AskedCall {
   roomError(text: string): SidecarError | undefined;
 }
 
-/** The part of an exchange that passes questions of the server to the client. */
+/** The part of a reply that passes questions of the server to the client. */
 export interface Asking {
   /** True if the client has declared this kind of question. */
   canAnswer(request: RequestMessage): boolean;
@@ -77,14 +77,14 @@ export interface Asking {
 }
 
 /** The port to the client: a request that waits for its JSON-RPC response. It finishes exactly once. */
-export interface Exchange {
+export interface Reply {
   /** The JSON text of the client's request id. The response has the same text. */
   readonly idText: string;
   /** The time at which the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
   /** The number of responses in the HTTP body: more than 1 in a batch, 0 if the body is an endless stream. */
   readonly sharedBy: number;
-  /** The most bytes that the exchange adds to the response of a tool. Undefined for none. */
+  /** The most bytes that the reply adds to the response of a tool. Undefined for none. */
   readonly addedBytes?: number;
   /** The least severe log messages that the client wants until the response. Undefined if it wants none, or in a session. */
   readonly logLevel?: string | undefined;
@@ -107,16 +107,16 @@ export interface Exchange {
   fail(error: SidecarError): void;
   /** Finishes without a response, because the client has cancelled the request. */
   dismiss(): void;
-  /** Sets the listener, which is called once if the client disconnects before the exchange has finished, and cannot reconnect for the response. */
+  /** Sets the listener, which is called once if the client disconnects before the reply has finished, and cannot reconnect for the response. */
   onDisconnect(listener: () => void): void;
 }
 
 /** The port of a session to its lane. */
 export interface SessionLane {
-  /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
-  request(caller: Caller, exchange: Exchange, request: RequestMessage): void;
+  /** Sends a request to the server. Finishes the reply with its response, or with an error. */
+  request(caller: Caller, reply: Reply, request: RequestMessage): void;
   /** Rejects a request for a reason outside the lane. */
-  refuse(exchange: Exchange, error: SidecarError): void;
+  refuse(reply: Reply, error: SidecarError): void;
   /** Sends a notification to the server. @returns the error if it is rejected. */
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Sends the response to a server's request. @returns the error if it is rejected. */
@@ -247,12 +247,12 @@ export class Session implements Caller {
  */
 export type Rewrite = (body: string, response?: ResponseMessage) => string | SidecarError;
 
-/** An exchange whose response is rewritten on its way to the client. Everything else is unchanged. */
-export class RewrittenExchange implements Exchange {
-  protected readonly inner: Exchange;
+/** A reply whose response is rewritten on its way to the client. Everything else is unchanged. */
+export class RewrittenReply implements Reply {
+  protected readonly inner: Reply;
   readonly #rewrite: Rewrite;
 
-  constructor(inner: Exchange, rewrite: Rewrite) {
+  constructor(inner: Reply, rewrite: Rewrite) {
     this.inner = inner;
     this.#rewrite = rewrite;
   }
@@ -265,7 +265,7 @@ export class RewrittenExchange implements Exchange {
     return this.inner.acceptedAtMs;
   }
 
-  get asking(): Exchange["asking"] {
+  get asking(): Reply["asking"] {
     return this.inner.asking;
   }
 
@@ -281,7 +281,7 @@ export class RewrittenExchange implements Exchange {
     return this.inner.logLevel;
   }
 
-  get observed(): Exchange["observed"] {
+  get observed(): Reply["observed"] {
     return this.inner.observed;
   }
 

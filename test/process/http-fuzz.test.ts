@@ -87,7 +87,7 @@ const connectionBytes = fc
   });
 
 /** Sends these bytes. @returns what arrives until the sidecar closes the connection or starts an event stream, which never ends. */
-async function exchange(origin: string, bytes: string): Promise<string> {
+async function reply(origin: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(origin);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
   let received = "";
@@ -112,7 +112,7 @@ it("every fuzzed request is answered in time, and both sidecar and server surviv
   let [client, batchClient] = [await sidecar.client(), await sidecar.client({ protocolVersion: "2025-03-26" })];
   const send = async (bytes: string): Promise<void> => {
     const sent = bytes.replaceAll(SESSION, client.sessionId).replaceAll(BATCH_SESSION, batchClient.sessionId) + LAST;
-    expect(await exchange(sidecar.origin, sent)).not.toContain("INTERNAL_ERROR");
+    expect(await reply(sidecar.origin, sent)).not.toContain("INTERNAL_ERROR");
   };
   const connections = fc.array(connectionBytes, { minLength: CONNECTIONS, maxLength: CONNECTIONS });
   await fc.assert(

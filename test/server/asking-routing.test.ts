@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
-import { AskingExchange, ParkedCalls } from "../../src/server/asking-exchange.ts";
+import { AskingReply, ParkedCalls } from "../../src/server/asking-exchange.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
-import { LegacyExchange, serverInfoOf } from "../../src/server/legacy-calls.ts";
+import { LegacyReply, serverInfoOf } from "../../src/server/legacy-calls.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
 import { contextOf } from "../support/context.ts";
@@ -11,7 +11,7 @@ import { UNGUARDED } from "../support/defects.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
-import { RecordedExchange } from "./support/recorded-exchange.ts";
+import { RecordedReply } from "./support/recorded-reply.ts";
 import { StatelessCaller } from "./support/stateless-caller.ts";
 
 useFakeClock();
@@ -35,27 +35,27 @@ function start(
 ): {
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
-  readonly call: (declared?: AskKinds) => RecordedExchange;
+  readonly call: (declared?: AskKinds) => RecordedReply;
   /** Sends the next request of the call that was made last. */
-  readonly answer: (answers: Readonly<Record<string, object>>) => RecordedExchange;
+  readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
   const bench = new LaneBench((access) => new AskingRouting(access, () => undefined));
   bench.start({});
   const caller = new StatelessCaller();
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
-  const send = (declared: AskKinds, idText: string): { readonly raw: RecordedExchange; readonly round: LegacyExchange } => {
-    const raw = new RecordedExchange(idText, Date.now());
-    return { raw, round: new LegacyExchange(raw, request, { declared, logLevel: undefined }, serverInfoOf("{}")) };
+  const send = (declared: AskKinds, idText: string): { readonly raw: RecordedReply; readonly round: LegacyReply } => {
+    const raw = new RecordedReply(idText, Date.now());
+    return { raw, round: new LegacyReply(raw, request, { declared, logLevel: undefined }, serverInfoOf("{}")) };
   };
-  let asked: AskingExchange | undefined;
-  const call = (declared: AskKinds = AskKind.form): RecordedExchange => {
+  let asked: AskingReply | undefined;
+  const call = (declared: AskKinds = AskKind.form): RecordedReply => {
     const { raw, round } = send(declared, "1");
-    asked = new AskingExchange(context(), parked, account, () => undefined, round, request);
+    asked = new AskingReply(context(), parked, account, () => undefined, round, request);
     bench.lane.request(caller, asked, request);
     return raw;
   };
-  const answer = (answers: Readonly<Record<string, object>>): RecordedExchange => {
+  const answer = (answers: Readonly<Record<string, object>>): RecordedReply => {
     if (asked === undefined) throw new Error("no call");
     const { raw, round } = send(AskKind.form, "2");
     parked.remove(asked);

@@ -3,7 +3,7 @@ import { type CallCheck, type CallVerdict, ToolSemaphore } from "../../src/serve
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
@@ -33,7 +33,7 @@ interface CheckedBench {
   readonly bench: LaneBench;
   readonly session: Session;
   readonly held: HeldCheck;
-  readonly call: (id: number, slots?: ToolSemaphore) => RecordedExchange;
+  readonly call: (id: number, slots?: ToolSemaphore) => RecordedReply;
   /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }
@@ -58,23 +58,23 @@ function createBench(limits: Partial<Config> = {}): CheckedBench {
 describe("a call that is checked before it is sent", () => {
   it("a checked call reaches the server once the check permits it", () => {
     const { bench, held, call, heardCalls } = createBench();
-    const exchange = call(1);
+    const reply = call(1);
     expect([heardCalls(), bench.lane.dispatch.load.requestsInFlight]).toEqual([0, 1]);
     held.give();
     bench.reply("tools/call", { result: { ok: true } });
-    expect([exchange.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
+    expect([reply.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
   });
 
   it("a checked call whose server exits is checked again for the next one", () => {
     const { bench, held, call, heardCalls } = createBench();
     const slots = new ToolSemaphore("a", 1);
-    const exchange = call(1, slots);
+    const reply = call(1, slots);
     bench.lose();
     expect([held.stopped, held.open.length, bench.lane.dispatch.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
     bench.start();
     expect([held.open.length, heardCalls()]).toEqual([1, 0]);
     held.give();
-    expect([heardCalls(), exchange.outcome]).toEqual([1, undefined]);
+    expect([heardCalls(), reply.outcome]).toEqual([1, undefined]);
   });
 
   it("a call that is being checked takes a slot, and its text counts as queued", () => {

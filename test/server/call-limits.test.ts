@@ -3,15 +3,15 @@ import { type CallLimits, ToolSemaphore } from "../../src/server/slots.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
+const outcomes = (replies: readonly RecordedReply[]): unknown[] => replies.map(({ outcome }) => outcome);
 
 /** A call with these limits; `name` is also its id. */
-function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedExchange {
+function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedReply {
   const params = { name, _meta: { progressToken: name } };
   return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);
 }
@@ -22,41 +22,41 @@ describe.each([
 ])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
   it("a call times out after its own timeout, and the server is told", () => {
     const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
-    const exchange = call(bench, bench.join(), "own", { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" });
+    const reply = call(bench, bench.join(), "own", { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" });
     const [request] = bench.heard();
     vi.advanceTimersByTime(timeoutMs - 1);
-    expect(exchange.isFinished).toBe(false);
+    expect(reply.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
-    expect(exchange.error?.message).toBe(
+    expect(reply.error?.message).toBe(
       `The MCP server did not answer tools/call of own within ${timeoutMs / 1000} s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS). The request was sent and may have taken effect; check before you repeat it.`,
     );
-    expect(exchange.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
+    expect(reply.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
     const [cancelled] = bench.heard();
     expect(cancelled).toEqual({ method: "notifications/cancelled", params: { requestId: request?.["id"], reason: "timeout" } });
   });
 
   it("progress renews the call's own timeout up to ten times", () => {
     const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
-    const exchange = call(bench, bench.join(), "own", { timeoutMs });
+    const reply = call(bench, bench.join(), "own", { timeoutMs });
     const [request] = bench.heard();
     for (let tenths = 1; tenths < 20; tenths++) {
       vi.advanceTimersByTime(timeoutMs / 2);
-      expect(exchange.isFinished).toBe(false);
+      expect(reply.isFinished).toBe(false);
       bench.say({ method: "notifications/progress", params: { progressToken: request?.["id"], progress: tenths } });
     }
     vi.advanceTimersByTime(timeoutMs / 2);
-    expect(exchange.error?.details.timeoutMs).toBe(10 * timeoutMs);
+    expect(reply.error?.details.timeoutMs).toBe(10 * timeoutMs);
   });
 
   it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
     const bench = LaneBench.ready({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
     const session = bench.join();
     call(bench, session, "running", { timeoutMs: 60_000 });
-    const exchange = call(bench, session, "own", { timeoutMs });
+    const reply = call(bench, session, "own", { timeoutMs });
     vi.advanceTimersByTime(Math.min(2000, timeoutMs / 2) - 1);
-    expect(exchange.isFinished).toBe(false);
+    expect(reply.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
-    expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["OVERLOADED", false]);
+    expect([reply.error?.code, reply.error?.details.sent]).toEqual(["OVERLOADED", false]);
   });
 });
 
@@ -99,11 +99,11 @@ describe("calls beyond the concurrency of their tool", () => {
 
   it("a call that timed out before it could be sent takes no slot", () => {
     const { bench, slots } = limited(1);
-    const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
+    const reply = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
       timeoutMs: 100,
       semaphore: slots,
     });
-    expect([exchange.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
+    expect([reply.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
   });
 });
 

@@ -10,7 +10,7 @@ describe("after a kill of all servers", () => {
   it("every initialize is rejected, and starts no server", () => {
     const bench = new LanesBench();
     bench.kill();
-    for (const capabilities of [{ sampling: {} }, {}]) expect(bench.connect({ capabilities }).exchange.outcome).toBe("SHUTTING_DOWN");
+    for (const capabilities of [{ sampling: {} }, {}]) expect(bench.connect({ capabilities }).reply.outcome).toBe("SHUTTING_DOWN");
     expect(bench.servers).toEqual([]);
   });
 });
@@ -66,7 +66,7 @@ describe("a session beyond MAX_SESSIONS", () => {
     const client = bench.connect();
     sessions.map(listen);
     bench.servers[0]?.bench.start();
-    expect([client.exchange.outcome, client.session(), kept(), bench.servers[0]?.stopCount]).toEqual([
+    expect([client.reply.outcome, client.session(), kept(), bench.servers[0]?.stopCount]).toEqual([
       "TOO_MANY_SESSIONS",
       undefined,
       [true],

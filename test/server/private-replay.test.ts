@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { PrivateLaneBench } from "./support/lane-bench.ts";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
 /** The client sends a request, and the server answers. */
-function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedExchange {
+function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedReply {
   const call = bench.request(bench.session, { method, params });
   bench.reply(method, answer === undefined ? { result: {} } : { ...answer });
   return call;

@@ -34,8 +34,8 @@ function used(bench: LanesBench): Connected {
 
 /** Connects one client more. @returns its error and its Retry-After, or the numbers of the servers that were stopped for it. */
 function replaced(bench: LanesBench, clients: readonly Connected[]): unknown {
-  const { exchange } = bench.connect();
-  if (exchange.error !== undefined) return [exchange.outcome, exchange.error.details.retryAfterSeconds];
+  const { reply } = bench.connect();
+  if (reply.error !== undefined) return [reply.outcome, reply.error.details.retryAfterSeconds];
   return clients.flatMap(({ server }, index) => (server.stopCount > 0 ? [index] : []));
 }
 
@@ -83,7 +83,7 @@ describe("a server without a free place", () => {
     vi.advanceTimersByTime(FIRST_REQUEST_MS);
     const client = bench.connect();
     const next = bench.servers[1];
-    expect([client.exchange.isFinished, next?.isStarted, bench.lanes.load.private.servers]).toEqual([false, false, 1]);
+    expect([client.reply.isFinished, next?.isStarted, bench.lanes.load.private.servers]).toEqual([false, false, 1]);
     await server.end();
     expect([next?.isStarted, bench.lanes.load.private.servers]).toEqual([true, 1]);
     next?.bench.start();
@@ -95,12 +95,12 @@ describe("a server without a free place", () => {
     const stopping = [bench.connected(), bench.connected()];
     vi.advanceTimersByTime(FIRST_REQUEST_MS);
     const waiting = [bench.connect(), bench.connect()];
-    expect(bench.connect().exchange.outcome).toBe("TOO_MANY_SERVERS");
+    expect(bench.connect().reply.outcome).toBe("TOO_MANY_SERVERS");
     const started = (): (boolean | undefined)[] => bench.servers.slice(2).map(({ isStarted }) => isStarted);
     await stopping[1]?.server.end();
     expect(started()).toEqual([true, false]);
     await stopping[0]?.server.end();
-    expect([started(), waiting.map(({ exchange }) => exchange.isFinished)]).toEqual([
+    expect([started(), waiting.map(({ reply }) => reply.isFinished)]).toEqual([
       [true, true],
       [false, false],
     ]);
@@ -111,15 +111,15 @@ describe("the limit of private servers", () => {
   it("a starting server counts, and may be unused 5 s after its start", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     bench.connect();
-    const { exchange } = bench.connect();
-    expect([exchange.outcome, exchange.error?.details.retryAfterSeconds]).toEqual(["TOO_MANY_SERVERS", 5]);
+    const { reply } = bench.connect();
+    expect([reply.outcome, reply.error?.details.retryAfterSeconds]).toEqual(["TOO_MANY_SERVERS", 5]);
   });
 
   it("a rejected client is told to wait for the idle timeout of a server in use", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     listen(bench.connected().session);
     vi.advanceTimersByTime(5.5 * IDLE_TIMEOUT_MS);
-    expect(bench.connect().exchange.error?.details.retryAfterSeconds).toBe(IDLE_TIMEOUT_MS / 1000);
+    expect(bench.connect().reply.error?.details.retryAfterSeconds).toBe(IDLE_TIMEOUT_MS / 1000);
   });
 
   it("a rejected client is told when the first server may become idle", () => {
@@ -131,7 +131,7 @@ describe("the limit of private servers", () => {
       if (count === 0) vi.advanceTimersByTime(4000);
     }
     vi.advanceTimersByTime(1000);
-    expect(bench.connect().exchange.error?.details.retryAfterSeconds).toBe((IDLE_TIMEOUT_MS - 5000) / 1000);
+    expect(bench.connect().reply.error?.details.retryAfterSeconds).toBe((IDLE_TIMEOUT_MS - 5000) / 1000);
   });
 });
 

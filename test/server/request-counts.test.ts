@@ -5,7 +5,7 @@ import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { ACCOUNT } from "./support/memory.ts";
-import { RecordedExchange } from "./support/recorded-exchange.ts";
+import { RecordedReply } from "./support/recorded-reply.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 const LIMITS: Partial<Config> = {
@@ -28,8 +28,8 @@ class Scene {
   readonly sessions: Session[] = [];
   /** Calls of two tools. */
   readonly slots = [new ToolSemaphore("0", 1), new ToolSemaphore("1", 2)];
-  readonly exchanges: RecordedExchange[] = [];
-  readonly left = new Set<RecordedExchange>();
+  readonly replies: RecordedReply[] = [];
+  readonly left = new Set<RecordedReply>();
   /** The messages of each session that the server has read, in order. */
   readonly heard = new Map<string, number[]>();
   /** The requests that it has not answered, by id. */
@@ -58,7 +58,7 @@ class Scene {
     const slots = this.slots[tool];
     const message = { id: ++this.#lastNumber, method: this.methodOf(session, `#${tool}`) };
     const terms = slots === undefined ? {} : { semaphore: slots, timeoutMs: 100 + 40 * index };
-    this.exchanges.push(this.bench.request(session, message, true, Date.now(), terms));
+    this.replies.push(this.bench.request(session, message, true, Date.now(), terms));
   }
 
   /** Returns the number of unanswered calls of a tool. */
@@ -68,15 +68,15 @@ class Scene {
 
   request(index: number, method?: string, params = {}): void {
     const session = this.session(index);
-    this.exchanges.push(this.bench.request(session, { id: ++this.#lastNumber, method: method ?? this.methodOf(session), params }));
+    this.replies.push(this.bench.request(session, { id: ++this.#lastNumber, method: method ?? this.methodOf(session), params }));
   }
 
   initialize(): void {
     const request = requestOfClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
-    const exchange = new RecordedExchange(String(this.#lastNumber), Date.now());
-    this.exchanges.push(exchange);
+    const reply = new RecordedReply(String(this.#lastNumber), Date.now());
+    this.replies.push(reply);
     this.bench.lane.initialize({
-      exchange,
+      reply,
       request,
       memory: ACCOUNT,
       open: () => undefined,
@@ -87,18 +87,18 @@ class Scene {
   }
 
   cancel(index: number): void {
-    const exchange = this.exchanges[index % Math.max(1, this.exchanges.length)];
-    if (exchange === undefined) return;
+    const reply = this.replies[index % Math.max(1, this.replies.length)];
+    if (reply === undefined) return;
     for (const session of this.sessions) {
-      this.bench.notify(session, { method: "notifications/cancelled", params: { requestId: Number(exchange.idText) } });
+      this.bench.notify(session, { method: "notifications/cancelled", params: { requestId: Number(reply.idText) } });
     }
   }
 
   leave(index: number): void {
-    const exchange = this.exchanges[index % Math.max(1, this.exchanges.length)];
-    if (exchange === undefined || exchange.isFinished || this.left.has(exchange)) return;
-    this.left.add(exchange);
-    exchange.disconnect();
+    const reply = this.replies[index % Math.max(1, this.replies.length)];
+    if (reply === undefined || reply.isFinished || this.left.has(reply)) return;
+    this.left.add(reply);
+    reply.disconnect();
   }
 
   answer(answer: { readonly result: object } | { readonly error: { readonly code: number } } | "too long"): void {
@@ -147,13 +147,13 @@ class Scene {
   /** Returns the outcomes of the requests, as their clients have seen them. */
   get outcomes(): Record<string, number> {
     const outcomes: Record<string, number> = {};
-    for (const exchange of this.exchanges) {
-      const { outcome } = exchange;
+    for (const reply of this.replies) {
+      const { outcome } = reply;
       const words = {
         object: "results",
         number: "errors",
         string: String(outcome),
-        undefined: this.left.has(exchange) ? "unread" : "open",
+        undefined: this.left.has(reply) ? "unread" : "open",
       };
       const word = words[typeof outcome as keyof typeof words];
       outcomes[word] = (outcomes[word] ?? 0) + 1;
@@ -225,7 +225,7 @@ describe("the counters of requests", () => {
         const { requests, answers } = scene.counts;
         const { failures, ...kinds } = answers;
         expect(requests.accepted).toBe(sum(kinds) + sum(failures));
-        expect(requests.accepted + sum(requests.refused)).toBe(scene.exchanges.length);
+        expect(requests.accepted + sum(requests.refused)).toBe(scene.replies.length);
         const seen = Object.entries(kinds).filter(([, count]) => count > 0);
         const codes = new Set([...Object.keys(failures), ...Object.keys(requests.refused)]);
         for (const code of codes) seen.push([code, (failures[code] ?? 0) + (requests.refused[code] ?? 0)]);

@@ -4,14 +4,14 @@ import type { Session } from "../../src/session/session.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 import { listen } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 
 useFakeClock(TIMERS);
 
 /** Sessions that are each used a millisecond after the one before. */
 class Bench {
   readonly lanes: LanesBench;
-  readonly #calls = new Map<Session, RecordedExchange>();
+  readonly #calls = new Map<Session, RecordedReply>();
 
   constructor(maxSessions: number) {
     this.lanes = new LanesBench({ maxSessions });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
@@ -9,7 +9,7 @@ const URI = "file:///notes/today.md";
 
 useFakeClock();
 
-function subscribe(bench: LaneBench, session: Session, uri: unknown = URI, id = 1): RecordedExchange {
+function subscribe(bench: LaneBench, session: Session, uri: unknown = URI, id = 1): RecordedReply {
   return bench.request(session, { id, method: "resources/subscribe", params: { uri } });
 }
 
@@ -19,7 +19,7 @@ function subscribed(bench: LaneBench, session: Session, uri = URI): void {
   bench.reply("resources/subscribe");
 }
 
-function unsubscribe(bench: LaneBench, session: Session, uri = URI): RecordedExchange {
+function unsubscribe(bench: LaneBench, session: Session, uri = URI): RecordedReply {
   return bench.request(session, { method: "resources/unsubscribe", params: { uri } });
 }
 

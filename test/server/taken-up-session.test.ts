@@ -42,10 +42,10 @@ class Replicas {
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
     let leave = (): void => undefined;
-    const exchange = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
+    const reply = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
-    this.other.opener.takeUp({ ...known, owner }, memory, exchange, [{ kind: "request", text }], (found) => (taken = found));
+    this.other.opener.takeUp({ ...known, owner }, memory, reply, [{ kind: "request", text }], (found) => (taken = found));
     return { taken: () => taken, leave: () => leave() };
   }
 

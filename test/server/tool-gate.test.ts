@@ -55,22 +55,22 @@ describe("a server whose tools must be known", () => {
   it("a queued request is rejected as not sent if the listing takes too long", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
-    const exchange = bench.request(bench.join(), CALL);
+    const reply = bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(600);
-    expect(exchange.error).toMatchObject({ code: "UPSTREAM_NOT_READY", details: { sent: false, retrySafe: true } });
-    expect(exchange.error?.message).toContain("has not listed its tools yet");
+    expect(reply.error).toMatchObject({ code: "UPSTREAM_NOT_READY", details: { sent: false, retrySafe: true } });
+    expect(reply.error?.message).toContain("has not listed its tools yet");
   });
 
   it("a server that does not list its tools is restarted, and queued requests go on", () => {
     const { bench, watcher } = watched();
     bench.start(CAPABLE);
-    const exchange = bench.request(bench.join(), CALL);
+    const reply = bench.request(bench.join(), CALL);
     bench.reply("tools/list", { error: { code: -32603, message: "no" } });
     expect(bench.upstream.restartReasons).toEqual([NOT_LISTED]);
     bench.lose();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
-    expect([watcher.told.at(-1), heardMethods(bench), exchange.outcome]).toEqual([[2, ["a"]], ["tools/call"], undefined]);
+    expect([watcher.told.at(-1), heardMethods(bench), reply.outcome]).toEqual([[2, ["a"]], ["tools/call"], undefined]);
   });
 
   it("changed tools are listed again while calls go on", () => {

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
-import type { RecordedExchange } from "./support/recorded-exchange.ts";
+import type { RecordedReply } from "./support/recorded-reply.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { AMPLE_MEMORY } from "./support/memory.ts";
 
@@ -16,7 +16,7 @@ function startShared(limits: Partial<Config>): LaneBench {
 }
 
 /** Requests with these names, which are also their ids. */
-function request(bench: LaneBench, session: Session, ...names: readonly string[]): RecordedExchange[] {
+function request(bench: LaneBench, session: Session, ...names: readonly string[]): RecordedReply[] {
   return names.map((name) => bench.request(session, { id: name, method: `x/${name}` }));
 }
 
@@ -33,10 +33,10 @@ function heardNames(bench: LaneBench): string[] {
   return hear(bench).names;
 }
 
-const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
+const outcomes = (replies: readonly RecordedReply[]): unknown[] => replies.map(({ outcome }) => outcome);
 
 describe("requests beyond MAX_IN_FLIGHT", () => {
-  it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void, string[]]>([
+  it.each<[string, (bench: LaneBench, running: { session: Session; reply: RecordedReply; id: unknown }) => void, string[]]>([
     ["answered", (bench, { id }) => bench.say({ id, result: {} }), []],
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
     [
@@ -50,18 +50,18 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
       (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } }),
       ["notifications/cancelled"],
     ],
-    ["left by its client", (_bench, { exchange }) => exchange.disconnect(), ["notifications/cancelled"]],
+    ["left by its client", (_bench, { reply }) => reply.disconnect(), ["notifications/cancelled"]],
     ["ended with its session", (bench, { session }) => bench.lane.endCaller(session), ["notifications/cancelled"]],
     ["out of time", () => vi.advanceTimersByTime(499), ["notifications/cancelled"]],
   ])("a queued request is sent if the request in flight is %s", (_how, end, before) => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
     const session = bench.join();
-    const [exchange] = request(bench, session, "running");
+    const [reply] = request(bench, session, "running");
     const [id] = hear(bench).ids;
     vi.advanceTimersByTime(501);
     const [waiting] = request(bench, bench.join(), "waiting");
-    if (exchange === undefined) throw new Error("nothing runs");
-    end(bench, { session, exchange, id });
+    if (reply === undefined) throw new Error("nothing runs");
+    end(bench, { session, reply, id });
     expect(heardNames(bench)).toEqual([...before, "waiting"]);
     expect(waiting?.isFinished).toBe(false);
   });
@@ -88,9 +88,9 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
 
   it("a request is rejected at once if MAX_HELD_REQUESTS are queued", () => {
     const bench = startShared({ maxInFlight: 2, maxHeldRequests: 2 });
-    const exchanges = request(bench, bench.join(), "1", "2", "3", "4", "5");
-    expect(outcomes(exchanges)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
-    expect(exchanges[4]?.error?.message).toContain("2 in flight, 2 queued");
+    const replies = request(bench, bench.join(), "1", "2", "3", "4", "5");
+    expect(outcomes(replies)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
+    expect(replies[4]?.error?.message).toContain("2 in flight, 2 queued");
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, held: 2, refused: { OVERLOADED: 1 } } });
   });
 
@@ -125,11 +125,11 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const bench = startShared({ maxInFlight: 1, maxHeldRequests: 100_000, maxSessionRequests: 100_000, holdTimeoutMs: 1001 });
     const [running] = request(bench, bench.join(), "running");
     const session = bench.join();
-    const exchanges = Array.from({ length: 20_000 }, (_, id) => bench.request(session, { id, method: "x/waiting" }));
+    const replies = Array.from({ length: 20_000 }, (_, id) => bench.request(session, { id, method: "x/waiting" }));
     // The timer is late: all have timed out when the slot becomes free.
     vi.setSystemTime(2000);
     running?.disconnect();
-    expect(new Set(outcomes(exchanges))).toEqual(new Set(["REQUEST_TIMEOUT"]));
+    expect(new Set(outcomes(replies))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     expect(new Set(heardNames(bench))).toEqual(new Set(["running", "notifications/cancelled"]));
   });
 });
@@ -195,14 +195,14 @@ describe("a server that becomes ready", () => {
     const bench = startShared({ maxInFlight: 3 });
     const session = bench.join();
     bench.upstream.isReading = false;
-    const exchanges = request(bench, session, "1", "2", "3", "4");
+    const replies = request(bench, session, "1", "2", "3", "4");
     bench.notify(session, { method: "x/behind 4" });
     bench.lose();
     request(bench, session, "5");
     bench.upstream.isReading = true;
     bench.start();
     expect(heardNames(bench)).toEqual(["1", "2", "3"]);
-    expect(outcomes(exchanges)).toEqual(Array(4).fill(undefined));
+    expect(outcomes(replies)).toEqual(Array(4).fill(undefined));
     expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 2 });
   });
 });

@@ -1,5 +1,5 @@
 import { Agent } from "node:http";
-import { boundedExchange, type BoundedReply } from "./bounded-exchange.ts";
+import { boundedReply, type BoundedReply } from "./bounded-exchange.ts";
 import { type JsonRpcMessage, readMessages } from "./json-rpc.ts";
 
 const PROTOCOL_VERSION = "2025-11-25";
@@ -83,7 +83,7 @@ export class ConsumerClient implements Disposable {
   }
 
   async #post(message: object, headers: Readonly<Record<string, string>>, deadlineMs: number): Promise<BoundedReply> {
-    const reply = await boundedExchange(this.#url, {
+    const reply = await boundedReply(this.#url, {
       method: "POST",
       headers: {
         "Content-Type": "application/json",

@@ -1,6 +1,6 @@
 import { Agent } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { type BoundedReply, boundedExchange } from "./bounded-exchange.ts";
+import { type BoundedReply, boundedReply } from "./bounded-exchange.ts";
 import { Changes } from "./changes.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 
@@ -72,7 +72,7 @@ export class DiscoveryClient {
   async #waitForHealth(): Promise<void> {
     const deadlineMs = performance.now() + HEALTH_TIMEOUT_MS;
     for (;;) {
-      const status = await this.#exchange("/healthz", { method: "GET" }).then(
+      const status = await this.#reply("/healthz", { method: "GET" }).then(
         (reply) => reply.status,
         () => 0,
       );
@@ -92,13 +92,13 @@ export class DiscoveryClient {
       ...session,
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
     };
-    const reply = await this.#exchange("/mcp", { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+    const reply = await this.#reply("/mcp", { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
     if (reply.status !== wantStatus) throw new Error(`unexpected status ${reply.status}: ${reply.body}`);
     return reply;
   }
 
-  #exchange(path: string, call: object): Promise<BoundedReply> {
-    return boundedExchange(`${this.#options.origin}${path}`, { ...call, ...LIMITS, agent: this.#agent });
+  #reply(path: string, call: object): Promise<BoundedReply> {
+    return boundedReply(`${this.#options.origin}${path}`, { ...call, ...LIMITS, agent: this.#agent });
   }
 
   #snapshot(protocolVersion: unknown, listed: readonly ListedTool[]): Snapshot {

@@ -42,7 +42,7 @@ export class LegacySseClient extends McpClient implements Disposable {
 
   /** Sends initialize and notifications/initialized. */
   override async initialize(capabilities: object = {}): Promise<JsonRpcMessage> {
-    const answer = await this.#exchange(initializeRequest(capabilities, "2024-11-05"), 1);
+    const answer = await this.#reply(initializeRequest(capabilities, "2024-11-05"), 1);
     await this.notify("notifications/initialized");
     return answer;
   }
@@ -54,7 +54,7 @@ export class LegacySseClient extends McpClient implements Disposable {
 
   /** Posts a request. @returns its response from the stream. */
   override request(method: string, params: unknown = {}, id: string | number = 1): Promise<Reply> {
-    return this.#exchange({ jsonrpc: "2.0", id, method, params }, id);
+    return this.#reply({ jsonrpc: "2.0", id, method, params }, id);
   }
 
   /** Returns the first message after `from` others that the predicate accepts, past or future. */
@@ -82,7 +82,7 @@ export class LegacySseClient extends McpClient implements Disposable {
     this.close();
   }
 
-  async #exchange(message: object, id: string | number): Promise<Reply> {
+  async #reply(message: object, id: string | number): Promise<Reply> {
     const from = this.messages.length;
     const { status, body } = await this.post(message);
     if (status !== 202) throw new Error(`${JSON.stringify(message)}: ${status} ${body}`);

@@ -7,7 +7,7 @@ interface SdkClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The official client over Streamable HTTP, exactly as an application would use it. It only records its HTTP exchanges. */
+/** The official client over Streamable HTTP, exactly as an application would use it. It only records its HTTP replies. */
 export class SdkClient extends Client implements AsyncDisposable {
   readonly http: StreamableHTTPClientTransport;
   readonly sent: SentRequest[] = [];

@@ -7,7 +7,7 @@ import type { Call } from "../../../src/server/call.ts";
 import type { RetryMode } from "../../../src/config/options.ts";
 import type { CallLimits, CallVerdict } from "../../../src/server/slots.ts";
 import { EventLog } from "../../../src/session/replay.ts";
-import { type Caller, type Exchange, Session } from "../../../src/session/session.ts";
+import { type Caller, type Reply, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
 import type { LanePolicy } from "../../../src/server/dispatch.ts";
 import type { Routing } from "../../../src/server/routing.ts";
@@ -17,7 +17,7 @@ import { SharedRouting } from "../../../src/server/shared-routing.ts";
 import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
-import { RecordedExchange } from "./recorded-exchange.ts";
+import { RecordedReply } from "./recorded-reply.ts";
 import { RecordedSink } from "./recorded-sink.ts";
 import { RecordedUpstream } from "./recorded-upstream.ts";
 import { ACCOUNT } from "./memory.ts";
@@ -69,8 +69,8 @@ export class OpenPolicy implements LanePolicy {
   /** The limits of the next call. */
   limits: CallLimits | undefined;
 
-  wrap(exchange: Exchange): Exchange {
-    return exchange;
+  wrap(reply: Reply): Reply {
+    return reply;
   }
 
   admit(): CallLimits | undefined {
@@ -196,13 +196,13 @@ export class LaneBench {
     readsStreams = true,
     acceptedAtMs = Date.now(),
     limits?: CallLimits,
-  ): RecordedExchange {
+  ): RecordedReply {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
-    const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
+    const reply = new RecordedReply(idTextOf(request), acceptedAtMs, readsStreams);
     this.#open.limits = limits;
-    this.lane.request(caller, exchange, request);
+    this.lane.request(caller, reply, request);
     this.#open.limits = undefined;
-    return exchange;
+    return reply;
   }
 
   /** @returns the code of the error, if there is one. */

@@ -12,7 +12,7 @@ import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
-import { RecordedExchange } from "./recorded-exchange.ts";
+import { RecordedReply } from "./recorded-reply.ts";
 import { AMPLE_MEMORY } from "./memory.ts";
 
 /** A simulated private server that exits when the test calls `end`. */
@@ -65,7 +65,7 @@ export interface LanesInput {
 }
 
 export interface Client {
-  readonly exchange: RecordedExchange;
+  readonly reply: RecordedReply;
   /** Returns undefined until a session is opened. */
   readonly session: () => Session | undefined;
 }
@@ -136,14 +136,14 @@ export class LanesBench {
   /** Sends a client's `initialize`, with or without params. */
   connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }, holder: MemoryHolder = "127.0.0.1"): Client {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
-    const exchange = new RecordedExchange('"i"', Date.now());
+    const reply = new RecordedReply('"i"', Date.now());
     let session: Session | undefined;
     const open = (opened: Session): void => {
-      if (exchange.isFinished) throw new Error("the session was opened after the response");
+      if (reply.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     };
-    this.opener.initialize(exchange, request, open, { memory: AMPLE_MEMORY.account(holder) });
-    return { exchange, session: () => session };
+    this.opener.initialize(reply, request, open, { memory: AMPLE_MEMORY.account(holder) });
+    return { reply, session: () => session };
   }
 
   /** Connects a client, and makes its private server ready. */

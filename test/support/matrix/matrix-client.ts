@@ -18,7 +18,7 @@ const OTHER_ID = "other";
 export const HIDDEN_ID = "hidden";
 
 /** One HTTP request of the client, and what has come back so far. */
-export class Exchange {
+export class Reply {
   readonly title: string;
   readonly id: string | number | undefined;
   readonly progressToken: unknown;
@@ -110,12 +110,12 @@ export class Call {
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly id: string | number;
-  readonly post: Exchange;
+  readonly post: Reply;
   /** The stream of HTTP+SSE, else the response to the POST. */
-  readonly channel: Exchange;
+  readonly channel: Reply;
   readonly #from: number;
 
-  constructor(method: string, params: Readonly<Record<string, unknown>>, id: string | number, post: Exchange, channel?: Exchange) {
+  constructor(method: string, params: Readonly<Record<string, unknown>>, id: string | number, post: Reply, channel?: Reply) {
     this.method = method;
     this.params = params;
     this.id = id;
@@ -145,9 +145,9 @@ export class Call {
 export class MatrixClient {
   readonly dialect: ClientDialect;
   /** What the client got since the last `forget`. */
-  exchanges: Exchange[] = [];
+  replies: Reply[] = [];
   /** The stream of HTTP+SSE, or of GET. */
-  stream: Exchange | undefined;
+  stream: Reply | undefined;
   readonly #capabilities: object;
   readonly #sidecar: RunningSidecar;
   readonly #changes: Changes;
@@ -180,12 +180,12 @@ export class MatrixClient {
     if (call.response?.error === undefined) await this.notify("notifications/initialized");
   }
 
-  openStream(lastEventId = ""): Exchange {
+  openStream(lastEventId = ""): Reply {
     const resumed = lastEventId === "" ? {} : { "Last-Event-ID": lastEventId };
     const headers = { Accept: "text/event-stream", ...this.#sessionHeaders(), ...resumed };
     const url = this.dialect === "sse" ? `${this.#sidecar.origin}/sse` : this.#sidecar.url;
-    const stream = new Exchange("GET", url, { method: "GET", headers }, undefined, this.#changes);
-    this.exchanges.push(stream);
+    const stream = new Reply("GET", url, { method: "GET", headers }, undefined, this.#changes);
+    this.replies.push(stream);
     if (lastEventId === "") this.stream = stream;
     return stream;
   }
@@ -226,15 +226,15 @@ export class MatrixClient {
   }
 
   forget(): void {
-    this.exchanges = [];
+    this.replies = [];
     if (this.stream === undefined) return;
     this.stream.messages = [];
-    this.exchanges.push(this.stream);
+    this.replies.push(this.stream);
   }
 
   /** Closes what is open. */
   close(): void {
-    for (const exchange of this.exchanges) exchange.close();
+    for (const reply of this.replies) reply.close();
   }
 
   #begin(message: JsonRpcMessage, body: unknown, headers?: HttpCall["headers"], isHidden = false): Call {
@@ -243,20 +243,20 @@ export class MatrixClient {
     return new Call(method, params, id, this.#post(method, body, message, headers, isHidden), channel);
   }
 
-  #post(title: string, body: unknown, message?: JsonRpcMessage, headers?: HttpCall["headers"], isHidden = false): Exchange {
+  #post(title: string, body: unknown, message?: JsonRpcMessage, headers?: HttpCall["headers"], isHidden = false): Reply {
     const url = this.dialect === "sse" ? new URL(this.stream?.endpoint ?? "", this.#sidecar.origin).href : this.#sidecar.url;
     const call = {
       method: "POST",
       body: typeof body === "string" ? body : JSON.stringify(body),
       headers: headers ?? { ...JSON_HEADERS, ...this.#sessionHeaders() },
     };
-    const exchange = new Exchange(title, url, call, message, this.#changes);
-    if (!isHidden) this.exchanges.push(exchange);
-    return exchange;
+    const reply = new Reply(title, url, call, message, this.#changes);
+    if (!isHidden) this.replies.push(reply);
+    return reply;
   }
 
-  async #over(exchange: Exchange): Promise<void> {
-    await this.#changes.until(() => (exchange.isOver ? true : undefined), `the response to ${exchange.title}`);
+  async #over(reply: Reply): Promise<void> {
+    await this.#changes.until(() => (reply.isOver ? true : undefined), `the response to ${reply.title}`);
   }
 
   #sessionHeaders(): Readonly<Record<string, string>> {

@@ -1,6 +1,6 @@
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
-import { type Exchange, HIDDEN_ID } from "./matrix-client.ts";
+import { type Reply, HIDDEN_ID } from "./matrix-client.ts";
 import { CLIENT_REASON, WORK } from "./run.ts";
 import type { ScriptedServers } from "./scripted-server.ts";
 
@@ -62,7 +62,7 @@ function paramsText({ _meta = {}, name, arguments: args, ...params }: Readonly<R
 }
 
 /** Shows what the client got for one of its requests. */
-export function renderExchange({ title, head, messages, state, id, progressToken }: Exchange): string {
+export function renderReply({ title, head, messages, state, id, progressToken }: Reply): string {
   const shown = messages.filter((message) => !String(message.id).startsWith(HIDDEN_ID));
   const texts = shown.map((message) => sentToClient(message, id, progressToken));
   const hasResponse = messages.some((message) => message.method === undefined);

@@ -6,7 +6,7 @@ import { Changes } from "../changes.ts";
 import type { Cell, Kind } from "./cells.ts";
 import { MatrixClient } from "./matrix-client.ts";
 import { runQuestion } from "./question-cells.ts";
-import { renderExchange, renderServers } from "./render.ts";
+import { renderReply, renderServers } from "./render.ts";
 import { runHeld, runRequest } from "./request-cells.ts";
 import { type Run, WORK } from "./run.ts";
 import { resultOf, type ScriptedServer, ScriptedServers } from "./scripted-server.ts";
@@ -53,7 +53,7 @@ export async function runCell(cell: Cell): Promise<string> {
   try {
     await STEPS[cell.kind]({ cell, bench, servers, client, changes });
     const showsSubscriptions = ["open", "list change", "resource update"].includes(cell.kind);
-    return `${renderServers(servers, showsSubscriptions)} | ${client.exchanges.map(renderExchange).join("; ")}`;
+    return `${renderServers(servers, showsSubscriptions)} | ${client.replies.map(renderReply).join("; ")}`;
   } finally {
     client.close();
     servers.answersAll = true;
@@ -154,7 +154,7 @@ async function openStream({ cell, client, changes }: Run, notifications: object)
 }
 
 async function runChanges({ cell, bench, servers, client, changes }: Run, announce: (server: ScriptedServer) => void): Promise<void> {
-  const streams = client.exchanges.filter(({ state }) => state === "open");
+  const streams = client.replies.filter(({ state }) => state === "open");
   if (cell.ending === "drain") {
     bench.kill();
     await changes.until(() => (streams.every(({ isOver }) => isOver) ? true : undefined), "the end of the streams");

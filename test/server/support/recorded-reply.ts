@@ -1,8 +1,8 @@
 import type { SidecarError } from "../../../src/mcp/errors.ts";
-import type { Exchange } from "../../../src/session/session.ts";
+import type { Reply } from "../../../src/session/session.ts";
 
 /** A client's request that records its response, and fails a lane that answers it twice. */
-export class RecordedExchange implements Exchange {
+export class RecordedReply implements Reply {
   readonly idText: string;
   readonly acceptedAtMs: number;
   sharedBy = 1;
