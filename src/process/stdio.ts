@@ -563,7 +563,7 @@ export class StdinWriter implements UpstreamInput {
       batchBytes += line.byteLength ?? 0;
       if (batch !== "" && batchBytes > MAX_BATCH_BYTES) break;
       this.#remove(line);
-      line.state = "written";
+      line.isWritten = true;
       batch += `${line.text}\n`;
       if (line.isKept) continue;
       line.text = "";
