@@ -34,8 +34,6 @@ class LegacySsePair implements EventSink, SharedResponse {
   readonly openedAtMs: number;
   /** The principal that opened the stream. Only this principal may post to it. */
   readonly owner: Principal | undefined;
-  /** The stream has no end, so its responses share no bytes. */
-  readonly sharedBy = 0;
   readonly isListening = true;
   readonly httpStatus = 202;
   readonly memory: MemoryAccount;

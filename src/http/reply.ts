@@ -17,7 +17,6 @@ export class PostReply implements Reply {
   /** Empty for a batch, whose requests have replies of their own. */
   readonly idText: string;
   readonly acceptedAtMs: number;
-  readonly sharedBy = 1;
   readonly observed: ObservedRequest | undefined;
   /** Headers for a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
@@ -157,7 +156,7 @@ export class PostReply implements Reply {
 }
 
 /** An HTTP response that several requests share: that of a batch, or the only stream of an HTTP+SSE client. */
-export interface SharedResponse extends Pick<Reply, "sharedBy" | "isListening" | "emit" | "keepAlive"> {
+export interface SharedResponse extends Pick<Reply, "isListening" | "emit" | "keepAlive"> {
   /** The HTTP status of the POST. */
   readonly httpStatus: number;
   /** Sends the JSON text of one response, now or with others. */
@@ -170,8 +169,6 @@ export interface SharedResponse extends Pick<Reply, "sharedBy" | "isListening" |
 export class SharedReply implements Reply {
   readonly idText: string;
   readonly acceptedAtMs: number;
-  /** The response to a batch is an array, even if it is the only one. */
-  readonly addedBytes = "[]".length;
   readonly observed: ObservedRequest | undefined;
   readonly #shared: SharedResponse;
   #onDisconnect: (() => void) | undefined;
@@ -182,10 +179,6 @@ export class SharedReply implements Reply {
     this.acceptedAtMs = acceptedAtMs;
     this.#shared = shared;
     this.observed = observed;
-  }
-
-  get sharedBy(): number {
-    return this.#shared.sharedBy;
   }
 
   get isListening(): boolean {
@@ -276,10 +269,6 @@ export class PostBatch implements SharedResponse {
     this.#methods.set(reply, request.method);
     this.#open++;
     return reply;
-  }
-
-  get sharedBy(): number {
-    return this.#methods.size;
   }
 
   get isListening(): boolean {

@@ -15,7 +15,7 @@ import { ArgumentCheck } from "./argument-check.ts";
 import { CallRates } from "./call-rates.ts";
 import type { Descriptor } from "./descriptor.ts";
 import { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { LimitedReply } from "./result-limit.ts";
+import { limitResult } from "./result-limit.ts";
 import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, withoutOutputSchemas } from "./tools.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
@@ -81,7 +81,12 @@ class LaneRules implements LanePolicy {
       return new RewrittenReply(reply, (body) => this.#rewriteList(body, listAgain));
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
-    return maxResultBytes === undefined || !hasToolResult ? reply : new LimitedReply(this.#context, reply, maxResultBytes);
+    if (maxResultBytes === undefined || !hasToolResult) return reply;
+    return new RewrittenReply(reply, (body) => {
+      const short = limitResult(body, reply.idText, maxResultBytes);
+      if (short !== undefined) this.#context.counters.policy.truncatedResults++;
+      return short ?? body;
+    });
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {

@@ -478,7 +478,7 @@ export class StdinWriter implements UpstreamInput {
         if (batch !== "" && batchBytes + lineBytes > MAX_BATCH_BYTES) break;
         batchBytes += lineBytes;
         this.#queue.delete(line);
-        line.state = "written";
+        line.isWritten = true;
         batch += `${line.text}\n`;
         if (line.isKept) continue;
         line.text = "";

@@ -32,7 +32,6 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set([
  * Between two requests the call is parked. Its result is then kept for the next one.
  */
 export class AskingReply implements Reply, Asking {
-  readonly sharedBy = 1;
   readonly asking = this;
   readonly memory: MemoryAccount;
   readonly #context: Context;
@@ -82,10 +81,6 @@ export class AskingReply implements Reply, Asking {
 
   get acceptedAtMs(): number {
     return this.#lastRound.acceptedAtMs;
-  }
-
-  get addedBytes(): number {
-    return this.#lastRound.addedBytes;
   }
 
   get logLevel(): string | undefined {

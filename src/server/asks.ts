@@ -11,16 +11,11 @@ import { type Reply, type Rewrite, RewrittenReply, type ServerAsk } from "../ses
 
 /** A reply that gets only the log messages that its request wants. */
 export class StatelessReply extends RewrittenReply {
-  readonly addedBytes: number;
   readonly #logLevel: string | undefined;
 
-  /**
-   * @param addedBytes the most bytes that `rewrite` adds to the result of a tool.
-   * @param logLevel undefined for no log messages.
-   */
-  constructor(inner: Reply, rewrite: Rewrite, addedBytes: number, logLevel: string | undefined) {
+  /** @param logLevel undefined for no log messages. */
+  constructor(inner: Reply, rewrite: Rewrite, logLevel: string | undefined) {
     super(inner, rewrite);
-    this.addedBytes = addedBytes;
     this.#logLevel = logLevel;
   }
 

@@ -25,7 +25,6 @@ export function internalRequest(method: string, params: object, meta?: object): 
 /** The reply of an internal request, which reports the result to a callback. */
 export class InternalReply implements Reply {
   readonly idText = "0";
-  readonly sharedBy = 1;
   readonly acceptedAtMs: number;
   readonly isListening = false;
   readonly #onFailed: (reason: string, error?: SidecarError) => void;

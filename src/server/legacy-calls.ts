@@ -102,13 +102,11 @@ interface ResponseShape {
   readonly declaresUrl: boolean;
 }
 
-const COMMA_BYTES = 1;
-
 export function serverInfoOf(initializeResult: string): ServerInfo {
   const info = textOf(initializeResult, findMembers(initializeResult, 0, ["serverInfo"]).spans[0]);
   const text = info?.startsWith("{") === true ? shortInfo(info) : undefined;
   const membersText = `"resultType":"complete"${text === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${text}}`}`;
-  return { text, membersText, addedBytes: Buffer.byteLength(membersText) + COMMA_BYTES };
+  return { text, membersText };
 }
 
 /**
@@ -217,7 +215,7 @@ export class LegacyReply extends StatelessReply {
     const declaresUrl = isSubset(AskKind.url, declared);
     const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
     const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, inner.idText, response), shape);
-    super(inner, rewrite, serverInfo.addedBytes, logLevel);
+    super(inner, rewrite, logLevel);
     this.serverInfo = serverInfo;
     this.declared = declared;
     this.progressTokenText = progressTokenText(request);

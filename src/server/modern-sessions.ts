@@ -102,7 +102,7 @@ export class SessionReply extends StatelessReply {
   #isOver = false;
 
   constructor(inner: Reply, request: RequestMessage, envelope: SessionEnvelope, logLevel: string | undefined, memory: MemoryAccount) {
-    super(inner, rewriteForSession(inner, request.method), request.method === "tools/call" ? WRAPPED_BYTES : 0, logLevel);
+    super(inner, rewriteForSession(inner, request.method), logLevel);
     this.#envelope = envelope;
     this.#request = request;
     this.#kept = memory.hold("requests", textMemoryBytes(request.text));
@@ -156,8 +156,6 @@ export class SessionReply extends StatelessReply {
 /** The members of results that clients of sessions do not know (MCP 2026-07-28, key changes). */
 const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
 const WRAPPER_START = '{"result":';
-/** The bytes that structured content gets if it is not an object. */
-const WRAPPED_BYTES = WRAPPER_START.length + 1;
 /** The types that no result of a session has. A result that asks the client is not a response, if its request may ask. */
 const OTHER_TYPES: ReadonlySet<string | undefined> = new Set(["task", "input_required"]);
 const OBJECT_TYPE = '"object"';
@@ -313,7 +311,7 @@ export class ModernSessions {
     const wrap = (reply: Reply): Reply =>
       ASKING_METHODS.has(method)
         ? new SessionReply(reply, request, envelope, logLevel, caller.memory)
-        : new StatelessReply(reply, rewriteForSession(reply, method), 0, logLevel);
+        : new StatelessReply(reply, rewriteForSession(reply, method), logLevel);
     return { kind: "carry", request: envelope.addTo(request, logLevel), wrap };
   }
 

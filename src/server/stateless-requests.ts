@@ -193,7 +193,7 @@ export class StatelessRequests {
       const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
       return error ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
-    lane.request(client, new StatelessReply(reply, rewrite, 0, logLevel), unsealed);
+    lane.request(client, new StatelessReply(reply, rewrite, logLevel), unsealed);
   }
 
   #forwardToLegacy({ request, envelope, reply }: StatelessRequest, client: StatelessClient, target: Target): void {

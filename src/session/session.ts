@@ -82,10 +82,6 @@ export interface Reply {
   readonly idText: string;
   /** The time at which the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
-  /** The number of responses in the HTTP body: more than 1 in a batch, 0 if the body is an endless stream. */
-  readonly sharedBy: number;
-  /** The most bytes that the reply adds to the response of a tool. Undefined for none. */
-  readonly addedBytes?: number;
   /** The least severe log messages that the client wants until the response. Undefined if it wants none, or in a session. */
   readonly logLevel?: string | undefined;
   /** Passes questions of the server to the client. Undefined if the request cannot have any. */
@@ -271,10 +267,6 @@ export class RewrittenReply implements Reply {
 
   get isListening(): boolean {
     return this.inner.isListening;
-  }
-
-  get sharedBy(): number {
-    return this.inner.sharedBy;
   }
 
   get logLevel(): string | undefined {

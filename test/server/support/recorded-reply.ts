@@ -5,7 +5,6 @@ import type { Reply } from "../../../src/session/session.ts";
 export class RecordedReply implements Reply {
   readonly idText: string;
   readonly acceptedAtMs: number;
-  sharedBy = 1;
   readonly emitted: string[] = [];
   keepAliveCount = 0;
   /** The response as it was written. */
