@@ -185,15 +185,12 @@ export class OutputMemory {
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
-    budget.addRelief({
-      relieve: (bytes) => {
-        if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes);
-      },
-      takeBack: (bytes, holder) =>
-        discard(
-          bytes,
-          [...this.readers].filter(({ client }) => client === holder),
-        ),
+    budget.onShortage("slow", (bytes) => {
+      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes);
+    });
+    budget.onShortage("share", (bytes, holder) => {
+      const readers = [...this.readers].filter(({ client }) => client === holder);
+      discard(bytes, readers);
     });
   }
 
