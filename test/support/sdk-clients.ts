@@ -35,7 +35,6 @@ const PATIENCE = { initialReconnectionDelay: 50, maxReconnectionDelay: 500, reco
 
 export interface CallOptions {
   readonly onprogress?: (event: { progress: number; total?: number | undefined }) => void;
-  readonly signal?: AbortSignal;
 }
 
 export interface HeardNotification {
@@ -119,10 +118,6 @@ export class InteropClient implements AsyncDisposable {
 
   get protocolVersion(): string | undefined {
     return this.#transport.protocolVersion;
-  }
-
-  async ping(): Promise<object> {
-    return this.#client.ping();
   }
 
   async tellRootsChanged(): Promise<void> {
