@@ -179,15 +179,9 @@ describe("a result above MAX_RESULT_BYTES", () => {
     },
   );
 
-  it("an error keeps its code and the beginning of its message", () => {
-    const error = { code: -32_042, message: "m".repeat(5000), data: "d".repeat(5000) };
-    const { error: shown } = limit(JSON.stringify({ jsonrpc: "2.0", id: 2, error }), 1024);
-    expect(shown).toEqual({
-      code: -32_042,
-      message: expect.stringMatching(/^m{700,}\n\[truncated: \d+ of 100\d\d bytes omitted; ask for less at a time\]$/) as string,
-      data: { truncated: true, originalBytes: expect.any(Number) as number },
-    });
-    const short = limit(JSON.stringify({ jsonrpc: "2.0", id: 2, error: { ...error, message: "short" } }), 1024);
-    expect(short.error.message).toBe("short");
+  it("an error with long data keeps its code and message", () => {
+    const error = { code: -32_042, message: "short", data: "d".repeat(5000) };
+    const data = { truncated: true, originalBytes: expect.any(Number) as number };
+    expect(limit(JSON.stringify({ jsonrpc: "2.0", id: 2, error }), 1024).error).toEqual({ ...error, data });
   });
 });
