@@ -165,19 +165,18 @@ describe("a result above MAX_RESULT_BYTES", () => {
     expect(long["_meta"]).toEqual({ truncated: true, originalBytes: expect.any(Number) as number });
   });
 
-  it("the type of a result that is replaced is that of a result for the model", () => {
-    const replaced = { isError: true, resultType: "complete" };
-    expect(limit(body({ resultType: "input_required", inputRequests: "a".repeat(5000) }), 1024).result).toMatchObject(replaced);
+  it.each([
+    { toolResult: "x".repeat(5000) },
+    "x".repeat(5000),
+    ["x".repeat(5000)],
+    { content: "x".repeat(5000) },
+    { resultType: "input_required", inputRequests: "x".repeat(5000) },
+  ])("a result that cannot be truncated is replaced by an error for the model", (result) => {
+    const answer = limit(body(result), 1024);
+    const ofType = typeof result === "object" && "resultType" in result ? { resultType: "complete" } : {};
+    expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ isError: true, ...ofType, _meta: { truncated: true } });
+    expect(answer.result.content[0]?.text).toBe("[Response too large and not a tool result; content omitted]");
   });
-
-  it.each([{ toolResult: "x".repeat(5000) }, "x".repeat(5000), ["x".repeat(5000)], { content: "x".repeat(5000) }])(
-    "a result that cannot be truncated is replaced by an error for the model",
-    (result) => {
-      const answer = limit(body(result), 1024);
-      expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ isError: true, _meta: { truncated: true } });
-      expect(answer.result.content[0]?.text).toBe("[Response too large and not a tool result; content omitted]");
-    },
-  );
 
   it("an error with long data keeps its code and message", () => {
     const error = { code: -32_042, message: "short", data: "d".repeat(5000) };
