@@ -35,6 +35,7 @@ const PATIENCE = { initialReconnectionDelay: 50, maxReconnectionDelay: 500, reco
 
 export interface CallOptions {
   readonly onprogress?: (event: { progress: number; total?: number | undefined }) => void;
+  readonly signal?: AbortSignal;
 }
 
 export interface HeardNotification {
