@@ -25,8 +25,7 @@ class Watcher extends OpenPolicy {
   }
 
   override review({ toolName: name, text }: Call): CallVerdict | undefined {
-    if (name === "b") return toolNotFound(name);
-    return text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
+    return name === "b" ? toolNotFound(name) : text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
   }
 }
 
