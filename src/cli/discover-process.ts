@@ -64,7 +64,7 @@ export async function listFromProcess(
       if (!hasMethod) fail(`its response to ${awaited()} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
     },
   });
-  onStart(() => server.stderrTail.at(-1));
+  onStart(() => server.log.stderrTail.at(-1));
   const onAbort = (): void => failed.reject(endedError(bounds, awaited()));
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
@@ -146,5 +146,5 @@ async function explain(
   const cause = isLate ? server.likelyCause("handshake-timeout", await server.lost) : undefined;
   const likely = cause === undefined ? "" : `; likely cause: ${cause}`;
   const noise = dropped.noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${dropped.noiseLines})`;
-  return new DiscoverError(`${error.message}${likely}${noise}`, server.stderrTail);
+  return new DiscoverError(`${error.message}${likely}${noise}`, server.log.stderrTail);
 }
