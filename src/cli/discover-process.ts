@@ -127,7 +127,7 @@ function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSi
 }
 
 /** Describes the request of the handshake that is not answered. The second one follows a refusal of `initialize`. */
-function describeAttempt({ method, refusal }: Handshake): string {
+function describeAttempt({ current: { method }, refusal }: Handshake): string {
   return refusal === undefined ? method : `${method}, after ${refusal.message.replace("the MCP server", "it")}`;
 }
 

@@ -210,7 +210,7 @@ export class Generation implements OutputListener {
     this.log.addNoise(text, reason);
     if (answeredId === undefined) return;
     if (this.#handshake === undefined || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
-    const { method } = this.#handshake;
+    const { method } = this.#handshake.current;
     this.#failHandshake(new HandshakeError("handshake-refused", `the MCP server's response to ${method} is invalid: ${reason}`));
   }
 
@@ -254,8 +254,6 @@ export class Generation implements OutputListener {
     this.#handshake = handshake;
     this.#readyTimeoutMs = readyTimeoutMs;
     this.#limitHandshake(handshake, readyTimeoutMs);
-    const onExit = (): void => this.#failHandshake(new Error(`the MCP server exited before it answered ${handshake.method}`));
-    void this.exited.then(onExit);
     this.input.send(outgoing(handshake.begin()));
     try {
       const result = await this.#answered.promise;
@@ -296,7 +294,7 @@ export class Generation implements OutputListener {
   #limitHandshake(handshake: Handshake, timeMs: number): void {
     clearTimeout(this.#handshakeTimer);
     this.#handshakeTimer = setTimeout(() => {
-      const late = `no response to ${handshake.method} within ${this.#readyTimeoutMs} ms`;
+      const late = `no response to ${handshake.current.method} within ${this.#readyTimeoutMs} ms`;
       this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
     }, timeMs);
   }
@@ -315,6 +313,8 @@ export class Generation implements OutputListener {
     await this.#output.whenIdle();
     this.#hasExited = true;
     this.#isHeard = false;
+    const awaited = this.#handshake?.current.method;
+    if (awaited !== undefined) this.#failHandshake(new Error(`the MCP server exited before it answered ${awaited}`));
     this.#context.defects.guard("server exit", () => this.log.end());
     return exit;
   }
@@ -339,17 +339,16 @@ function closed(stream: Readable): Promise<void> {
   return new Promise((resolve) => stream.once("close", resolve));
 }
 
-/** Resolves to true if the promise resolves within the timeout. */
+/** Resolves to true if the promise resolves within the timeout. It must not reject. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  const late = {};
   let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, false);
+  const timeout = new Promise((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, late);
   });
-  try {
-    return await Promise.race([promise.then(() => true), timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const first = await Promise.race([promise, timeout]);
+  clearTimeout(timer);
+  return first !== late;
 }
 
 /** Returns an error response to the handshake with secrets masked, as clients may read it. */

@@ -268,11 +268,13 @@ export class OutputLog {
     const bytes = Buffer.byteLength(line);
     if (!limit.allows(1, bytes, this.#fields)) return;
     // Messages are not logged, nor are parts of them.
+    const { secrets } = this.#context;
     const shown = isPart
       ? { bytes }
-      : { line: shorten(this.#context.secrets.redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
-    if (reason === undefined) limit.log.warn({ ...this.#fields, ...shown }, "stdout line read: text before a message");
-    else limit.log.warn({ ...this.#fields, ...shown, reason }, "stdout line skipped: not json-rpc");
+      : { line: shorten(secrets.redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
+    const fields = { ...this.#fields, ...shown };
+    if (reason === undefined) limit.log.warn(fields, "stdout line read: text before a message");
+    else limit.log.warn({ ...fields, reason }, "stdout line skipped: not json-rpc");
   }
 
   /** Logs the last line of stderr, even without a newline, and the numbers of lines that were left out. */

@@ -18,40 +18,6 @@ import type {
   UpstreamTraffic,
 } from "./port.ts";
 
-/**
- * Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is longer than a
- * whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not show that a
- * server keeps running.
- */
-export class CrashLoop {
-  readonly #exits: number;
-  readonly #periodMs: number;
-  /** The times of the latest exits, at most as many as make a crash loop. */
-  readonly #exitsMs: number[] = [];
-  isLooping = false;
-
-  /** @param exits the number of exits within the period that makes a crash loop. */
-  constructor(exits: number, periodMs: number) {
-    this.#exits = exits;
-    this.#periodMs = periodMs;
-  }
-
-  /**
-   * Records an exit that was not requested.
-   *
-   * @param runMs from ready to exit; 0 for a run that was never ready.
-   * @returns true if this exit begins a crash loop.
-   */
-  isEnteredBy(runMs: number, nowMs: number): boolean {
-    this.#exitsMs.push(nowMs);
-    if (this.#exitsMs.length > this.#exits) this.#exitsMs.shift();
-    const [firstMs = 0] = this.#exitsMs;
-    const lasts = this.isLooping && runMs < this.#periodMs;
-    this.isLooping = lasts || (this.#exitsMs.length === this.#exits && nowMs - firstMs < this.#periodMs);
-    return this.isLooping && !lasts;
-  }
-}
-
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
   /** The first start found no program to run. */
@@ -70,7 +36,6 @@ export class Supervisor implements Upstream {
   readonly #client: MemoryHolder | undefined;
   readonly #probeTimeoutMs: number | undefined;
   readonly #startLog: StartLog;
-  readonly #crashLoop: CrashLoop;
   readonly #stopping = new AbortController();
   /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
@@ -84,6 +49,9 @@ export class Supervisor implements Upstream {
   #generationCount = 0;
   /** The end of the last run. */
   #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
+  /** The times of the latest exits, at most as many as make a crash loop. */
+  readonly #exitsMs: number[] = [];
+  #isLooping = false;
   /** The number of restarts since the last stable run. */
   #streak = 0;
   #readyAt: Date | undefined;
@@ -114,7 +82,6 @@ export class Supervisor implements Upstream {
     this.#client = client;
     this.#probeTimeoutMs = probeTimeoutMs;
     this.#startLog = new StartLog(context);
-    this.#crashLoop = new CrashLoop(context.config.crashLoopExits, context.config.crashLoopPeriodMs);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
@@ -178,7 +145,7 @@ export class Supervisor implements Upstream {
         const longestMs = Math.max(Math.min(restartBackoffMs, restartMaxMs), restartMaxMs * share);
         await pRetry(attempt, {
           retries: restartLimit - this.#streak,
-          minTimeout: this.#crashLoop.isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
+          minTimeout: this.#isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
           maxTimeout: longestMs,
           factor: 1.5 + share / 2,
           signal: this.#ending,
@@ -222,13 +189,31 @@ export class Supervisor implements Upstream {
       runMs = nowMs() - readyAtMs;
     }
     if (this.#ending.aborted) this.#reportEnd(generation, exit);
-    const wasLooping = this.#crashLoop.isLooping;
+    const wasLooping = this.#isLooping;
     // A start that gets more time the next time may then be ready, so its exit does not count.
-    const beginsCrashLoop = !this.#getsMoreTime && this.#crashLoop.isEnteredBy(runMs, nowMs());
+    const beginsCrashLoop = !this.#getsMoreTime && this.#beginsCrashLoop(runMs);
     this.#loss = { generation, exit, beginsCrashLoop };
     const isStable = runMs >= config.restartMaxMs;
     if (isStable) this.#streak = 0;
-    return isStable || wasLooping !== this.#crashLoop.isLooping;
+    return isStable || wasLooping !== this.#isLooping;
+  }
+
+  /**
+   * Counts an exit. Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is
+   * longer than a whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not
+   * show that a server keeps running.
+   *
+   * @param runMs from ready to exit; 0 for a run that was never ready.
+   * @returns true if this exit begins a crash loop.
+   */
+  #beginsCrashLoop(runMs: number): boolean {
+    const { nowMs, config } = this.#context;
+    this.#exitsMs.push(nowMs());
+    if (this.#exitsMs.length > config.crashLoopExits) this.#exitsMs.shift();
+    const [firstMs = 0] = this.#exitsMs;
+    const lasts = this.#isLooping && runMs < config.crashLoopPeriodMs;
+    this.#isLooping = lasts || (this.#exitsMs.length === config.crashLoopExits && nowMs() - firstMs < config.crashLoopPeriodMs);
+    return this.#isLooping && !lasts;
   }
 
   /** Ends a generation whose handshake has failed. */
@@ -259,8 +244,12 @@ export class Supervisor implements Upstream {
 
   /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
   #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
-    const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
-    this.#context.defects.guard(event, () => this.#observers.forEach(tell), recover);
+    try {
+      for (const each of this.#observers) tell(each);
+    } catch (error) {
+      const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
+      this.#context.defects.recover(event, error, recover);
+    }
   }
 
   /**
@@ -272,27 +261,26 @@ export class Supervisor implements Upstream {
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
     const { log } = this.#context;
-    const { isLooping } = this.#crashLoop;
     const { stderrTail } = generation.log;
     const restarts = this.#generationCount - 1;
-    const fields = this.#recordExit(generation, exit);
+    const [lastExit, fields] = this.#recordExit(generation, exit);
     if (generation.number === 1 && isCommandUnusable(exit)) {
       // The caller of `run` logs it.
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else {
-      this.#startLog.exited(fields, stderrTail, isLooping || this.#isProbe);
+      this.#startLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
       if (retriesLeft <= 0) {
         this.#failure = { kind: "restart-limit", restarts };
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
     }
-    this.#setState(this.#failure === undefined && !isLooping ? "backing-off" : "failed");
+    this.#setState(this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed");
     // This is the earliest time. It is set again when the pause begins.
     if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#tellLost(generation);
+    this.#tellLost(generation, lastExit);
     const { exitCode, signal } = await generation.ended;
     // An abandoned server had not exited yet.
-    if (this.#lastExit !== undefined) this.#lastExit = { ...this.#lastExit, exitCode, signal };
+    this.#lastExit = { ...lastExit, exitCode, signal };
     this.#generation = undefined;
     if (this.#failure !== undefined) throw error;
     if (this.#ending.aborted) return;
@@ -304,32 +292,32 @@ export class Supervisor implements Upstream {
   /** Reports the exit that the sidecar has requested. */
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
-    this.#startLog.ended(this.#recordExit(generation, exit));
-    this.#tellLost(generation);
+    const [lastExit, fields] = this.#recordExit(generation, exit);
+    this.#startLog.ended(fields);
+    this.#tellLost(generation, lastExit);
   }
 
-  /** @returns the fields of its log lines. */
-  #recordExit(generation: Generation, exit: ProcessExit): LogFields {
+  /** @returns the exit, and the fields of its log lines. */
+  #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
     const { secrets, counters } = this.#context;
     const { number, pid: childPid } = generation;
-    const awaited = generation.wasReady ? undefined : this.#script.method;
+    const awaited = generation.wasReady ? undefined : this.#script.current.method;
     const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
     const { exitCode, signal } = exit;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
-    this.#lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.log.stderrTail };
+    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.log.stderrTail };
+    this.#lastExit = lastExit;
     if (!this.#isProbe) counters.countExit(kind);
-    return { childPid, generation: number, ...cause };
+    return [lastExit, { childPid, generation: number, ...cause }];
   }
 
-  #tellLost({ input }: Generation): void {
-    this.#context.defects.guard(
-      "server exit",
-      () => {
-        const unwritten = input.takeUnwritten();
-        for (const each of this.#observers) if (this.#lastExit !== undefined) each.onLost(this.#lastExit, unwritten);
-      },
-      () => this.#listener?.onDefect(),
-    );
+  #tellLost({ input }: Generation, exit: UpstreamExit): void {
+    try {
+      const unwritten = input.takeUnwritten();
+      for (const each of this.#observers) each.onLost(exit, unwritten);
+    } catch (error) {
+      this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
+    }
   }
 
   #setState(state: UpstreamStatus["state"]): void {
