@@ -15,7 +15,7 @@ import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/counters.ts";
 import type { Redact } from "../observe/redact.ts";
-import { MAX_TIMER_MS } from "../timers.ts";
+import { MAX_TIMER_MS, type Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
@@ -105,7 +105,7 @@ export class Generation implements OutputListener {
   /** The handshake, until it has succeeded or failed. */
   #handshake: Handshake | undefined;
   readonly #answered = Promise.withResolvers<UpstreamHandshake>();
-  #handshakeTimer: NodeJS.Timeout | undefined;
+  #deadline: Timer | undefined;
   #readyTimeoutMs = 0;
   /** The timer of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
@@ -251,9 +251,14 @@ export class Generation implements OutputListener {
    * `readyTimeoutMs`. The caller then stops this generation.
    */
   async shakeHands(handshake: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
+    const { nowMs, timers } = this.#context;
     this.#handshake = handshake;
     this.#readyTimeoutMs = readyTimeoutMs;
-    this.#limitHandshake(handshake, readyTimeoutMs);
+    this.#deadline = timers.add(() => {
+      const late = `no response to ${handshake.current.method} within ${readyTimeoutMs} ms`;
+      this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
+    });
+    this.#deadline.set(nowMs() + readyTimeoutMs);
     this.input.send(outgoing(handshake.begin()));
     try {
       const result = await this.#answered.promise;
@@ -261,7 +266,7 @@ export class Generation implements OutputListener {
       if (result.era === "legacy" && handshake.initialized !== undefined) this.input.send(outgoing(handshake.initialized));
       return result;
     } finally {
-      clearTimeout(this.#handshakeTimer);
+      this.#deadline.clear();
       clearTimeout(this.#unaddressed);
     }
   }
@@ -275,7 +280,7 @@ export class Generation implements OutputListener {
       if (typeof read === "string") {
         clearTimeout(this.#unaddressed);
         this.#unaddressed = undefined;
-        if (!refusesRevision(shown)) this.#limitHandshake(handshake, Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
+        if (!refusesRevision(shown)) this.#deadline?.set(this.#context.nowMs() + Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
         return this.input.send(outgoing(read));
       }
       this.#handshake = undefined;
@@ -289,14 +294,6 @@ export class Generation implements OutputListener {
   #failHandshake(error: Error): void {
     this.#handshake = undefined;
     this.#answered.reject(error);
-  }
-
-  #limitHandshake(handshake: Handshake, timeMs: number): void {
-    clearTimeout(this.#handshakeTimer);
-    this.#handshakeTimer = setTimeout(() => {
-      const late = `no response to ${handshake.current.method} within ${this.#readyTimeoutMs} ms`;
-      this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
-    }, timeMs);
   }
 
   async #waitForExit(stdout: Promise<void>, stderr: Promise<void>): Promise<ProcessExit> {

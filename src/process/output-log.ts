@@ -6,6 +6,7 @@ import { NO_VERSION } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { atDebug, type Log, type LogFields } from "../observe/log.ts";
 import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
+import type { Timer } from "../timers.ts";
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 class OutputLimit {
@@ -20,12 +21,14 @@ class OutputLimit {
   #count = 0;
   #bytes = 0;
   #fields: LogFields = {};
-  #timer: NodeJS.Timeout | undefined;
+  /** The time of the report. */
+  readonly #timer: Timer;
 
   /** @param maxCost in units that the caller chooses. @param report logs the number and size of the lines that were left out. */
-  constructor(log: Log, nowMs: () => number, periodMs: number, maxCost: number, report: (log: Log, fields: LogFields) => void) {
+  constructor(log: Log, { nowMs, timers }: Context, periodMs: number, maxCost: number, report: (log: Log, fields: LogFields) => void) {
     this.log = log;
     this.#nowMs = nowMs;
+    this.#timer = timers.add(() => this.report());
     this.#periodMs = periodMs;
     this.#maxCost = maxCost;
     this.#report = report;
@@ -52,14 +55,13 @@ class OutputLimit {
     this.#count++;
     this.#bytes += bytes;
     this.#fields = fields;
-    this.#timer ??= setTimeout(() => this.report(), this.#periodEndMs - nowMs).unref();
+    this.#timer.set(this.#periodEndMs);
     return false;
   }
 
   /** Logs the number of lines that were left out, if there are any. */
   report(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer.clear();
     if (this.#count === 0) return;
     this.#report(this.log, { ...this.#fields, count: this.#count, bytes: this.#bytes });
     this.#count = this.#bytes = 0;
@@ -100,12 +102,13 @@ export class StartLog {
     | { readonly key: string; readonly since: string; fields: LogFields; count: number; countedMs: number; isCounted: boolean }
     | undefined;
 
-  constructor({ log, nowMs }: Context) {
+  constructor(context: Context) {
+    const { log, nowMs } = context;
     this.#log = log;
     this.#nowMs = nowMs;
     const report = (at: Log, counts: LogFields): void => at.warn(counts, "stderr lines left out: over the limit of a minute");
-    this.stderrLimit = new OutputLimit(log, nowMs, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
-    this.repeatedStderrLimit = new OutputLimit(atDebug(log), nowMs, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
+    this.stderrLimit = new OutputLimit(log, context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
+    this.repeatedStderrLimit = new OutputLimit(atDebug(log), context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
   }
 
   /** The logger of starts: at the level `debug` while exits are alike. */
@@ -231,10 +234,9 @@ export class OutputLog {
     this.#context = context;
     this.#fields = fields;
     this.#startLog = startLog;
-    const { log, nowMs } = context;
     const report = (at: Log, counts: LogFields): void => at.warn(counts, "more stdout lines skipped: not json-rpc");
-    this.#noiseLimit = new OutputLimit(log, nowMs, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
-    this.#repeatedNoiseLimit = new OutputLimit(atDebug(log), nowMs, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
+    this.#noiseLimit = new OutputLimit(context.log, context, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
+    this.#repeatedNoiseLimit = new OutputLimit(atDebug(context.log), context, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
   }
 
   /** Copies stderr to the log, line by line. */
