@@ -255,12 +255,12 @@ export class Page {
       seconds: rate.between(stream.nextSecond, current),
       requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.lines.after(stream.logLineCount),
-      generations: generations.all === stream.generations ? undefined : generations.all,
+      generations: generations === stream.generations ? undefined : generations,
     };
     stream.nextSecond = current;
     stream.requestCount = requests.count;
     stream.logLineCount = log.lines.count;
-    stream.generations = generations.all;
+    stream.generations = generations;
     stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
   }
 
