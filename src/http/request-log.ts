@@ -4,7 +4,7 @@ import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import type { RequestEnding } from "../observe/counters.ts";
 import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
-import { DeadlineSweep, RateLimit } from "../timers.ts";
+import { RateLimit, type Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
 const LINES_PER_MINUTE = {
@@ -30,13 +30,13 @@ const SESSION_HASH_LENGTH = 12;
 export class RequestLog implements RequestObserver {
   readonly #context: Context;
   readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
-  readonly #report: DeadlineSweep;
+  readonly #report: Timer;
   #suppressed = 0;
   #hasSuppressedFailures = false;
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = new DeadlineSweep(context.nowMs, context.defects, () => this.#reportSuppressed());
+    this.#report = context.timers.add(() => this.#reportSuppressed());
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
@@ -52,7 +52,7 @@ export class RequestLog implements RequestObserver {
 
   /** Reports the lines that were suppressed since the last report. */
   close(): void {
-    this.#report.close();
+    this.#report.clear();
     this.#reportSuppressed();
   }
 
@@ -92,12 +92,12 @@ export class RequestLog implements RequestObserver {
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
   #allows(kind: keyof typeof LINES_PER_MINUTE, nowMs: number): boolean {
     if (this.#limits.get(kind)?.take(nowMs) === undefined) return true;
-    if (this.#suppressed++ === 0) this.#report.watch(nowMs + REPORT_AFTER_MS);
+    if (this.#suppressed++ === 0) this.#report.set(nowMs + REPORT_AFTER_MS);
     this.#hasSuppressedFailures ||= kind === "failed";
     return false;
   }
 
-  #reportSuppressed(): number {
+  #reportSuppressed(): void {
     const { log } = this.#context;
     const fields = { count: this.#suppressed };
     // A failure must not be hidden from those who read warnings only.
@@ -105,7 +105,6 @@ export class RequestLog implements RequestObserver {
     else if (this.#suppressed > 0) log.info(fields, "request lines suppressed: too many");
     this.#suppressed = 0;
     this.#hasSuppressedFailures = false;
-    return Number.POSITIVE_INFINITY;
   }
 }
 

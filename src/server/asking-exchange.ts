@@ -8,7 +8,7 @@ import { inputRequired, type ServerInfo } from "../mcp/result.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { AskedCall, Asking, Reply, ServerAsk } from "../session/session.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
 import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
@@ -47,7 +47,7 @@ export class AskingReply implements Reply, Asking {
   #lastRound: LegacyReply;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #settling: Timer;
   #onDisconnect: (() => void) | undefined;
 
   /**
@@ -64,6 +64,7 @@ export class AskingReply implements Reply, Asking {
   ) {
     this.#context = context;
     this.#parked = parked;
+    this.#settling = context.timers.add(() => this.#settle());
     this.memory = memory;
     this.#raiseLevel = raiseLevel;
     this.#asks = new OpenAsks(memory, earlyAnswersOf(request));
@@ -213,8 +214,7 @@ export class AskingReply implements Reply, Asking {
   }
 
   #endRound(): LegacyReply | undefined {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#settling.clear();
     const round = this.#round;
     this.#round = undefined;
     return round;
@@ -222,12 +222,11 @@ export class AskingReply implements Reply, Asking {
 
   #settleSoon(): void {
     if (this.#round === undefined || this.#asks.isEmpty) return;
-    this.#timer ??= setTimeout(() => this.#context.defects.guard("question", () => this.#settle()), SETTLE_MS);
+    this.#settling.set(Math.min(this.#settling.atMs, this.#context.nowMs() + SETTLE_MS));
   }
 
   /** Asks the client. */
   #settle(): void {
-    this.#timer = undefined;
     if (this.#round === undefined || this.#asks.isEmpty) return;
     const added = this.#parked.add(this);
     if ("refusal" in added) return this.#asks.refuse(added.refusal);
@@ -249,8 +248,8 @@ export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
   readonly #maxPerClient: number;
-  readonly #byState = new Map<string, { readonly reply: AskingReply; readonly expiresAtMs: number }>();
-  readonly #sweep: DeadlineSweep;
+  /** Each has a timer for its end, and for signs to its server until then. */
+  readonly #byState = new Map<string, { readonly reply: AskingReply; readonly timer: Timer }>();
   #expired = 0;
   #refused = 0;
 
@@ -261,11 +260,7 @@ export class ParkedCalls {
     const { maxParkedCalls, maxPrivateServers } = context.config;
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
     this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
-    this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#onDue(nowMs));
-    onDrain(context, "parked call", () => {
-      this.end("shutdown");
-      this.#sweep.close();
-    });
+    onDrain(context, "parked call", () => this.end("shutdown"));
   }
 
   /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
@@ -280,7 +275,7 @@ export class ParkedCalls {
 
   /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
   add(reply: AskingReply): { readonly state: string } | { readonly refusal: string } {
-    const { config, nowMs, draining } = this.#context;
+    const { config, nowMs, timers, draining } = this.#context;
     const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
     const own = this.#byState.values().filter((each) => each.reply.memory.holder === reply.memory.holder);
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
@@ -289,14 +284,22 @@ export class ParkedCalls {
       return { refusal: `Too many calls wait for answers: ${maxParked} in all, ${this.#maxPerClient} of one client` };
     }
     const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
-    const atMs = nowMs();
-    this.#byState.set(state, { reply, expiresAtMs: atMs + timeoutMs });
-    this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
+    const expiresAtMs = nowMs() + timeoutMs;
+    const timer = timers.add((atMs) => {
+      if (atMs >= expiresAtMs) {
+        this.#expired++;
+        return this.#end(state, reply, "its client has not answered in time");
+      }
+      timer.set(Math.min(expiresAtMs, atMs + PROGRESS_MS));
+      reply.showProgress();
+    });
+    timer.set(Math.min(expiresAtMs, nowMs() + PROGRESS_MS));
+    this.#byState.set(state, { reply, timer });
     return { state };
   }
 
   remove(reply: AskingReply): void {
-    for (const [state, parked] of this.#byState) if (parked.reply === reply) this.#byState.delete(state);
+    for (const [state, parked] of this.#byState) if (parked.reply === reply) this.#forget(state);
   }
 
   /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
@@ -328,21 +331,12 @@ export class ParkedCalls {
   }
 
   #end(state: string, reply: AskingReply, reason: string): void {
-    this.#byState.delete(state);
+    this.#forget(state);
     this.#context.defects.guard("question", () => reply.expire(reason));
   }
 
-  #onDue(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const [state, { reply, expiresAtMs }] of this.#byState) {
-      if (expiresAtMs <= nowMs) {
-        this.#expired++;
-        this.#end(state, reply, "its client has not answered in time");
-        continue;
-      }
-      reply.showProgress();
-      nextMs = Math.min(nextMs, expiresAtMs, nowMs + PROGRESS_MS);
-    }
-    return nextMs;
+  #forget(state: string): void {
+    this.#byState.get(state)?.timer.clear();
+    this.#byState.delete(state);
   }
 }
