@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { EnvelopeScanner } from "../json/envelope.ts";
 import { LONG_TEXT_LENGTH, type Message, type Outgoing, type OverlongLine, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../mcp/server-line.ts";
-import { FullTime, HOLDER_SHARE, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
+import { HOLDER_SHARE, lastingTime, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
 
@@ -172,12 +172,12 @@ const SHORT_MS = 1000;
 export class OutputMemory {
   readonly readers = new Set<OutputReader>();
   readonly #budget: MemoryBudget;
-  readonly #shortTime = new FullTime(SHORT_MS);
+  readonly #hasBeenShort = lastingTime(SHORT_MS);
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
     budget.onShortage("slow", (bytes) => {
-      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes);
+      if (bytes > 0 && this.#hasBeenShort(performance.now())) this.#discardLongest(bytes);
     });
     budget.onShortage("share", (bytes, holder) => {
       const readers = [...this.readers].filter(({ client }) => client === holder);
