@@ -48,7 +48,7 @@ export class InternalReply implements Reply {
   }
 
   respond(body: string): void {
-    // The caller does not need the result. `onSettled` reports an error of the server.
+    // The caller does not need the result. `onEnded` reports an error of the server.
     if (this.#onResult === undefined) return;
     const bytes = Buffer.byteLength(body);
     if (bytes > MAX_INTERNAL_RESULT_BYTES) {
@@ -89,9 +89,9 @@ export interface OpenCall {
 export interface InternalRequest {
   readonly method: string;
   readonly params: object;
-  /** Called right before the request is sent. It is skipped if this returns false. */
+  /** Called right before the request is sent. If it returns false, the request is not sent. */
   readonly isCurrent?: () => boolean;
-  readonly onSettled?: (hasResult: boolean) => void;
+  readonly onEnded?: (hasResult: boolean) => void;
   /** The memory of the client that has caused the request, until its end. */
   readonly memory?: Reservation | undefined;
 }

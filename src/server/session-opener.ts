@@ -13,9 +13,9 @@ import { type Reply, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
-import type { HeldRequest } from "./dispatch.ts";
+import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
-import type { InitializeRefusal } from "./initialize-requests.ts";
+import type { InitializeRefusal } from "./initialize.ts";
 import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
 
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */

@@ -11,7 +11,7 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
-import { PendingRequests } from "./call-table.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
@@ -173,7 +173,7 @@ export class SessionQuestions {
     const { reply } = call;
     if (!(reply instanceof SessionReply) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
-    const { calls } = this.#lane.dispatch;
+    const { calls } = this.#lane;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
     else this.#begin(call, reply, asked);
@@ -207,17 +207,17 @@ export class SessionQuestions {
 
   /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, reply: SessionReply, { questions, stateText }: InputRequired): void {
-    const { dispatch, context } = this.#lane;
+    const { calls, context } = this.#lane;
     const { config, nowMs, timers } = context;
     const refusal = checkDeclared(questions, reply.declared);
-    if (refusal !== undefined) return dispatch.calls.giveUp(call, "question of an undeclared kind", refusal);
+    if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
     if (questions.length > 0 && ++reply.questionRounds > MAX_QUESTION_ROUNDS) {
       return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
-    if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
-    const fail = (): void => dispatch.calls.giveUp(call, "defect", internalError(true));
+    if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
+    const fail = (): void => calls.giveUp(call, "defect", internalError(true));
     const timer = timers.add(() => context.defects.guard("question", () => this.#onDue(round), fail));
     const round: Round = { call, reply, stateText, open: new Set(), answers: [], memory, timer };
     reply.onEnded = () => {
@@ -271,11 +271,11 @@ export class SessionQuestions {
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
     if (stateText !== undefined) members.push(`"requestState":${stateText}`);
     this.#end(round);
-    this.#lane.dispatch.repeat(call, reply.requestWith(members.join(",")));
+    this.#lane.calls.repeat(call, reply.requestWith(members.join(",")));
   }
 
   #fail(call: ClientCall, reason: string, description: string): void {
-    this.#lane.dispatch.calls.giveUp(call, reason, questionFailed(description));
+    this.#lane.calls.giveUp(call, reason, questionFailed(description));
   }
 
   #end(round: Round): void {

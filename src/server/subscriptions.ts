@@ -14,7 +14,7 @@ import {
 import type { Reservation } from "../memory.ts";
 import type { Reply } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
-import type { Dispatch } from "./dispatch.ts";
+import type { Calls } from "./calls.ts";
 import { InternalReply, internalRequest, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
@@ -268,7 +268,7 @@ export class LaneSubscription {
       () => this.#onEnd(listening, !hasFailed),
     );
     // It may fail at once.
-    listening.call = this.#lane.dispatch.open(reply, request);
+    listening.call = this.#lane.calls.open(reply, request);
     this.#overdue.set(nowMs + this.#lane.context.config.requestTimeoutMs);
   }
 
@@ -415,7 +415,7 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 export class ModernSubscription extends InternalReply {
   readonly #subscription: Subscription;
   readonly #request: RequestMessage;
-  readonly #dispatch: Dispatch;
+  readonly #calls: Calls;
   readonly #memory: Reservation;
   readonly #onEnd: (subscription: ModernSubscription) => void;
   #open: OpenCall | undefined;
@@ -423,7 +423,7 @@ export class ModernSubscription extends InternalReply {
   #accepted: SubscriptionFilter | undefined;
 
   constructor(
-    dispatch: Dispatch,
+    calls: Calls,
     subscription: Subscription,
     request: RequestMessage,
     memory: Reservation,
@@ -431,7 +431,7 @@ export class ModernSubscription extends InternalReply {
     onEnd: (subscription: ModernSubscription) => void,
   ) {
     super(nowMs, () => undefined);
-    this.#dispatch = dispatch;
+    this.#calls = calls;
     this.#subscription = subscription;
     this.#request = request;
     this.#memory = memory;
@@ -445,7 +445,7 @@ export class ModernSubscription extends InternalReply {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#dispatch.open(this, this.#request);
+    this.#open = this.#calls.open(this, this.#request);
   }
 
   /** Forgets the lost generation. */
