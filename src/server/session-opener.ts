@@ -6,7 +6,7 @@ import { checkClientMessage } from "../mcp/client-message.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type Message, readText, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { LogLimiter } from "../observe/log.ts";
+import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import { type Reply, type Principal, Session } from "../session/session.ts";
@@ -98,7 +98,7 @@ export class SessionOpener {
   readonly #eventLog: EventLog;
   readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
-  readonly #limiter: LogLimiter;
+  readonly #mayLog: () => boolean;
 
   /** @param onSessionEnd undefined if nothing observes the end of sessions. */
   constructor(
@@ -116,7 +116,7 @@ export class SessionOpener {
     this.#eventLog = eventLog;
     this.#onSessionEnd = onSessionEnd;
     const { sessionsPerMinute } = context.config;
-    this.#limiter = new LogLimiter(context.nowMs);
+    this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
@@ -233,7 +233,7 @@ export class SessionOpener {
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
       else if (refusal.refusesRevision && config.isolation !== "session") {
         const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-        if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+        if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
         refusal.fail(sharedServerOutdated());
       } else refusal.answer();
     };
