@@ -1,7 +1,7 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { type JsonObject, type NotificationMessage, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { RequestEnding } from "../observe/counters.ts";
@@ -694,35 +694,4 @@ function endingOf(outcome: Outcome): RequestEnding {
   if (outcome instanceof SidecarError) return outcome.code;
   if (typeof outcome === "string") return outcome;
   return "resultText" in outcome || !outcome.isError ? "results" : "errors";
-}
-
-/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
-export interface LanePolicy {
-  /** True if client requests must wait until the server's tools are known. */
-  readonly needsTools: boolean;
-  /**
-   * Wraps the reply of a client's request, to change its response.
-   *
-   * @param listAgain lists the server's tools again, because they have changed.
-   * @returns the reply itself if its response stays as it is.
-   */
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply;
-  /**
-   * Decides on a client's message before the lane accepts it.
-   *
-   * @param caller the calls of one caller share a rate.
-   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
-   */
-  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
-  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
-  onTools(tools: readonly JsonObject[], generation: number): void;
-  /** Called when the server is lost, and its tools are no longer valid. */
-  onLost(): void;
-  /**
-   * Reviews a call that was accepted before the tools were known.
-   *
-   * @param isSent true if a former generation may have seen the call.
-   * @returns the response if the call must not be sent.
-   */
-  review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
