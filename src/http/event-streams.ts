@@ -141,13 +141,13 @@ export class SseConnection implements EventSink {
 
 /** All open connections with event streams. One timer sends the comments of all of them. */
 export class SseConnections {
+  readonly context: Context;
   readonly unread: UnreadOutput;
-  readonly #context: Context;
   readonly #open = new Set<SseConnection>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(context: Context, unread: UnreadOutput) {
-    [this.#context, this.unread] = [context, unread];
+    [this.context, this.unread] = [context, unread];
   }
 
   get size(): number {
@@ -159,13 +159,13 @@ export class SseConnections {
     const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
-    this.#timer ??= setInterval(() => this.#keepAlive(), this.#context.config.keepAliveMs).unref();
+    this.#timer ??= setInterval(() => this.#keepAlive(), this.context.config.keepAliveMs).unref();
     return connection;
   }
 
   #keepAlive(): void {
     for (const connection of this.#open) {
-      this.#context.defects.guard(
+      this.context.defects.guard(
         "keep-alive",
         () => connection.comment(),
         () => connection.cutOff(),
@@ -176,7 +176,7 @@ export class SseConnections {
   #onClosed(connection: SseConnection): void {
     this.#open.delete(connection);
     const { onClosed } = connection;
-    if (onClosed !== undefined) this.#context.defects.guard("client disconnect", onClosed);
+    if (onClosed !== undefined) this.context.defects.guard("client disconnect", onClosed);
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

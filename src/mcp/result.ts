@@ -85,8 +85,6 @@ export interface ServerInfo {
   readonly text: string | undefined;
   /** The members that a result gets if it has none of them. */
   readonly membersText: string;
-  /** The most bytes that the result of a tool gets. */
-  readonly addedBytes: number;
 }
 
 /** Returns a result that asks the client for input, with these members after its questions. */

@@ -1,5 +1,5 @@
 import { findMembers } from "../json/find.ts";
-import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
+import type { SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import type { RequestEnding } from "./counters.ts";
 
@@ -50,7 +50,6 @@ export class ObservedRequest {
   /** True for an error of the sidecar to a request that was not sent. */
   isRejected = false;
   readonly #observer: RequestObserver;
-  #hasEnded = false;
 
   constructor(observer: RequestObserver, { method, text, outline }: RequestMessage, principal: string, acceptedAtMs: number) {
     this.#observer = observer;
@@ -70,25 +69,10 @@ export class ObservedRequest {
     this.sentAtMs ??= nowMs;
   }
 
-  /** @param response the server's message, if the body differs from it in the id only. */
-  onResponse(httpStatus: number | undefined, body: string, response: { readonly isError: boolean } | undefined): void {
-    this.#end(httpStatus, (response?.isError ?? isError(body)) ? "errors" : "results", body);
-  }
-
-  onFailed(httpStatus: number | undefined, error: SidecarError, body: string): void {
-    this.isRejected = !error.details.sent;
-    this.#end(httpStatus, error.code, body);
-  }
-
-  onUnanswered(httpStatus: number | undefined, ending: "dismissed" | "unread"): void {
-    this.#end(httpStatus, ending, undefined);
-  }
-
-  /** The client may disconnect after its response. */
-  #end(httpStatus: number | undefined, ending: RequestEnding, body: string | undefined): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
+  /** Must be called once, at the end. */
+  end(httpStatus: number | undefined, ending: RequestEnding, body: string | undefined, isRejected: boolean): void {
     this.httpStatus = httpStatus;
+    this.isRejected = isRejected;
     this.#observer.ended(this, ending, body);
   }
 }
@@ -98,7 +82,8 @@ export function rounded(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
-function isError(body: string): boolean {
+/** True for a JSON-RPC error. */
+export function isErrorResponse(body: string): boolean {
   return body.length <= MAX_ERROR_LENGTH && body.includes('"error"') && findMembers(body, 0, ["error"]).spans[0] !== undefined;
 }
 

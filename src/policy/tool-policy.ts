@@ -10,12 +10,13 @@ import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
 import { type CallCheck, type CallLimits, type CallVerdict, ToolSemaphore } from "../server/slots.ts";
 import { namesOf } from "../server/tools.ts";
-import { type Caller, type Reply, RewrittenReply } from "../session/session.ts";
+import type { Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { ArgumentCheck } from "./argument-check.ts";
 import { CallRates } from "./call-rates.ts";
 import type { Descriptor } from "./descriptor.ts";
 import { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { LimitedReply } from "./result-limit.ts";
+import { limitBody } from "./result-limit.ts";
 import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, withoutOutputSchemas } from "./tools.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
@@ -75,13 +76,19 @@ class LaneRules implements LanePolicy {
     return filter !== undefined || argumentCheck !== undefined || pinned !== undefined;
   }
 
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply {
-    const { maxResultBytes } = this.#context.config;
+  transformOf(method: string, listAgain: () => void): Transform | undefined {
+    const { config, counters } = this.#context;
+    const { maxResultBytes } = config;
     if (method === "tools/list" && (maxResultBytes !== undefined || this.#policy.filter !== undefined))
-      return new RewrittenReply(reply, (body) => this.#rewriteList(body, listAgain));
+      return (text) => this.#rewriteList(text, listAgain);
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
-    return maxResultBytes === undefined || !hasToolResult ? reply : new LimitedReply(this.#context, reply, maxResultBytes);
+    if (maxResultBytes === undefined || !hasToolResult) return undefined;
+    return (text, idText) => {
+      const shortened = limitBody(text, idText, maxResultBytes);
+      if (shortened !== undefined) counters.policy.truncatedResults++;
+      return shortened ?? text;
+    };
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {

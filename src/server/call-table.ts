@@ -241,7 +241,7 @@ export class CallTable extends PendingRequests<Call> {
   park(call: ClientCall): void {
     call.pause = "parked";
     call.deadlineMs = Number.POSITIVE_INFINITY;
-    this.#release(call, "results");
+    this.#release(call);
   }
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
@@ -330,20 +330,19 @@ export class CallTable extends PendingRequests<Call> {
       this.suspendedCount--;
       this.#queue.openCount++;
     }
-    if (call.pause !== "parked") this.#release(call, ending);
+    if (call.pause !== "parked") this.#release(call);
     if (call.origin === "client") this.onEnd?.();
   }
 
-  #open({ caller }: ClientCall): void {
-    this.#context.counters.requests.accepted++;
+  #open({ caller, reply }: ClientCall): void {
+    reply.accept();
     this.#queue.openCount++;
     caller.beginCall();
   }
 
   /** Ends the wait of a client for its call, and gives the slot to another one. */
-  #release(call: Call, ending: RequestEnding): void {
+  #release(call: Call): void {
     if (call.origin === "client") {
-      this.#context.counters.countEnding(ending);
       this.#queue.openCount--;
       call.caller.endCall(this.#context.nowMs());
       if (this.#queue.openCount + this.suspendedCount === 0) {

@@ -1,6 +1,7 @@
 import { type Outgoing, outgoing } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { CallLimits, QueueEntry } from "./slots.ts";
 
 /** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
@@ -23,7 +24,8 @@ interface CallFields extends QueuedLine {
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   readonly toolName: string | undefined;
-  readonly reply: Reply;
+  /** That of the client's current request, if it has sent several for this call. */
+  reply: Reply;
   /** The time at which the call was passed to the current generation's stdin, which may still queue it; undefined before. */
   sentAtMs: number | undefined;
   /** Its number among the calls that were passed to a stdin, in that order; 0 before. */

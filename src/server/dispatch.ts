@@ -6,7 +6,8 @@ import { progressTokenText, requestToServer } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply, Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { DeadlineSweep } from "../timers.ts";
 import { CallTable } from "./call-table.ts";
 import {
@@ -23,7 +24,14 @@ import {
   MAX_RENEWED_TIMES,
 } from "./call.ts";
 import { internalError, overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { InternalReply, type InternalRequest, internalRequest, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
+import {
+  internalReply,
+  type InternalRequest,
+  internalRequest,
+  InternalTarget,
+  type OnInternalResult,
+  type OpenCall,
+} from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import type { CallCheck, CallLimits, CallVerdict, QueueEntry } from "./slots.ts";
 
@@ -104,12 +112,6 @@ export class Dispatch {
     return { requestsInFlight: openCount, suspended: this.calls.suspendedCount, waiting: entries.size, queuedBytes: this.#queuedBytes };
   }
 
-  /** Rejects a request with this error. */
-  refuse(reply: Reply, error: SidecarError): void {
-    this.#context.counters.countRefusal(error.code);
-    reply.fail(error);
-  }
-
   /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
   roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
     const roomBytes = this.#context.config.maxQueuedBytes - queuedBytes;
@@ -163,14 +165,14 @@ export class Dispatch {
       if (!this.queue.add(call)) {
         const error = this.notSent(call);
         if (caller === undefined) reply.fail(error);
-        else this.refuse(reply, error);
+        else reply.refuse(error);
         onSettled?.(false);
         return undefined;
       }
       if (call.takesSlot) counters.requests.held++;
     }
     this.calls.accept(call);
-    reply.onDisconnect(() => defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
+    reply.onDisconnect = () => defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
     this.#watchCall(call);
     if (!mustWait) this.#admit(call);
     return call;
@@ -224,10 +226,10 @@ export class Dispatch {
       refuse: () => fail(this.notSent()),
     };
     if (!this.queue.add(entry)) return entry.refuse();
-    reply.onDisconnect(() => {
+    reply.onDisconnect = () => {
       memory.release();
       this.queue.remove(entry);
-    });
+    };
   }
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
@@ -269,9 +271,8 @@ export class Dispatch {
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
   ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const { log, nowMs } = this.#context;
-    const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
-    const reply = new InternalReply(nowMs(), onFailed, onResult);
+    const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
+    const reply = internalReply(this.#context, new InternalTarget(onResult, onFailed));
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onSettled, limits);
   }
 
@@ -509,13 +510,8 @@ export class Dispatch {
 export interface LanePolicy {
   /** True if client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
-  /**
-   * Wraps the reply of a client's request, to change its response.
-   *
-   * @param listAgain lists the server's tools again, because they have changed.
-   * @returns the reply itself if its response stays as it is.
-   */
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply;
+  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
+  transformOf(method: string, listAgain: () => void): Transform | undefined;
   /**
    * Decides on a client's message before the lane accepts it.
    *

@@ -1,11 +1,8 @@
 import type { Context } from "../context.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
-import { responseToClient } from "../mcp/rewrite.ts";
-import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, Reservation } from "../memory.ts";
-import type { RequestEnding } from "../observe/counters.ts";
-import type { Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
 import { holdMessage } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { internalError } from "./failures.ts";
@@ -20,21 +17,10 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** True if it was refused by one server, and goes to another. It counts once. */
-  readonly isRepeated: boolean;
-  /** Called if the server refuses it. */
-  readonly onRefused: (refusal: InitializeRefusal) => void;
+  /** Called with the server's error if it refuses it. The reply must be finished then. */
+  readonly onRefused: (refusal: ResponseMessage) => void;
   /** Called if no session is created. */
   readonly onFailed: () => void;
-}
-
-/** The error of a server to an `initialize`. One of the functions must be called. */
-export interface InitializeRefusal {
-  /** True if the server speaks other revisions only. */
-  readonly refusesRevision: boolean;
-  /** Gives the client the server's error. */
-  readonly answer: () => void;
-  readonly fail: (error: SidecarError) => void;
 }
 
 /** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
@@ -58,7 +44,7 @@ export class InitializeRequests {
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (dispatch.handshake !== undefined) {
-      if (!initialize.isRepeated) counters.requests.accepted++;
+      reply.accept();
       return this.#answer(initialize);
     }
     const memory = holdMessage(initialize.memory, text);
@@ -76,36 +62,21 @@ export class InitializeRequests {
       memory.release();
       return this.#refuse(initialize, error);
     }
-    if (!initialize.isRepeated) {
-      counters.requests.accepted++;
-      counters.requests.held++;
-    }
+    if (!reply.isAccepted) counters.requests.held++;
+    reply.accept();
     this.#waiting.set(initialize, { entry, memory });
-    reply.onDisconnect(() => {
-      this.#end(initialize, "unread");
+    reply.onDisconnect = () => {
+      this.#forget(initialize);
       initialize.onFailed();
-    });
+    };
   }
 
-  /** Answers all waiting requests with the server's error, because it would reject the next one too. */
+  /** Takes all waiting requests from the server, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
-      const { reply, onRefused, onFailed } = initialize;
-      const end = (ending: RequestEnding): void => this.#context.counters.countEnding(ending);
-      const refusal: InitializeRefusal = {
-        refusesRevision: refusesRevision(response),
-        answer: () => {
-          end("errors");
-          reply.respond(responseToClient(response, reply.idText));
-        },
-        fail: (error) => {
-          end(error.code);
-          reply.fail(error);
-        },
-      };
       this.#forget(initialize);
-      onRefused(refusal);
-      onFailed();
+      initialize.onRefused(response);
+      initialize.onFailed();
     }
   }
 
@@ -116,7 +87,7 @@ export class InitializeRequests {
 
   #answer(initialize: InitializeRequest): void {
     const dispatch = this.#dispatch;
-    const { counters, defects } = this.#context;
+    const { defects } = this.#context;
     const { reply, request, open } = initialize;
     const { handshake } = dispatch;
     if (handshake === undefined) return this.#fail(initialize, dispatch.notReady());
@@ -129,25 +100,18 @@ export class InitializeRequests {
       return defects.recover("session start", error, () => this.#fail(initialize, internalError(false)));
     }
     if (refusal !== undefined) return this.#fail(initialize, refusal);
-    counters.countEnding("results");
     reply.respond(body);
   }
 
   #fail(initialize: InitializeRequest, error: SidecarError): void {
-    this.#end(initialize, error.code);
+    this.#forget(initialize);
     initialize.reply.fail(error);
     initialize.onFailed();
   }
 
   #refuse(initialize: InitializeRequest, error: SidecarError): void {
-    if (initialize.isRepeated) return this.#fail(initialize, error);
-    this.#dispatch.refuse(initialize.reply, error);
+    initialize.reply.refuse(error);
     initialize.onFailed();
-  }
-
-  #end(initialize: InitializeRequest, ending: RequestEnding): void {
-    this.#forget(initialize);
-    this.#context.counters.countEnding(ending);
   }
 
   #forget(initialize: InitializeRequest): void {

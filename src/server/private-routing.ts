@@ -4,7 +4,8 @@ import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseM
 import { messageToServer } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";

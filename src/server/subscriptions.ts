@@ -1,7 +1,8 @@
+import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findAmbiguous, findMembers, findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
-import type { SidecarError } from "../mcp/errors.ts";
+import { SidecarError } from "../mcp/errors.ts";
 import {
   isJsonObject,
   type JsonObject,
@@ -12,9 +13,9 @@ import {
   Slot,
 } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Reply } from "../session/session.ts";
+import type { Reply, ReplyTarget } from "../session/reply.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { InternalReply, internalRequest, type OpenCall } from "./internal-calls.ts";
+import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
 
@@ -268,13 +269,12 @@ export class LaneSubscription {
     const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
-    const reply = new InternalReply(
-      nowMs,
-      () => (hasFailed = true),
+    const target = new InternalTarget(
       () => this.#onEnd(listening, !hasFailed),
+      () => (hasFailed = true),
     );
     // It may fail at once.
-    listening.call = this.#lane.dispatch.open(reply, request);
+    listening.call = this.#lane.dispatch.open(internalReply(this.#lane.context, target), request);
     this.#lane.dispatch.watch(deadlineMs);
   }
 
@@ -346,7 +346,7 @@ export class Subscription {
   constructor(reply: Reply, onEnd: () => void) {
     this.#reply = reply;
     this.#onEnd = onEnd;
-    reply.onDisconnect(() => this.#finish());
+    reply.onDisconnect = () => this.#finish();
   }
 
   /** The JSON text of the id, which all its messages have. */
@@ -419,8 +419,11 @@ function withSubscriptionId(text: string, idText: string): string {
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
-export class ModernSubscription extends InternalReply {
+export class ModernSubscription implements ReplyTarget {
+  readonly isListening = false;
+  readonly httpStatus = undefined;
   readonly #subscription: Subscription;
+  readonly #context: Context;
   readonly #request: RequestMessage;
   readonly #dispatch: Dispatch;
   readonly #memory: Reservation;
@@ -430,14 +433,14 @@ export class ModernSubscription extends InternalReply {
   #accepted: SubscriptionFilter | undefined;
 
   constructor(
+    context: Context,
     dispatch: Dispatch,
     subscription: Subscription,
     request: RequestMessage,
     memory: Reservation,
-    nowMs: number,
     onEnd: (subscription: ModernSubscription) => void,
   ) {
-    super(nowMs, () => undefined);
+    this.#context = context;
     this.#dispatch = dispatch;
     this.#subscription = subscription;
     this.#request = request;
@@ -452,7 +455,7 @@ export class ModernSubscription extends InternalReply {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#dispatch.open(this, this.#request);
+    this.#open = this.#dispatch.open(internalReply(this.#context, this), this.#request);
   }
 
   /** Forgets the lost generation. */
@@ -487,22 +490,32 @@ export class ModernSubscription extends InternalReply {
     this.#finish();
   }
 
-  override respond(body: string): void {
-    const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
-    if (error !== undefined) this.#subscription.respond("error", body.slice(error.start, error.end));
+  emit(): boolean {
+    return false;
+  }
+
+  keepAlive(): void {
+    // Its stream has begun, or has not been acknowledged.
+  }
+
+  finish(outcome: string | SidecarError | undefined): undefined {
+    if (outcome instanceof SidecarError) {
+      this.#open = undefined;
+      // If the generation was lost, the next one gets the request again.
+      if (outcome.code !== "UPSTREAM_EXITED") this.end();
+    } else if (outcome !== undefined) this.#onResponse(outcome);
+  }
+
+  #onResponse(text: string): void {
+    const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
+    if (error !== undefined) this.#subscription.respond("error", text.slice(error.start, error.end));
     else if (result !== undefined) {
-      const resultText = body.slice(result.start, result.end);
+      const resultText = text.slice(result.start, result.end);
       const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
       const edits = id === undefined ? [] : [{ ...id, text: this.#subscription.idText }];
       this.#subscription.respond("result", applyEdits(resultText, edits));
     }
     this.#finish();
-  }
-
-  override fail({ code }: SidecarError): void {
-    this.#open = undefined;
-    // If the generation was lost, the next one gets the request again.
-    if (code !== "UPSTREAM_EXITED") this.end();
   }
 
   #finish(): void {

@@ -41,12 +41,11 @@ class Replicas {
     { memory = AMPLE_MEMORY.account("127.0.0.1"), text = "", owner }: Returning = {},
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
-    let leave = (): void => undefined;
-    const reply = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
+    const reply: HeldRequest["reply"] = { acceptedAtMs: Date.now(), onDisconnect: undefined };
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
     this.other.opener.takeUp({ ...known, owner }, memory, reply, [{ kind: "request", text }], (found) => (taken = found));
-    return { taken: () => taken, leave: () => leave() };
+    return { taken: () => taken, leave: () => reply.onDisconnect?.() };
   }
 
   /** Returns the code of the error. */
