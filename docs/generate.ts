@@ -91,7 +91,7 @@ function errorsMarkdown(): string {
 # Errors
 
 Every error of the sidecar is a JSON-RPC error. \`error.message\` is written for the person or the model that reads it. \`error.data\` has
-these members. The first four are in every error, unless MAX_RESULT_BYTES leaves no room for them.
+these members. The first four are in every error.
 
 | member | meaning |
 | --- | --- |

@@ -9,6 +9,9 @@ type MemoryKind = (typeof MEMORY_KINDS)[number];
 /** The client that memory is used for: its principal, or else its peer address. A server's output has the server as its holder. */
 export type MemoryHolder = object | string;
 
+/** For an eviction that may free the memory of any holder. */
+export const ANY_HOLDER: MemoryHolder = {};
+
 /** The kind of data that clients can do without. */
 const DROPPABLE_KIND: MemoryKind = "replay";
 /** The kind of data that has no end of its own. */
@@ -18,57 +21,51 @@ const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 /** A holder may use more than this share only while the same share stays free for others. */
 export const HOLDER_SHARE = 1 / 4;
 
-/** The ways in which one part of the program frees memory. Those of the part that was added first are used first. */
-export interface Relief {
-  /** Drops the oldest data of a holder, or of all holders, until `isEnough` returns true or nothing is left. It counts as `replay`. */
-  drop?(isEnough: () => boolean, holder?: MemoryHolder): void;
-  /** Makes room above three quarters of the limit, or counts again what may be less by now. @param bytes may be 0. */
-  relieve?(bytes: number): void;
-  /** Makes room above the limit. */
-  relieveFull?(bytes: number): void;
-  /** Frees memory of a client above its share, for another client that asks for its share and would be refused. */
-  takeBack?(bytes: number, holder: MemoryHolder): void;
-  /** Frees what clients have left behind, for a client that would be refused. @param holder undefined for any. */
-  freeAbandoned?(bytes: number, holder: MemoryHolder | undefined): void;
-}
+/**
+ * When memory is evicted. `replay`: the oldest events go first. `slow`: above three quarters of the limit; also called with 0 bytes, to count
+ * again what may be less by now. `full`: above the limit. `share`: of a client above its share, for another one that asks for its share and
+ * would be refused. `abandoned`: what clients have left behind, for a client that would be refused.
+ */
+type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
 
 /**
  * The memory that the sidecar holds for clients and servers, counted as memory and not as wire bytes. The sum of all kinds has one limit.
  *
  * New data of a client is refused if there is no room even after data that clients can do without is dropped (`reserve`). Data that is
  * already in memory is always counted, even above the limit (`hold`). Above three quarters of the limit, and for a client that would be
- * refused, the reliefs make room: data that clients can do without goes first.
+ * refused, memory is evicted: data that clients can do without goes first.
  */
 export class MemoryBudget {
   readonly limitBytes: number;
+  /** Only reservations change it. */
+  usedBytes = 0;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
   readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
-  readonly #reliefs: Relief[] = [];
   readonly #shareBytes: number;
-  #usedBytes = 0;
-  #isRelieving = false;
+  /** Three quarters of the limit. The last quarter is for clients that use little. */
+  readonly #calmBytes: number;
+  readonly #evictions: { readonly stage: EvictionStage; readonly evict: (bytes: number, holder: MemoryHolder) => void }[] = [];
+  #isEvicting = false;
 
   constructor(limitBytes: number) {
     this.limitBytes = limitBytes;
     this.#shareBytes = limitBytes * HOLDER_SHARE;
+    this.#calmBytes = limitBytes * (1 - HOLDER_SHARE);
   }
 
-  get usedBytes(): number {
-    return this.#usedBytes;
-  }
-
-  /** The memory above three quarters of the limit. The last quarter is for clients that use little. */
+  /** The memory above three quarters of the limit. */
   get excessBytes(): number {
-    return Math.max(0, this.#usedBytes - this.limitBytes * (1 - HOLDER_SHARE));
+    return Math.max(0, this.usedBytes - this.#calmBytes);
   }
 
   /** The limit and the use of each kind, for `/status`. */
   get status(): { readonly limitBytes: number; readonly usedBytes: number } & Readonly<Record<MemoryKind, number>> {
-    return { limitBytes: this.limitBytes, usedBytes: this.#usedBytes, ...this.#usedByKind };
+    return { limitBytes: this.limitBytes, usedBytes: this.usedBytes, ...this.#usedByKind };
   }
 
-  addRelief(relief: Relief): void {
-    this.#reliefs.push(relief);
+  /** Adds a function that frees this much memory of a holder, as far as it can. In a stage, the function that was added first is called first. */
+  onShortage(stage: EvictionStage, evict: (bytes: number, holder: MemoryHolder) => void): void {
+    this.#evictions.push({ stage, evict });
   }
 
   /** Returns the account of a holder. */
@@ -76,29 +73,28 @@ export class MemoryBudget {
     return new MemoryAccount(this, holder);
   }
 
-  /** True if `makeRoomFor` would succeed now. If not, the reliefs are used, so that it may succeed later. */
+  /** True if `makeRoomFor` would succeed now. If not, memory is evicted, so that it may succeed later. */
   hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
-    if (this.#fits(holder, bytes, true)) return true;
-    this.#relieve();
-    if (!this.#fits(holder, bytes, true)) this.#guardRelief(() => this.#claim(holder, bytes));
-    return this.#fits(holder, bytes, true);
+    if (this.usedBytes + bytes <= this.#calmBytes) return true;
+    if (this.#missingBytes(holder, bytes, true) > 0) this.#evict(holder, bytes);
+    return this.#missingBytes(holder, bytes, true) <= 0;
   }
 
   /** Drops data if the holder cannot use this many bytes more otherwise: first the holder's own. @returns false if there is no room. */
   makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
-    if (kind === LASTING_KIND && this.#useOf(holder).lastingBytes + bytes > this.#shareBytes) return false;
-    const isEnough = (): boolean => this.#fits(holder, bytes);
-    if (isEnough()) return true;
+    const own = this.#useOf(holder);
+    if (kind === LASTING_KIND && own.lastingBytes + bytes > this.#shareBytes) return false;
     if (!this.hasRoomFor(holder, bytes)) return false;
-    if (this.#useOf(holder).droppableBytes > 0) for (const each of this.#reliefs) each.drop?.(isEnough, holder);
-    for (const each of this.#reliefs) each.drop?.(isEnough);
-    return isEnough();
+    const missingBytes = (): number => this.#missingBytes(holder, bytes);
+    if (own.droppableBytes > 0) this.#run("replay", missingBytes, holder);
+    this.#run("replay", missingBytes);
+    return missingBytes() <= 0;
   }
 
   /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
   change(kind: MemoryKind, account: MemoryAccount, changeBytes: number): void {
     const { holder } = account;
-    this.#usedBytes += changeBytes;
+    this.usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
     let use = this.#usedByHolder.get(holder);
     if (use === undefined) this.#usedByHolder.set(holder, (use = { ...NO_USE }));
@@ -109,20 +105,27 @@ export class MemoryBudget {
       account.lastingBytes += changeBytes;
     }
     if (use.bytes === 0) this.#usedByHolder.delete(holder);
-    if (changeBytes > 0) this.relieve();
+    if (changeBytes > 0 && this.usedBytes > this.#calmBytes) this.#evict();
   }
 
   /** Makes room if there is an excess, as far as possible. */
   relieve(): void {
-    if (this.excessBytes > 0) this.#relieve();
+    if (this.excessBytes > 0) this.#evict();
   }
 
-  #relieve(): void {
-    this.#guardRelief(() => {
-      for (const each of this.#reliefs) each.drop?.(() => this.excessBytes === 0);
-      for (const each of this.#reliefs) each.relieve?.(this.excessBytes);
-      for (const each of this.#reliefs) if (this.#usedBytes > this.limitBytes) each.relieveFull?.(this.#usedBytes - this.limitBytes);
-    });
+  /** @param holder one that would be refused; undefined if there is only an excess. */
+  #evict(holder?: MemoryHolder, bytes = 0): void {
+    // Evictions may use some memory for what they log or send.
+    if (this.#isEvicting) return;
+    this.#isEvicting = true;
+    try {
+      this.#run("replay", () => this.excessBytes);
+      for (const { stage, evict } of this.#evictions) if (stage === "slow") evict(this.excessBytes, ANY_HOLDER);
+      this.#run("full", () => this.usedBytes - this.limitBytes);
+      if (holder !== undefined) this.#claim(holder, bytes);
+    } finally {
+      this.#isEvicting = false;
+    }
   }
 
   /**
@@ -132,112 +135,93 @@ export class MemoryBudget {
   #claim(holder: MemoryHolder, bytes: number): void {
     const own = this.#useOf(holder);
     const isInShare = own.bytes - own.droppableBytes + bytes <= this.#shareBytes;
-    const neededBytes = bytes + (isInShare ? 0 : this.#shareBytes);
-    const missingBytes = (): number => this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + neededBytes - this.limitBytes;
+    const missingBytes = (): number => this.#missingBytes(holder, bytes, true);
     const large = [...this.#usedByHolder].filter(([each, use]) => isInShare && use.bytes > this.#shareBytes && each !== holder);
-    for (const [other] of large.sort(([, a], [, b]) => b.bytes - a.bytes)) {
-      const freeableBytes = (): number => Math.min(missingBytes(), this.#useOf(other).bytes - this.#shareBytes);
-      for (const each of this.#reliefs) if (freeableBytes() > 0) each.takeBack?.(freeableBytes(), other);
-    }
-    for (const each of this.#reliefs) if (missingBytes() > 0) each.freeAbandoned?.(missingBytes(), isInShare ? undefined : holder);
+    for (const [other] of large.sort(([, a], [, b]) => b.bytes - a.bytes))
+      this.#run("share", () => Math.min(missingBytes(), this.#useOf(other).bytes - this.#shareBytes), other);
+    this.#run("abandoned", missingBytes, isInShare ? ANY_HOLDER : holder);
   }
 
-  /** A relief releases memory, and may use some for what it logs or sends. */
-  #guardRelief(relieve: () => void): void {
-    if (this.#isRelieving) return;
-    this.#isRelieving = true;
-    try {
-      relieve();
-    } finally {
-      this.#isRelieving = false;
-    }
+  #run(stage: EvictionStage, missingBytes: () => number, holder = ANY_HOLDER): void {
+    for (const each of this.#evictions) if (each.stage === stage && missingBytes() > 0) each.evict(missingBytes(), holder);
   }
 
   #useOf(holder: MemoryHolder): Readonly<typeof NO_USE> {
     return this.#usedByHolder.get(holder) ?? NO_USE;
   }
 
-  /** True if the holder could use this many bytes more. @param isDropped true to count as if all droppable data was dropped. */
-  #fits(holder: MemoryHolder, bytes: number, isDropped = false): boolean {
+  /**
+   * Returns how much must be freed before the holder can use this many bytes more; 0 or less if nothing.
+   *
+   * @param isDropped true to count as if all droppable data was dropped.
+   */
+  #missingBytes(holder: MemoryHolder, bytes: number, isDropped = false): number {
     const own = this.#useOf(holder);
-    const freeBytes = this.limitBytes - this.#usedBytes + (isDropped ? this.#usedByKind[DROPPABLE_KIND] : 0) - bytes;
-    const ownBytes = own.bytes - (isDropped ? own.droppableBytes : 0) + bytes;
-    return freeBytes >= 0 && (freeBytes >= this.#shareBytes || ownBytes <= this.#shareBytes);
+    const usedBytes = this.usedBytes - (isDropped ? this.#usedByKind[DROPPABLE_KIND] : 0);
+    const ownBytes = own.bytes - (isDropped ? own.droppableBytes : 0);
+    return usedBytes + bytes - this.limitBytes + (ownBytes + bytes > this.#shareBytes ? this.#shareBytes : 0);
   }
 }
 
 /** The use of memory for one holder: by one of its requests, or by one of its sessions. */
 export class MemoryAccount {
+  readonly budget: MemoryBudget;
   readonly holder: MemoryHolder;
   /** The memory of data that has no end of its own. */
   lastingBytes = 0;
-  readonly #budget: MemoryBudget;
 
   constructor(budget: MemoryBudget, holder: MemoryHolder) {
-    this.#budget = budget;
+    this.budget = budget;
     this.holder = holder;
-  }
-
-  /** True if this many bytes could be reserved now. */
-  hasRoomFor(bytes: number): boolean {
-    return this.#budget.hasRoomFor(this.holder, bytes);
-  }
-
-  /** Makes room for as many bytes more. @returns false if there is none. */
-  makeRoomFor(kind: MemoryKind, bytes: number): boolean {
-    return this.#budget.makeRoomFor(kind, this.holder, bytes);
   }
 
   /** Reserves memory before it is allocated. @returns undefined if there is no room. */
   reserve(kind: MemoryKind, bytes: number): Reservation | undefined {
-    return this.makeRoomFor(kind, bytes) ? this.hold(kind, bytes) : undefined;
+    return this.budget.makeRoomFor(kind, this.holder, bytes) ? this.hold(kind, bytes) : undefined;
   }
 
   /** Counts memory that is in use already, even above the limit. */
   hold(kind: MemoryKind, bytes: number): Reservation {
-    const reservation = new Reservation(this.#budget, this, kind);
-    reservation.resize(bytes);
-    return reservation;
+    return new Reservation(this, kind, bytes);
   }
 }
 
 /** Memory that is in use. Its size may change until it is released. */
 export class Reservation {
-  readonly #budget: MemoryBudget;
+  /** Only this object changes it. */
+  bytes: number;
   readonly #account: MemoryAccount;
   readonly #kind: MemoryKind;
-  #bytes = 0;
   #isReleased = false;
 
-  constructor(budget: MemoryBudget, account: MemoryAccount, kind: MemoryKind) {
-    this.#budget = budget;
+  constructor(account: MemoryAccount, kind: MemoryKind, bytes: number) {
+    this.bytes = bytes;
     this.#account = account;
     this.#kind = kind;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
+    account.budget.change(kind, account, bytes);
   }
 
   /** Reserves more before it is allocated. @returns false if there is no room; nothing has changed then. */
   tryGrow(bytes: number): boolean {
-    if (!this.#account.makeRoomFor(this.#kind, bytes)) return false;
-    this.resize(this.#bytes + bytes);
+    if (!this.#account.budget.makeRoomFor(this.#kind, this.#account.holder, bytes)) return false;
+    this.resize(this.bytes + bytes);
     return true;
   }
 
   /** Sets the size to the memory that is in use now, even above the limit. Does nothing after the release. */
   resize(bytes: number): void {
-    if (this.#isReleased || bytes === this.#bytes) return;
-    const changeBytes = bytes - this.#bytes;
-    this.#bytes = bytes;
-    this.#budget.change(this.#kind, this.#account, changeBytes);
+    if (this.#isReleased || bytes === this.bytes) return;
+    const changeBytes = bytes - this.bytes;
+    this.bytes = bytes;
+    this.#account.budget.change(this.#kind, this.#account, changeBytes);
   }
 
   /** Releases everything. A second call does nothing. */
   release(): void {
-    this.resize(0);
+    if (this.#isReleased) return;
     this.#isReleased = true;
+    this.#account.budget.change(this.#kind, this.#account, -this.bytes);
+    this.bytes = 0;
   }
 }
 
@@ -295,7 +279,7 @@ export function defaultBudgetBytes(
 }
 
 /** The parts of a body, its text, and the copy between them exist together for a moment. */
-const BODY_COPIES = 3;
+export const BODY_COPIES = 3;
 /** The memory of a part besides its bytes. */
 const PART_BYTES = 256;
 /**
@@ -306,12 +290,7 @@ const LARGEST_BODY_SHARE = 1 / 5;
 
 /** Returns the memory of a part of an arriving body. */
 export function partMemoryBytes(partBytes: number): number {
-  return bodyMemoryBytes(partBytes) + PART_BYTES;
-}
-
-/** Returns the memory of a body, without what its parts add. */
-export function bodyMemoryBytes(bodyBytes: number): number {
-  return bodyBytes * BODY_COPIES;
+  return partBytes * BODY_COPIES + PART_BYTES;
 }
 
 /** Returns the size of the largest body that is accepted when nothing else is in memory. */

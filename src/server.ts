@@ -169,7 +169,7 @@ export class McpServer {
       this.#eras = new ServerEras(context, shared, asking, this.#modernStarter());
       this.#stateless = new StatelessRequests(context, this.#eras, parked, keys);
     }
-    memory.addRelief({ takeBack: (bytes, holder) => this.#freeUnsent(bytes, holder) });
+    memory.onShortage("share", (bytes, holder) => this.#freeUnsent(bytes, holder));
   }
 
   /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */

@@ -4,7 +4,7 @@ import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { addTraceContext, type TraceContext, traceContextOf } from "../mcp/trace-context.ts";
-import { bodyMemoryBytes, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
+import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
 import { discardBody, hasJsonBody, type Post, reject, sendDefect, sendProblem } from "./response.ts";
@@ -27,12 +27,28 @@ export class PostedBodies {
 
   constructor(context: Context) {
     this.#context = context;
-    context.memory.addRelief({ takeBack: (bytes, holder) => this.#reject(bytes, holder) });
+    context.memory.onShortage("share", (bytes, holder) => this.#reject(bytes, holder));
   }
 
   /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */
   read(post: Post, receiver: MessageReceiver): void {
-    new PostedBody(this.#context, this, post, receiver).read();
+    const { request } = post;
+    const { config, memory } = this.#context;
+    const declaredBytes = Number(request.headers["content-length"] ?? 0);
+    if (!hasJsonBody(request)) {
+      this.reject(post, new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
+    } else if (declaredBytes > config.maxBodyBytes) this.reject(post, tooLarge(config.maxBodyBytes));
+    else if (!memory.hasRoomFor(post.memory.holder, declaredBytes * BODY_COPIES)) this.reject(post, outOfMemory("The body was not read."));
+    else {
+      const body = new PostedBody(this.#context, this, post, receiver, declaredBytes);
+      request.on("data", body.onPart).on("end", body.onEnd).on("error", body.onClose).on("close", body.onClose);
+    }
+  }
+
+  reject({ request, response }: Post, error: SidecarError): void {
+    // Other errors are those of HTTP requests, which the counters of their statuses show.
+    if (error.code === "OUT_OF_MEMORY") this.#context.counters.countRefusal(error.code);
+    reject(request, response, error);
   }
 
   /** Must be called for the first part of a body. */
@@ -67,9 +83,7 @@ class PostedBody {
   readonly #receiver: MessageReceiver;
   /** 0 if it is unknown. */
   readonly #declaredBytes: number;
-  #first: Buffer | undefined;
-  /** All parts, if there are several. */
-  #parts: Buffer[] | undefined;
+  readonly #parts: Buffer[] = [];
   #length = 0;
   #isAdmitted = false;
   /** True if the rest is not read. */
@@ -78,9 +92,9 @@ class PostedBody {
   /** The memory of a body that arrives in parts. */
   #reserved: Reservation | undefined;
 
-  constructor(context: Context, bodies: PostedBodies, post: Post, receiver: MessageReceiver) {
+  constructor(context: Context, bodies: PostedBodies, post: Post, receiver: MessageReceiver, declaredBytes: number) {
     [this.#context, this.#bodies, this.#post, this.#receiver] = [context, bodies, post, receiver];
-    this.#declaredBytes = Number(post.request.headers["content-length"] ?? 0);
+    this.#declaredBytes = declaredBytes;
   }
 
   get holder(): MemoryHolder {
@@ -92,30 +106,19 @@ class PostedBody {
     return this.#reserved?.bytes ?? 0;
   }
 
-  read(): void {
-    const { request, memory } = this.#post;
-    const { maxBodyBytes } = this.#context.config;
-    if (!hasJsonBody(request)) {
-      this.#reject(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
-    } else if (this.#declaredBytes > maxBodyBytes) this.#reject(tooLarge(maxBodyBytes));
-    else if (!memory.hasRoomFor(bodyMemoryBytes(this.#declaredBytes))) this.#reject(outOfMemory("The body was not read."));
-    else request.on("data", this.#onPart).on("end", this.#onEnd).on("error", this.#onClose).on("close", this.#onClose);
-  }
-
   /** Rejects it for lack of memory while it arrives, which frees its memory. */
   rejectArriving(): void {
     if (!this.#isDone) this.#reject(outOfMemory("The body was read only in part."));
   }
 
-  readonly #onPart = (part: Buffer): void => {
+  readonly onPart = (part: Buffer): void => {
     if (this.#isDone) return;
     this.#length += part.length;
     const { maxBodyBytes } = this.#context.config;
     if (this.#length > maxBodyBytes) return this.#reject(tooLarge(maxBodyBytes));
     // A body in one part is read in this turn of the event loop.
     if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return this.rejectArriving();
-    if (this.#first === undefined) this.#first = part;
-    else (this.#parts ??= [this.#first]).push(part);
+    this.#parts.push(part);
     if (this.#isAdmitted || this.#length <= UNASKED_BYTES) return;
     this.#isAdmitted = true;
     if (!this.#isRejected()) return;
@@ -123,11 +126,13 @@ class PostedBody {
     discardBody(this.#post.request);
   };
 
-  readonly #onEnd = (): void => {
+  readonly onEnd = (): void => {
     if (this.#isDone) return;
-    const bytes = this.#arrived();
+    const [first] = this.#parts;
+    const bytes = first !== undefined && this.#parts.length === 1 ? first : Buffer.concat(this.#parts);
     if (!isUtf8(bytes)) return this.#reject(new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
-    this.#drop();
+    this.#isDone = true;
+    this.#parts.length = 0;
     // A body that has arrived keeps its memory until it is forwarded.
     if (this.#reserved !== undefined) this.#bodies.delete(this);
     try {
@@ -146,14 +151,10 @@ class PostedBody {
     }
   };
 
-  readonly #onClose = (): void => {
+  readonly onClose = (): void => {
     // This runs after every complete body too, so the error is created only if needed.
     if (!this.#isDone) this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
   };
-
-  #arrived(): Buffer {
-    return this.#parts === undefined ? (this.#first ?? Buffer.alloc(0)) : Buffer.concat(this.#parts);
-  }
 
   /** @returns false if there is no memory for another part. */
   #reserve(partBytes: number): boolean {
@@ -167,7 +168,7 @@ class PostedBody {
   /** Asks the receiver about a long body. @returns true if the request is answered. */
   #isRejected(): boolean {
     try {
-      const isRejected = this.#receiver.rejectLong(this.#post, this.#arrived());
+      const isRejected = this.#receiver.rejectLong(this.#post, Buffer.concat(this.#parts));
       if (isRejected) this.#release();
       return isRejected;
     } catch (error) {
@@ -192,9 +193,7 @@ class PostedBody {
     this.#drop();
     try {
       this.#release();
-      // Other errors are those of HTTP requests, which the counters of their statuses show.
-      if (error.code === "OUT_OF_MEMORY") this.#context.counters.countRefusal(error.code);
-      reject(this.#post.request, this.#post.response, error);
+      this.#bodies.reject(this.#post, error);
     } catch (defect) {
       this.#fail(defect);
     }
@@ -213,7 +212,7 @@ class PostedBody {
   /** Reads no more. The listeners live until the request is answered, and would keep the parts in memory. */
   #drop(): void {
     this.#isDone = true;
-    this.#first = this.#parts = undefined;
+    this.#parts.length = 0;
   }
 }
 

@@ -55,7 +55,8 @@ export class UnreadOutput {
   constructor(context: Context) {
     this.#context = context;
     this.#onCut = countCutOffs(context, "the memory budget is used up");
-    context.memory.addRelief({ relieve: (bytes) => this.#cutOffSlow(bytes), relieveFull: (bytes) => this.#cutOffReading(bytes) });
+    context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
+    context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
   }
 
   /** Must be called after each text that is written to a response, and when it is destroyed. */

@@ -250,13 +250,6 @@ export interface ErrorDetails {
 
 type AllDetails = ErrorDetails & Required<Pick<ErrorDetails, "sent" | "retrySafe">>;
 
-/** The `data` member of the JSON-RPC error. */
-export type ErrorData = AllDetails & {
-  readonly code: SidecarErrorCode;
-  /** Undefined only if there is no room for it. */
-  readonly action?: string;
-};
-
 export class SidecarError extends Error {
   override readonly name = "SidecarError";
   readonly code: SidecarErrorCode;
@@ -272,8 +265,8 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** Undefined only if MAX_RESULT_BYTES leaves no room for it. */
-  get data(): ErrorData | undefined {
+  /** The `data` member of the JSON-RPC error. @see docs/ERRORS.md */
+  get data(): AllDetails & { readonly code: SidecarErrorCode; readonly action: string } {
     return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
 }

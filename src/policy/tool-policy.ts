@@ -16,7 +16,7 @@ import { ArgumentCheck } from "./argument-check.ts";
 import { CallRates } from "./call-rates.ts";
 import type { Descriptor } from "./descriptor.ts";
 import { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { limitBody } from "./result-limit.ts";
+import { limitResult } from "./result-limit.ts";
 import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, withoutOutputSchemas } from "./tools.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
@@ -85,7 +85,7 @@ class LaneRules implements LanePolicy {
     const hasToolResult = method === "tools/call" || method === "tasks/result";
     if (maxResultBytes === undefined || !hasToolResult) return undefined;
     return (text, idText) => {
-      const shortened = limitBody(text, idText, maxResultBytes);
+      const shortened = limitResult(text, idText, maxResultBytes);
       if (shortened !== undefined) counters.policy.truncatedResults++;
       return shortened ?? text;
     };

@@ -193,14 +193,12 @@ export class OutputMemory {
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
-    budget.addRelief({
-      relieve: (bytes) => {
-        if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes, [...this.#readers.keys()]);
-      },
-      takeBack: (bytes, holder) => {
-        const readers = [...this.#readers].flatMap(([reader, client]) => (client === holder ? [reader] : []));
-        discard(bytes, readers);
-      },
+    budget.onShortage("slow", (bytes) => {
+      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes, [...this.#readers.keys()]);
+    });
+    budget.onShortage("share", (bytes, holder) => {
+      const readers = [...this.#readers].flatMap(([reader, client]) => (client === holder ? [reader] : []));
+      discard(bytes, readers);
     });
   }
 
@@ -565,7 +563,7 @@ export class StdinWriter implements UpstreamInput {
       batchBytes += line.byteLength ?? 0;
       if (batch !== "" && batchBytes > MAX_BATCH_BYTES) break;
       this.#remove(line);
-      line.state = "written";
+      line.isWritten = true;
       batch += `${line.text}\n`;
       if (line.isKept) continue;
       line.text = "";

@@ -137,7 +137,7 @@ export class AskingRouting extends SharedRouting {
 
   #callsInFlight(): ClientCall[] {
     const calls = [...this.lane.dispatch.calls.values()];
-    return calls.filter((call): call is ClientCall => call.origin === "client" && call.state === "written");
+    return calls.filter((call): call is ClientCall => call.kind === "client" && call.isWritten);
   }
 
   /** A question may be about a call that was given up, until the server has read that. */

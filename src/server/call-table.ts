@@ -134,7 +134,7 @@ export class CallTable extends PendingRequests<Call> {
   /** Adds a call. A client's is counted until its end. */
   accept(call: Call): void {
     this.set(call.wireId, call);
-    if (call.origin === "sidecar") return;
+    if (call.kind === "sidecar") return;
     this.#open(call);
     holdCallMemory(call);
   }
@@ -142,14 +142,14 @@ export class CallTable extends PendingRequests<Call> {
   /** Returns the call that was sent with this id, and is not queued again. */
   getWritten(wireId: unknown): Call | undefined {
     const call = this.get(wireId);
-    return call?.state === "written" ? call : undefined;
+    return call?.isWritten === true ? call : undefined;
   }
 
   /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
   findOnly(): Call | undefined {
     let only: Call | undefined;
     for (const call of this.values()) {
-      if (call.state !== "written" || (call.origin === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
+      if (!call.isWritten || (call.kind === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
       if (only !== undefined) return undefined;
       only = call;
     }
@@ -184,19 +184,19 @@ export class CallTable extends PendingRequests<Call> {
    */
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method, toolName } = call;
-    if (call.state === "written") {
+    if (call.isWritten) {
       this.abandon(wireId, reason, this.#context.nowMs());
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
-      this.input?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
-      if (call.origin === "client") this.onAbandoned?.(call);
+      this.input?.send(call.kind === "client" ? createLine(call.caller.memory, text) : outgoing(text));
+      if (call.kind === "client") this.onAbandoned?.(call);
     } else this.#withdraw(call);
     const error = ending instanceof SidecarError ? ending : undefined;
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
     const tool = toolName && shorten(toolName);
     const setting = error?.code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
     const fields = { method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code };
-    if (call.origin === "client") this.#log.info(fields, "request given up");
+    if (call.kind === "client") this.#log.info(fields, "request given up");
     else this.#log.debug(fields, "internal request given up");
     if (error !== undefined) call.reply.fail(error);
     else if (ending === "dismissed") call.reply.dismiss();
@@ -234,7 +234,7 @@ export class CallTable extends PendingRequests<Call> {
 
   /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
-    for (const call of this.values()) if (call.state === "written") extend(call, nowMs);
+    for (const call of this.values()) if (call.isWritten) extend(call, nowMs);
   }
 
   /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
@@ -260,7 +260,7 @@ export class CallTable extends PendingRequests<Call> {
   suspend(call: ClientCall, isAsked: boolean): void {
     this.onAnswered(call.wireId);
     call.pause = "suspended";
-    call.state = "queued";
+    call.isWritten = false;
     call.mustNotRestart = true;
     if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
     this.suspendedCount++;
@@ -288,10 +288,10 @@ export class CallTable extends PendingRequests<Call> {
       // The lost generation may have left it unwritten.
       call.sentAtMs = undefined;
       // Each generation gets new requests of the sidecar itself.
-      if (call.state !== "written" || call.origin === "sidecar" || !call.isKept || call.retry !== "none") continue;
+      if (!call.isWritten || call.kind === "sidecar" || !call.isKept || call.retry !== "none") continue;
       // Its client would see progress or a question again.
       if (call.mustNotRestart || call.deadlineMs <= nowMs || this.effectOf(call) !== "safe") continue;
-      call.state = "queued";
+      call.isWritten = false;
       call.retry = "due";
       retried.push(call);
     }
@@ -302,10 +302,10 @@ export class CallTable extends PendingRequests<Call> {
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
     for (const call of this.values()) {
-      if (call.state !== "written" && call.origin === "client") continue;
-      if (call.origin === "client") count++;
+      if (!call.isWritten && call.kind === "client") continue;
+      if (call.kind === "client") count++;
       const error = describe(call);
-      if (call.state === "queued") this.#withdraw(call);
+      if (!call.isWritten) this.#withdraw(call);
       this.#remove(call, error.code);
       call.reply.fail(error);
     }
@@ -324,14 +324,14 @@ export class CallTable extends PendingRequests<Call> {
   #remove(call: Call, ending: RequestEnding): void {
     this.delete(call.wireId);
     call.stopCheck?.();
-    if (call.origin === "client") call.memory?.release();
+    if (call.kind === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
     if (call.pause === "suspended") {
       this.suspendedCount--;
       this.#queue.openCount++;
     }
     if (call.pause !== "parked") this.#release(call);
-    if (call.origin === "client") this.onEnd?.();
+    if (call.kind === "client") this.onEnd?.();
   }
 
   #open({ caller, reply }: ClientCall): void {
@@ -342,7 +342,7 @@ export class CallTable extends PendingRequests<Call> {
 
   /** Ends the wait of a client for its call, and gives the slot to another one. */
   #release(call: Call): void {
-    if (call.origin === "client") {
+    if (call.kind === "client") {
       this.#queue.openCount--;
       call.caller.endCall(this.#context.nowMs());
       if (this.#queue.openCount + this.suspendedCount === 0) {

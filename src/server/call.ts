@@ -15,7 +15,7 @@ interface QueuedLine extends Outgoing, QueueEntry {
 
 /** A client's line, which may be sent to the next generation if this one is lost. */
 export interface ClientLine extends QueuedLine {
-  readonly origin: "client";
+  readonly kind: "client" | "notification";
 }
 
 interface CallFields extends QueuedLine {
@@ -60,7 +60,7 @@ interface CallFields extends QueuedLine {
 
 /** A client's request on its way to the server and back. */
 export interface ClientCall extends CallFields, ClientLine {
-  readonly origin: "client";
+  readonly kind: "client";
   readonly caller: Caller;
 }
 
@@ -68,7 +68,7 @@ export interface ClientCall extends CallFields, ClientLine {
  * A call of a client, or a request of the sidecar itself, which takes no slot, for which no limit of a client holds, and which the next
  * generation does not get.
  */
-export type Call = ClientCall | (CallFields & { readonly origin: "sidecar"; readonly caller: undefined });
+export type Call = ClientCall | (CallFields & { readonly kind: "sidecar"; readonly caller: undefined });
 
 /** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
 const CALL_BYTES = 4096;
@@ -96,12 +96,12 @@ export function holdMessage(account: MemoryAccount, text: string, byteLength = B
 
 /** True for a line that a client sent, also if it is a notification. */
 export function isClientLine(line: Outgoing): line is ClientLine {
-  return line.origin === "client";
+  return "kind" in line && line.kind !== "sidecar";
 }
 
 /** True if any generation may have seen the call: the current one or a former one. */
-export function isSent({ state, retry, mustNotRestart }: Call): boolean {
-  return state === "written" || retry !== "none" || mustNotRestart;
+export function isSent({ isWritten, retry, mustNotRestart }: Call): boolean {
+  return isWritten || retry !== "none" || mustNotRestart;
 }
 
 /** Gives a call its full time from now on. */

@@ -96,8 +96,8 @@ export class Dispatch {
    * True if nobody but the sender of this call can have chosen what the server prints: its client is the only principal, or the sidecar has sent
    * it, and this generation has got nothing of a client.
    */
-  isOnlySender({ origin }: Call): boolean {
-    return origin === "client" ? this.hasOnePrincipal : this.#principal === undefined;
+  isOnlySender({ kind }: Call): boolean {
+    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
   }
 
   /** Must be called when this generation gets something of a client. */
@@ -241,11 +241,11 @@ export class Dispatch {
     const memory = holdMessage(caller.memory, text, byteLength);
     // It takes no slot, and is never sent again.
     const line: ClientLine = {
-      origin: "client",
+      kind: "notification",
       owner: caller,
       takesSlot: false,
       isKept: false,
-      state: "queued",
+      isWritten: false,
       text,
       byteLength,
       expiresAtMs: nowMs() + config.holdTimeoutMs,
@@ -371,7 +371,7 @@ export class Dispatch {
     const mayRetry = retry !== "off" && (isTool ? retry === "read-only" : effectOf(method) === "safe");
     // A literal with all members takes half of the memory of one that gets them one by one.
     const call: Call = {
-      origin: caller === undefined ? "sidecar" : "client",
+      kind: caller === undefined ? "sidecar" : "client",
       caller,
       // Internal requests have a common owner and take no slot, so they do not delay clients.
       owner: caller ?? this,
@@ -384,7 +384,7 @@ export class Dispatch {
       text,
       byteLength,
       isKept: caller !== undefined && byteLength <= MAX_KEPT_BYTES && mayRetry,
-      state: "queued",
+      isWritten: false,
       sentAtMs: undefined,
       sentNumber: 0,
       progressTokenText: progressTokenText(request),
@@ -480,7 +480,7 @@ export class Dispatch {
   #send(call: Call): void {
     const nowMs = this.#context.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
-    if (call.origin === "client") this.noteClient(call.caller.memory.holder);
+    if (call.kind === "client") this.noteClient(call.caller.memory.holder);
     call.sentAtMs = nowMs;
     call.sentNumber = ++this.sentCount;
     call.reply.observed?.onSent(nowMs);
@@ -491,10 +491,10 @@ export class Dispatch {
   #beginSlow(nowMs: number): number {
     const { streamAfterMs } = this.#context.config;
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const { reply, state, pause } of this.calls.values()) {
+    for (const { reply, isWritten, pause } of this.calls.values()) {
       if (pause === "parked") continue;
       // A queued call may still fail with status 503, which is impossible once its response has begun.
-      const dueAtMs = (state === "written" ? reply.acceptedAtMs : nowMs) + streamAfterMs;
+      const dueAtMs = (isWritten ? reply.acceptedAtMs : nowMs) + streamAfterMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
       else reply.keepAlive();
     }

@@ -85,7 +85,7 @@ export class HangWatch {
   #onTimeout(call: Call): void {
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.
-    const counts = call.origin === "client" || (call.method === "tools/list" && this.#dispatch.queue.blocks.has("tools"));
+    const counts = call.kind === "client" || (call.method === "tools/list" && this.#dispatch.queue.blocks.has("tools"));
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
@@ -129,14 +129,14 @@ export class HangWatch {
   #sendProbe(method: string): void {
     const { requestTimeoutMs, hungTimeouts } = this.#context.config;
     let timeMs = requestTimeoutMs;
-    for (const { origin, state, timeoutMs } of this.#dispatch.calls.values())
-      if (origin === "client" && state === "written") timeMs = Math.max(timeMs, timeoutMs);
+    for (const { kind, isWritten, timeoutMs } of this.#dispatch.calls.values())
+      if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
     const onSettled = (): void => (this.#probe = undefined);
     const call = this.#dispatch.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
     if (call === undefined) return;
     const last = hungTimeouts === 1 ? "timed out" : `timed out, the last of ${hungTimeouts} timeouts in a row`;
     const cause = `${shorten(method)} ${last}`;
-    const probe: Probe = { call, cause, timeMs, ...this.#dispatch.upstream.traffic(), isTaken: call.state === "written", deadlineMs: 0 };
+    const probe: Probe = { call, cause, timeMs, ...this.#dispatch.upstream.traffic(), isTaken: call.isWritten, deadlineMs: 0 };
     this.#probe = probe;
     call.onEmptied = () => {
       probe.isTaken = true;

@@ -144,7 +144,7 @@ export class SessionCapabilities {
     const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
-    const outdated = this.#calls.values().filter((call) => call.origin === "client" && callers.has(call.caller) && !isSent(call));
+    const outdated = this.#calls.values().filter((call) => call.kind === "client" && callers.has(call.caller) && !isSent(call));
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
     for (const session of sessions) this.#endSession(session);

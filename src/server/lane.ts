@@ -126,7 +126,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   endCaller(caller: Caller): void {
     this.routing.onCallerEnd(caller);
     const { calls } = this.dispatch;
-    const own = calls.values().filter((call) => call.origin === "client" && call.caller === caller);
+    const own = calls.values().filter((call) => call.kind === "client" && call.caller === caller);
     calls.giveUpAll(own, "session ended", (call) => sessionEnded(...calls.outcomeOf(call)));
     this.#capabilities.delete(caller);
     calls.tasks.endCaller(caller);
@@ -144,7 +144,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
       held.fail(error);
     }
     const unsent = [...calls.values()].filter(
-      (call): call is ClientCall => call.origin === "client" && call.caller.memory.holder === holder && !isSent(call),
+      (call): call is ClientCall => call.kind === "client" && call.caller.memory.holder === holder && !isSent(call),
     );
     for (const call of unsent.toReversed()) {
       if (freeBytes >= bytes) break;
@@ -266,7 +266,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const call = calls.getWritten(id);
     if (call === undefined) return this.dropped.answer(id, calls.takeAbandoned(id));
     try {
-      if (call.origin === "client" && this.routing.onUnfinished?.(call, response) === true) return;
+      if (call.kind === "client" && this.routing.onUnfinished?.(call, response) === true) return;
     } catch (error) {
       return defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
@@ -286,7 +286,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   #onlyId(): number | undefined {
     const { calls } = this.dispatch;
     const only = calls.findOnly();
-    const isClear = only?.origin === "client" && this.dispatch.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && this.dispatch.isOnlySender(only) && !calls.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;
@@ -323,7 +323,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const idText = cancelledIdText(notification);
     const [call, another] = calls
       .values()
-      .filter((each) => each.origin === "client" && each.caller === caller && each.reply.idText === idText);
+      .filter((each) => each.kind === "client" && each.caller === caller && each.reply.idText === idText);
     if (call === undefined || another !== undefined) {
       this.context.log.debug({ method: "notifications/cancelled" }, "cancellation ignored: unknown or ambiguous request id");
       return;

@@ -138,9 +138,9 @@ export class ModernRouting implements Routing {
    */
   #deliverLog(text: string, level: string | undefined): boolean {
     const { calls, hasOnePrincipal } = this.#lane.dispatch;
-    const wanting = calls.values().filter(({ reply, state }) => reply.logLevel !== undefined && state === "written");
+    const wanting = calls.values().filter(({ reply, isWritten }) => reply.logLevel !== undefined && isWritten);
     const [only, another] = wanting.take(2).toArray();
-    if (only?.origin !== "client" || another !== undefined || !hasOnePrincipal) return false;
+    if (only?.kind !== "client" || another !== undefined || !hasOnePrincipal) return false;
     if (!isAtLeast(level, only.reply.logLevel ?? "")) return false;
     if (only.reply.emit(text)) return true;
     if (!this.#sessions.has(only.caller)) return false;
@@ -228,7 +228,7 @@ export class AnyEraRouting extends ModernRouting {
     if (handshake.era !== this.#era) {
       const { calls } = this.#dispatch;
       // Requests that wait have the form of the former server.
-      const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
+      const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
       calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
     }
     this.#era = handshake.era;

@@ -203,9 +203,9 @@ export class PrivateRouting implements Routing {
    */
   #emit(text: string): void {
     const inFlight: Reply[] = [];
-    for (const { state, origin, reply } of this.#lane.dispatch.calls.values()) {
+    for (const { isWritten, kind, reply } of this.#lane.dispatch.calls.values()) {
       // A message for the client cannot belong to an internal request.
-      if (state === "written" && origin === "client") inFlight.push(reply);
+      if (isWritten && kind === "client") inFlight.push(reply);
     }
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {

@@ -213,7 +213,7 @@ function findOnlyCaller({
   let oldest: ClientCall | undefined;
   let isOnly = true;
   for (const call of calls.values()) {
-    if (call.origin === "sidecar" || call.state !== "written") continue;
+    if (call.kind === "sidecar" || !call.isWritten) continue;
     if (oldest !== undefined && oldest.caller !== call.caller) return undefined;
     isOnly = oldest === undefined;
     oldest ??= call;

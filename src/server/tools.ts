@@ -312,7 +312,7 @@ export class ServerTools {
   #review(watcher: LanePolicy): void {
     const { calls } = this.#dispatch;
     for (const call of calls.values()) {
-      if (call.method !== "tools/call" || call.origin === "sidecar" || call.state === "written") continue;
+      if (call.method !== "tools/call" || call.kind === "sidecar" || call.isWritten) continue;
       const verdict = watcher.review(call, isSent(call));
       if (verdict !== undefined) calls.answer(call, verdict);
     }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "../context.ts";
-import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Relief, type Reservation, textMemoryBytes } from "../memory.ts";
+import { ANY_HOLDER, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
 import { DeadlineSweep } from "../timers.ts";
 
 /** One message on a stream, kept for replay. */
@@ -26,7 +26,7 @@ const STREAM_SHARE = 1 / 4;
 const BYTES_PER_EVENT = 512;
 
 /** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
-export class EventLog implements Relief {
+export class EventLog {
   /** Names this process in event ids: 8 hexadecimal digits. A replica has another name after each restart. */
   readonly replica = randomBytes(4).toString("hex");
   /** The memory of all events. Only the log changes it. */
@@ -38,7 +38,7 @@ export class EventLog implements Relief {
   constructor(context: Context) {
     this.#context = context;
     this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (atMs) => this.#expire(atMs));
-    context.memory.addRelief(this);
+    context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
   /** Adds an event of a stream. It counts to the memory of the client. */
@@ -74,20 +74,22 @@ export class EventLog implements Relief {
     event.memory.release();
   }
 
-  drop(isEnough: () => boolean, holder?: MemoryHolder): void {
+  close(): void {
+    this.#sweep.close();
+  }
+
+  /** Drops the oldest events of a holder until this much memory is free. */
+  #drop(bytes: number, holder: MemoryHolder): void {
+    let leftBytes = bytes;
     let place = this.#events.first;
-    while (place?.value !== undefined) {
+    while (place?.value !== undefined && leftBytes > 0) {
       const { value: event, later }: Place<LoggedEvent> = place;
-      if (holder === undefined || event.holder === holder) {
-        if (isEnough()) return;
+      if (holder === ANY_HOLDER || event.holder === holder) {
+        leftBytes -= event.memoryBytes;
         this.#forget(event);
       }
       place = later;
     }
-  }
-
-  close(): void {
-    this.#sweep.close();
   }
 
   #forget(event: LoggedEvent): void {

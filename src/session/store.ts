@@ -1,5 +1,5 @@
 import type { Context } from "../context.ts";
-import { LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
+import { ANY_HOLDER, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
 import { LogLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
 
@@ -50,7 +50,7 @@ export class SessionStore {
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
     [this.#evictionLog, this.#abandonedLog] = [new LogLimiter(nowMs), new LogLimiter(nowMs)];
-    memory.addRelief({ freeAbandoned: (bytes, holder) => this.#endAbandoned(bytes, holder) });
+    memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
   }
 
   get size(): number {
@@ -126,13 +126,13 @@ export class SessionStore {
   }
 
   /** Ends abandoned sessions until this much memory is free: those of the client with most memory first, and of these the longest unused first. */
-  #endAbandoned(bytes: number, holder: MemoryHolder | undefined): void {
+  #endAbandoned(bytes: number, holder: MemoryHolder): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
     // Those of shared servers never end by themselves.
     const abandoned = this.values()
-      .filter((each) => (holder === undefined || each.holder === holder) && each.memory.lastingBytes > 0)
+      .filter((each) => (holder === ANY_HOLDER || each.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
     const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
     let freeBytes = 0;

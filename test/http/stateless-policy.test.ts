@@ -50,8 +50,8 @@ describe("the argument check for clients without a session", () => {
 });
 
 describe("MAX_RESULT_BYTES for clients without a session", () => {
-  it.each(["60000", "1"])("the whole body stays within the limit, with STREAM_AFTER_MS=%s", async (streamAfterMs) => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "16384", "--stream-after-ms", streamAfterMs] });
+  it("a long result is truncated, and gets the members of its revision", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "15360", "--stream-after-ms", "1"] });
     const { headers, body } = sidecar.modernClient().compose("tools/call", { name: "big", arguments: { length: 50_000 } });
     const reply = await send(sidecar.url, { headers, body });
     expect(Buffer.byteLength(reply.body)).toBeLessThanOrEqual(16_384);

@@ -35,12 +35,10 @@ describe("the memory budget", () => {
     ] as const)
       held.set(holder, budget.account(holder).hold("bodies", bytes));
     const used: string[] = [];
-    budget.addRelief({
-      takeBack: (bytes, holder) => {
-        used.push(`${holder as string} ${bytes}`);
-        const reservation = held.get(holder);
-        reservation?.resize(reservation.bytes - Math.min(bytes, 10));
-      },
+    budget.onShortage("share", (bytes, holder) => {
+      used.push(`${holder as string} ${bytes}`);
+      const reservation = held.get(holder);
+      reservation?.resize(reservation.bytes - Math.min(bytes, 10));
     });
     expect(budget.account("d").reserve("bodies", 20)).toBeUndefined();
     expect([used, budget.usedBytes]).toEqual([["b 16", "a 1"], 85]);
@@ -60,24 +58,19 @@ describe("the memory budget", () => {
     expect(account.reserve("bodies", 1)).toBeDefined();
   });
 
-  it("a quarter is kept free: droppable data goes first, then reliefs are used", () => {
+  it("a quarter is kept free: droppable data goes first, then the memory of slow clients", () => {
     const budget = new MemoryBudget(100);
     const account = budget.account("a");
     const [replay, unread] = [account.hold("replay", 40), account.hold("unread", 35)];
     const used: string[] = [];
-    budget.addRelief({
-      drop: (isEnough) => {
-        if (isEnough()) return;
-        used.push(`replay ${budget.excessBytes}`);
-        replay.release();
-      },
+    budget.onShortage("slow", (bytes) => {
+      if (bytes === 0) return;
+      used.push(`unread ${bytes}`);
+      unread.release();
     });
-    budget.addRelief({
-      relieve: (bytes) => {
-        if (bytes === 0) return;
-        used.push(`unread ${bytes}`);
-        unread.release();
-      },
+    budget.onShortage("replay", (bytes) => {
+      used.push(`replay ${bytes}`);
+      replay.release();
     });
     account.hold("serverOutput", 10);
     expect(used).toEqual(["replay 10"]);
@@ -118,7 +111,7 @@ describe("the memory budget", () => {
         }
         for (const reservation of reservations) reservation.release();
         expect(budget.status).toEqual({ ...EMPTY, limitBytes: 100 });
-        expect(budget.account("a").hasRoomFor(75)).toBe(true);
+        expect(budget.hasRoomFor("a", 75)).toBe(true);
       }),
       { seed: SEED },
     );

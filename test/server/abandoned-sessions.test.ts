@@ -41,7 +41,7 @@ class Bench {
   }
 
   asks(holder: MemoryHolder, bytes: number): boolean {
-    return this.memory.account(holder).hasRoomFor(bytes);
+    return this.memory.hasRoomFor(holder, bytes);
   }
 }
 

@@ -88,7 +88,7 @@ describe("output of servers while memory is short", () => {
       return bench;
     });
     const held = memory.account("client").hold("requests", 4 * MIB);
-    expect(memory.account("other").hasRoomFor(4 * MIB)).toBe(true);
+    expect(memory.hasRoomFor("other", 4 * MIB)).toBe(true);
     held.release();
     for (const bench of benches) await bench.ended();
     expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual([" bytes of 0, for memory", "", ""]);

@@ -37,9 +37,9 @@ describe("the log of events", () => {
     const log = logOf(budget);
     const left = inTurn(log, budget, 5);
     const account = budget.account("a");
-    expect([account.hasRoomFor(31 * 1024), account.reserve("bodies", 31 * 1024)]).toEqual([false, undefined]);
+    expect([budget.hasRoomFor("a", 31 * 1024), account.reserve("bodies", 31 * 1024)]).toEqual([false, undefined]);
     expect(left()).toEqual({ a: 5, b: 5 });
-    expect([account.hasRoomFor(30 * 1024), left()]).toEqual([true, { a: 5, b: 5 }]);
+    expect([budget.hasRoomFor("a", 30 * 1024), left()]).toEqual([true, { a: 5, b: 5 }]);
     log.close();
   });
 });

@@ -11,14 +11,14 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   #lines: Outgoing[] = [];
 
   get queuedBytes(): number {
-    return this.#lines.reduce((sum, { text, state }) => sum + (state === "queued" ? Buffer.byteLength(text) : 0), 0);
+    return this.#lines.reduce((sum, { text, isWritten }) => sum + (isWritten ? 0 : Buffer.byteLength(text)), 0);
   }
 
   send(line: Outgoing): void {
     if (!this.isRunning) return;
     if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
     if (this.isReading) {
-      line.state = "written";
+      line.isWritten = true;
       this.inputs++;
       if (!line.isKept) line.onEmptied?.();
     }
@@ -38,7 +38,7 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
 
   /** Returns the lines that were read, once. */
   takeRead(): string[] {
-    const read = this.#lines.filter(({ state }) => state === "written");
+    const read = this.#lines.filter(({ isWritten }) => isWritten);
     this.#lines = this.#lines.filter((line) => !read.includes(line));
     return read.map(({ text }) => text);
   }
@@ -46,7 +46,7 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   /** The server exits. @returns the lines that it never read. */
   stop(): Outgoing[] {
     this.isRunning = false;
-    const unwritten = this.#lines.filter(({ state }) => state === "queued");
+    const unwritten = this.#lines.filter(({ isWritten }) => !isWritten);
     this.#lines = [];
     return unwritten;
   }
