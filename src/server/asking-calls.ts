@@ -62,7 +62,21 @@ export class AskingCall implements Asking, ReplyTarget {
     this.memory = first.memory;
     this.#asks = new OpenAsks(first.memory, earlyAnswersOf(first.request));
     this.#binding = first.envelope.declared === 0 ? "" : bindingOf(first.request);
-    this.#begin(first);
+  }
+
+  /** Begins a request of the client. Must be called for the first one, before the lane gets it. */
+  begin({ reply, request, envelope }: StatelessRequest): void {
+    this.#reply = reply;
+    this.#declared = envelope.declared;
+    reply.asking = this;
+    reply.transforms.push(
+      transformToModernClient(request, envelope, this.#serverInfo),
+      (text) => missingCapability(text, this.#missing) ?? text,
+    );
+    reply.onEnd = () => {
+      this.#endRequest();
+      this.#dropAsks();
+    };
   }
 
   ask(ask: ServerAsk, call: AskedCall): void {
@@ -114,7 +128,7 @@ export class AskingCall implements Asking, ReplyTarget {
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
   resume(next: StatelessRequest, answers: ReadonlyMap<string, string>): void {
     const { reply, request, envelope } = next;
-    this.#begin(next);
+    this.begin(next);
     reply.transforms.push(...(this.#ofLane?.transforms ?? []));
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response, reply);
     reply.onDisconnect = this.#ofLane?.onDisconnect;
@@ -136,21 +150,6 @@ export class AskingCall implements Asking, ReplyTarget {
   /** Shows the server that its questions are still open. */
   showProgress(): void {
     this.#asks.showProgress();
-  }
-
-  /** Begins a request of the client. */
-  #begin({ reply, request, envelope }: StatelessRequest): void {
-    this.#reply = reply;
-    this.#declared = envelope.declared;
-    reply.asking = this;
-    reply.transforms.push(
-      transformToModernClient(request, envelope, this.#serverInfo),
-      (text) => missingCapability(text, this.#missing) ?? text,
-    );
-    reply.onEnd = () => {
-      this.#endRequest();
-      this.#dropAsks();
-    };
   }
 
   #respondOutcome(outcome: string | SidecarError, reply: Reply): void {

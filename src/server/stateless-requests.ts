@@ -206,8 +206,8 @@ export class StatelessRequests {
     if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
     reply.logLevel = envelope.logLevel ?? "off";
     const serverInfo = this.#serverInfo(target.handshake);
-    if (parked !== undefined && ASKING_METHODS.has(request.method))
-      new AskingCall(this.#context, parked, serverInfo, raiseLevel, stateless);
+    const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
+    if (mayAsk) new AskingCall(this.#context, parked, serverInfo, raiseLevel, stateless).begin(stateless);
     else reply.transforms.push(transformToModernClient(request, envelope, serverInfo));
     target.lane.request(client, reply, requestToLegacyServer(request));
   }

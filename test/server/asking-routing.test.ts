@@ -53,6 +53,7 @@ function start(
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {
     const sent = send(declared, "1");
     asked = new AskingCall(context(), parked, serverInfoOf("{}"), () => undefined, sent);
+    asked.begin(sent);
     bench.lane.request(caller, sent.reply, request);
     return sent.reply;
   };
