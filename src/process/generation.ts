@@ -5,7 +5,7 @@ import { LONG_TEXT_LENGTH, type Message, outgoing, readMessage, type RequestMess
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";

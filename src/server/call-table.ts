@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { outgoing } from "../mcp/message.ts";
-import type { RequestEnding } from "../observe/counters.ts";
+import type { RequestEnding } from "../observe/record.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { UpstreamInput } from "../process/port.ts";
 import { type Call, type ClientCall, createLine, type Effect, effectOf, extend, holdCallMemory, isSent, renew, takenMs } from "./call.ts";

@@ -9,7 +9,7 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
-import type { Counters } from "../observe/counters.ts";
+import type { Counters } from "../observe/record.ts";
 import { type Log, LogLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";

@@ -1,8 +1,7 @@
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
-import type { RequestEnding } from "../observe/counters.ts";
-import { isErrorResponse, type ObservedRequest } from "../observe/record.ts";
+import { isErrorResponse, type ObservedRequest, type RequestEnding } from "../observe/record.ts";
 
 /** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
 export interface ServerAsk {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Counters } from "../../../src/observe/counters.ts";
+import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
