@@ -95,11 +95,12 @@ export function createApp(
     const problem = framingProblem(request);
     if (problem !== undefined) return reject(request, response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
     const { url: target = "", method } = request;
+    if (target === comparedPath && endpoint !== undefined) return endpoint(request, response);
     const url = pathAndQuery(target);
     if (url === undefined && method === "OPTIONS") return sendMethods(request, response, allowHeader({ methods: ALL_METHODS }));
     if (url === undefined) return answerUnknown(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
-    if (endpoint !== undefined && (url === comparedPath || isPath(url, comparedPath))) return endpoint(request, response);
+    if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
     app(request as Request, response as Response, () => answerUnknown(response, "that URL"));
   };

@@ -65,18 +65,12 @@ export function createHostCheck(
   const endings = allowed?.filter((host) => host.startsWith("*.")).map((host) => host.slice(1)) ?? [];
   const isListed = (host: string): boolean =>
     listed.has(host) || endings.some((ending) => host.length > ending.length && host.endsWith(ending));
-  // Clients usually send the same host with each request.
-  let lastAllowed: string | undefined;
-
   return (authority) => {
-    if (authority === lastAllowed) return true;
     const parsed = parseAuthority(authority);
     if (parsed === undefined) return false;
     const { host, port } = parsed;
     const ports = port === undefined ? PORTS_OF_BROWSERS : [port];
-    if (!isLocalhost(host) && !isListed(host) && !ports.some((each) => isListed(`${host}:${each}`))) return false;
-    lastAllowed = authority;
-    return true;
+    return isLocalhost(host) || isListed(host) || ports.some((each) => isListed(`${host}:${each}`));
   };
 }
 
@@ -141,6 +135,9 @@ function createCrossOriginCheck(
   isHostAllowed: ((authority: string) => boolean) | undefined,
   isOwnPage: (request: IncomingMessage) => boolean,
 ): (request: RoutedRequest) => SidecarError | undefined {
+  // Clients usually send the same host with each request.
+  let lastAllowed: string | undefined;
+
   return (request) => {
     const { headers, url = "", originalUrl = url } = request;
     const { origin, host } = headers;
@@ -151,7 +148,11 @@ function createCrossOriginCheck(
     if (isHostAllowed === undefined) return undefined;
     // A request with neither is HTTP/1.0, so not of a browser.
     const authority = originalUrl.startsWith("/") ? undefined : targetAuthority(originalUrl);
-    for (const named of [host, authority]) if (named !== undefined && !isHostAllowed(named)) return hostNotAllowed(named);
+    for (const named of [host, authority]) {
+      if (named === undefined || named === lastAllowed) continue;
+      if (!isHostAllowed(named)) return hostNotAllowed(named);
+      lastAllowed = named;
+    }
     return undefined;
   };
 }

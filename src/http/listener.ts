@@ -30,6 +30,11 @@ interface Connection {
   answeredEarly: IncomingMessage | undefined;
 }
 
+/** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
+const MAX_REQUESTS_AHEAD = 16;
+/** The paths of probes, which must be answered however many clients are connected. */
+const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path]);
+
 /**
  * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
  * their own, so a flood of them closes no other, and the others leave places for probes.
@@ -43,13 +48,19 @@ class Connections {
   readonly #idleNew = new Set<Socket>();
   /** The others without an open response that may make room, in the same order. */
   readonly #idle = new Set<Socket>();
+  /** Responses whose last byte has not been passed to the operating system. Only this object changes it. */
+  openResponses = 0;
+  /** True if each further response is the last of its connection. */
+  isDraining = false;
+  onResponseClosed: (() => void) | undefined;
   readonly #context: Context;
-  readonly #hasToken: boolean;
+  readonly #tokens: AuthTokens | undefined;
+  readonly #observer: RequestObserver | undefined;
   readonly #limiter: LogLimiter;
 
-  /** @param hasToken true if a token is configured. An admitted connection has shown it then, and is never closed to make room. */
-  constructor(context: Context, hasToken: boolean) {
-    [this.#context, this.#hasToken] = [context, hasToken];
+  /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
+  constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
+    [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
     this.#limiter = new LogLimiter(context.nowMs, 1);
   }
 
@@ -57,7 +68,7 @@ class Connections {
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
-    const excess = this.#hasToken ? this.#new.size : this.all.size - maxConnections;
+    const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#new.size;
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
     const responses = new Set<ServerResponse>();
@@ -82,25 +93,34 @@ class Connections {
     });
   }
 
-  /**
-   * Admits a new connection. At the limit, it closes the one that has been idle for longest.
-   *
-   * @param principal undefined if no token is configured.
-   * @returns false if none can make room.
-   */
-  admit(socket: Socket, connection: Connection, principal: Principal | undefined): boolean {
-    if (this.all.size - this.#new.size >= this.#context.config.maxConnections) {
-      const [oldest] = this.#idle;
-      if (oldest === undefined) {
-        this.#report("MAX_CONNECTIONS");
-        return false;
-      }
-      this.#drop(oldest, "MAX_CONNECTIONS");
+  /** Must be called for each request. @returns true if it is to be handled. The one above a limit is rejected, and those behind it are dropped. */
+  admits(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    const connection = this.all.get(socket);
+    if (connection === undefined || connection.isStopped) return false;
+    connection.responses.add(response);
+    (connection.isNew ? this.#idleNew : this.#idle).delete(socket);
+    this.openResponses++;
+    response.on("close", () => this.#onClosed(response, socket, connection));
+    // After a response with `Connection: close`, Node drops all later requests.
+    if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
+    let refusal: SidecarError;
+    if (connection.isNew && !this.#admitsClient(request, connection)) {
+      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
+      refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
+    } else {
+      // Requests with a body may be answered one by one, though they were read at once.
+      const { bytesRead } = socket;
+      connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
+      connection.bytesRead = bytesRead;
+      if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
+      const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
+      refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
     }
-    this.#new.delete(socket);
-    connection.isNew = false;
-    connection.principal = principal;
-    return true;
+    connection.isStopped = true;
+    stopParser(socket);
+    reject(request, response, refusal, { Connection: "close" });
+    return false;
   }
 
   /** Makes the connections of a principal new again. Must be called when its token was removed. */
@@ -119,23 +139,49 @@ class Connections {
     return (this.all.get(socket)?.responses.size ?? 0) > 0;
   }
 
-  /** Must be called for each request. @returns undefined if the connection is closed, or no further request is handled. */
-  onRequest(socket: Socket, response: ServerResponse): Connection | undefined {
-    const connection = this.all.get(socket);
-    if (connection === undefined || connection.isStopped) return undefined;
-    connection.responses.add(response);
-    (connection.isNew ? this.#idleNew : this.#idle).delete(socket);
-    return connection;
+  /**
+   * Admits a new connection if its request is a client's: no probe, and with a valid token if one is configured. At the limit, it closes the one
+   * that has been idle for longest.
+   *
+   * @returns false if none can make room.
+   */
+  #admitsClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
+    if (PROBE_PATHS.has(url)) return true;
+    const principal = authorization === undefined ? undefined : this.#tokens?.identify(authorization);
+    if (this.#tokens !== undefined && principal === undefined) return true;
+    if (this.all.size - this.#new.size >= this.#context.config.maxConnections) {
+      const [oldest] = this.#idle;
+      if (oldest === undefined) {
+        this.#report("MAX_CONNECTIONS");
+        return false;
+      }
+      this.#drop(oldest, "MAX_CONNECTIONS");
+    }
+    this.#new.delete(socket);
+    connection.isNew = false;
+    connection.principal = principal;
+    return true;
   }
 
-  /** Must be called when a response is closed. @returns false if it was called for it before. */
-  onResponseClosed(socket: Socket, connection: Connection, response: ServerResponse): boolean {
+  #onClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
     const { responses } = connection;
-    if (!responses.delete(response)) return false;
-    if (!this.all.has(socket) || responses.size > 0) return true;
-    if (connection.isNew) this.#idleNew.add(socket);
-    else if (!this.#hasToken) this.#idle.add(socket);
-    return true;
+    // The close of its connection may have closed it before.
+    if (!responses.delete(response)) return;
+    if (responses.size === 0 && this.all.has(socket)) {
+      if (connection.isNew) this.#idleNew.add(socket);
+      else if (this.#tokens === undefined) this.#idle.add(socket);
+    }
+    this.openResponses--;
+    const { counters, defects } = this.#context;
+    try {
+      if (response.headersSent) counters.countStatus(response.statusCode);
+      const rejected = response.statusCode >= 400 && this.#observer !== undefined ? rejectionOf(response, this.#tokens) : undefined;
+      if (rejected !== undefined) this.#observer?.rejected(rejected);
+      if (!response.req.complete) connection.answeredEarly = response.req;
+    } catch (error) {
+      defects.recover("client disconnect", error);
+    }
+    this.onResponseClosed?.();
   }
 
   #drop(socket: Socket, limit: string): void {
@@ -298,10 +344,6 @@ class StalledReaders {
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;
-/** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
-const MAX_REQUESTS_AHEAD = 16;
-/** The paths of probes, which must be answered however many clients are connected. */
-const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path]);
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -317,25 +359,18 @@ export class HttpListener {
   readonly connections: Connections;
   readonly #server: Server;
   readonly #context: Context;
-  readonly #tokens: AuthTokens | undefined;
-  readonly #observer: RequestObserver | undefined;
   readonly #clientErrors: ClientErrors;
   readonly #stalledReaders: StalledReaders;
   /** The requests that have arrived while the handler is loaded. */
   readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
   #app: RequestListener = (...request) => this.#early.push(request);
-  /** Responses whose last byte has not been passed to the operating system. */
-  #openResponses = 0;
-  #isDraining = false;
-  #isClosing = false;
   #isClosingIdle = false;
-  #onFlushed: (() => void) | undefined;
 
   /** @param tokens undefined if no token is configured. @param observer undefined if nothing observes requests. */
   constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
     const { config, counters, defects } = context;
-    [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
-    this.connections = new Connections(context, tokens !== undefined);
+    this.#context = context;
+    this.connections = new Connections(context, tokens, observer);
     this.#clientErrors = new ClientErrors(this.connections, (request) => {
       counters.countStatus(request.httpStatus);
       observer?.rejected(request);
@@ -353,7 +388,7 @@ export class HttpListener {
       },
       (request, response) => {
         try {
-          if (this.#admits(request, response)) this.#app(request, response);
+          if (this.connections.admits(request, response)) this.#app(request, response);
         } catch (error) {
           defects.recover("http request", error, () => sendDefect(response, false));
         }
@@ -368,7 +403,7 @@ export class HttpListener {
     this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       guard(request.socket, () => {
-        if (this.#admits(request, response)) rejectExpectation(request, response);
+        if (this.connections.admits(request, response)) rejectExpectation(request, response);
       }),
     );
     this.#server.on("timeout", (socket: Socket) =>
@@ -403,7 +438,7 @@ export class HttpListener {
 
   /** Makes each response the last of its connection. New connections are still accepted. */
   closeAfterResponses(): void {
-    this.#isDraining = true;
+    this.connections.isDraining = true;
     for (const { responses } of this.connections.all.values()) {
       const last = [...responses].at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
@@ -418,11 +453,15 @@ export class HttpListener {
   async stopAccepting(): Promise<void> {
     await delay(LAST_ARRIVALS_MS);
     await this.#acceptWaiting();
-    this.#isClosing = true;
     // The close of `http.Server` also closes connections on which the end of a response is still being written.
     NetServer.prototype.close.call(this.#server);
-    this.#closeIdleConnections();
-    if (this.#openResponses > 0) await new Promise<void>((resolve) => (this.#onFlushed = resolve));
+    await new Promise<void>((resolve) => {
+      this.connections.onResponseClosed = () => {
+        this.#closeIdleConnections();
+        if (this.connections.openResponses === 0) resolve();
+      };
+      this.connections.onResponseClosed();
+    });
   }
 
   /** Runs the event loop until a turn accepts no connection. It accepts one per turn, and the timer is late in a busy process. */
@@ -443,63 +482,6 @@ export class HttpListener {
     this.#stalledReaders.close();
     NetServer.prototype.close.call(this.#server);
     this.#server.closeAllConnections();
-  }
-
-  /** Returns true if the request is to be handled. The one above a limit is rejected, and those behind it are dropped. */
-  #admits(request: IncomingMessage, response: ServerResponse): boolean {
-    const { socket } = request;
-    const connection = this.connections.onRequest(socket, response);
-    if (connection === undefined) return false;
-    this.#openResponses++;
-    response.on("close", () => this.#onResponseClosed(response, socket, connection));
-    // After a response with `Connection: close`, Node drops all later requests.
-    if (this.#isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
-    let refusal: SidecarError;
-    if (connection.isNew && !this.#admitsClient(request, connection)) {
-      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
-      refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
-    } else {
-      // Requests with a body may be answered one by one, though they were read at once.
-      const { bytesRead } = socket;
-      connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
-      connection.bytesRead = bytesRead;
-      if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
-      const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
-      refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
-    }
-    connection.isStopped = true;
-    stopParser(socket);
-    reject(request, response, refusal, { Connection: "close" });
-    return false;
-  }
-
-  /**
-   * Admits a new connection if its request is a client's: no probe, and with a valid token if one is configured.
-   *
-   * @returns false if there is no place for it.
-   */
-  #admitsClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
-    if (PROBE_PATHS.has(url)) return true;
-    if (this.#tokens === undefined) return this.connections.admit(socket, connection, undefined);
-    const principal = authorization === undefined ? undefined : this.#tokens.identify(authorization);
-    return principal === undefined || this.connections.admit(socket, connection, principal);
-  }
-
-  #onResponseClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
-    if (!this.connections.onResponseClosed(socket, connection, response)) return;
-    this.#openResponses--;
-    const { counters, defects } = this.#context;
-    try {
-      if (response.headersSent) counters.countStatus(response.statusCode);
-      const rejected = response.statusCode >= 400 && this.#observer !== undefined ? rejectionOf(response, this.#tokens) : undefined;
-      if (rejected !== undefined) this.#observer?.rejected(rejected);
-      if (!response.req.complete) connection.answeredEarly = response.req;
-    } catch (error) {
-      defects.recover("client disconnect", error);
-    }
-    if (!this.#isClosing) return;
-    this.#closeIdleConnections();
-    if (this.#openResponses === 0) this.#onFlushed?.();
   }
 
   /** Runs once for all responses that close in one turn, because it checks every connection. */

@@ -13,11 +13,13 @@ import {
   withoutSteps,
 } from "../mcp/message.ts";
 import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../mcp/server-line.ts";
-import { FullTime, HOLDER_SHARE, type MemoryAccount, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
+import { FullTime, HOLDER_SHARE, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
 
 const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+const LINE_END = Buffer.of(NEWLINE);
 const MIN_BUFFER_BYTES = 1024;
 const EMPTY = Buffer.alloc(0);
 /**
@@ -32,24 +34,6 @@ const SPARES = [
 /** Longer lines are scanned while they arrive, because they may be discarded. Scanning all at once would take too long. */
 const EARLY_SCAN_BYTES = 4 * 1024 * 1024;
 
-/** The envelope of a line that may be discarded. */
-class ScannedLine {
-  readonly #decoder = new StringDecoder("utf8");
-  readonly #envelope = new EnvelopeScanner();
-  #bytes = 0;
-
-  push(part: Buffer): void {
-    this.#bytes += part.length;
-    this.#envelope.push(this.#decoder.write(part));
-  }
-
-  /** @param isForMemory true if the line was discarded to free memory. */
-  line(isForMemory: boolean): OverlongLine {
-    const { idText, hasMethod, hasTextBefore } = this.#envelope;
-    return { bytes: this.#bytes, idText, hasMethod, isForMemory, hasTextBefore };
-  }
-}
-
 /**
  * Splits a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over the
  * limit is scanned as it arrives and then discarded, so that memory stays bounded and later lines are still read. A line is decoded when it
@@ -57,97 +41,106 @@ class ScannedLine {
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
-  readonly #onLine: (line: string | OverlongLine) => void;
-  /** The received part of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
+  /** Bytes that have arrived, of which `next` has read those before `#from`. */
+  #chunk: Buffer = EMPTY;
+  #from = 0;
+  /** The beginning of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
-  #scanned: ScannedLine | undefined;
+  /** What is known of a line that may be discarded. */
+  #scanned: { readonly utf8: StringDecoder; readonly envelope: EnvelopeScanner; bytes: number } | undefined;
   /** The reason why the rest of the line is not kept; undefined if it is kept. */
   #discarded: "length" | "memory" | undefined;
 
-  constructor(maxLineBytes: number, onLine: (line: string | OverlongLine) => void) {
+  constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
-    this.#onLine = onLine;
   }
 
-  /** The memory of the incomplete line. */
-  get bufferBytes(): number {
+  /** The memory of an incomplete line. */
+  get lineBytes(): number {
     return this.#buffer.length;
   }
 
-  /** The length of the incomplete line, as far as it has arrived and is kept. */
-  get lineBytes(): number {
-    return this.#length;
+  /** The memory of all bytes that were not returned yet. */
+  get heldBytes(): number {
+    return this.#buffer.length + this.#chunk.length;
   }
 
   push(chunk: Buffer): void {
-    let from = 0;
-    for (let newline = chunk.indexOf(NEWLINE); newline !== -1; newline = chunk.indexOf(NEWLINE, from)) {
-      const isWhole = this.#length === 0 && this.#discarded === undefined && newline - from <= this.#maxLineBytes;
-      if (isWhole) this.#emit(chunk.toString("utf8", from, newline));
-      else {
-        this.#append(chunk.subarray(from, newline));
-        this.#endLine();
-      }
-      from = newline + 1;
+    const unread = this.#chunk.subarray(this.#from);
+    this.#chunk = unread.length === 0 ? chunk : Buffer.concat([unread, chunk]);
+    this.#from = 0;
+  }
+
+  /** Ends the stream. A last line without a newline counts. */
+  end(): void {
+    this.push(LINE_END);
+  }
+
+  /** Returns the next line that is not empty. Undefined if it has not arrived completely. */
+  next(): string | OverlongLine | undefined {
+    const chunk = this.#chunk;
+    while (this.#from < chunk.length) {
+      const start = this.#from;
+      const newline = chunk.indexOf(NEWLINE, start);
+      const end = newline === -1 ? chunk.length : newline;
+      this.#from = end + 1;
+      const isWhole = newline !== -1 && this.#length === 0 && this.#discarded === undefined && end - start <= this.#maxLineBytes;
+      if (!isWhole) this.#append(chunk.subarray(start, end));
+      const line = isWhole ? textOf(chunk, start, end) : newline === -1 ? "" : this.#endLine();
+      if (line !== "") return line;
     }
-    if (from < chunk.length) this.#append(chunk.subarray(from));
+    this.#chunk = EMPTY;
+    this.#from = 0;
+    return undefined;
   }
 
   /** Discards the incomplete line to free its memory. */
   discardLine(): void {
     if (this.#length === 0) return;
-    this.#scan();
+    this.#scan(EMPTY);
     this.#discarded = "memory";
     this.#reset();
   }
 
-  /** Ends the stream. A last line without a newline counts. */
-  end(): void {
-    this.#endLine();
-  }
-
   #append(part: Buffer): void {
     const length = this.#length + part.length;
-    if (length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) this.#scan();
-    this.#scanned?.push(part);
+    if (this.#scanned !== undefined || length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) this.#scan(part);
     if (this.#discarded !== undefined) return;
     if (length > this.#maxLineBytes) {
       this.#discarded = "length";
       this.#reset();
-    } else {
-      if (length > this.#buffer.length) this.#grow(length);
-      part.copy(this.#buffer, this.#length);
-      this.#length = length;
-    }
-  }
-
-  /** Scans the line from now on, and the part that has arrived. */
-  #scan(): void {
-    if (this.#scanned !== undefined) return;
-    this.#scanned = new ScannedLine();
-    this.#scanned.push(this.#buffer.subarray(0, this.#length));
-  }
-
-  #grow(length: number): void {
-    const former = this.#buffer;
-    this.#buffer = takeBuffer(length, Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
-    former.copy(this.#buffer, 0, 0, this.#length);
-    keepBuffer(former);
-  }
-
-  #endLine(): void {
-    const scanned = this.#scanned;
-    this.#scanned = undefined;
-    if (this.#discarded !== undefined && scanned !== undefined) {
-      const line = scanned.line(this.#discarded === "memory");
-      this.#discarded = undefined;
-      this.#onLine(line);
       return;
     }
-    const line = this.#buffer.toString("utf8", 0, this.#length);
+    if (length > this.#buffer.length) {
+      const former = this.#buffer;
+      this.#buffer = takeBuffer(length, Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
+      former.copy(this.#buffer, 0, 0, this.#length);
+      keepBuffer(former);
+    }
+    part.copy(this.#buffer, this.#length);
+    this.#length = length;
+  }
+
+  /** Scans the next part of a line. The first time, scans what has arrived of the line before that. */
+  #scan(part: Buffer): void {
+    this.#scanned ??= { utf8: new StringDecoder("utf8"), envelope: new EnvelopeScanner(), bytes: 0 };
+    const { utf8, envelope, bytes } = this.#scanned;
+    if (bytes === 0) envelope.push(utf8.write(this.#buffer.subarray(0, this.#length)));
+    envelope.push(utf8.write(part));
+    this.#scanned.bytes = (bytes || this.#length) + part.length;
+  }
+
+  #endLine(): string | OverlongLine {
+    const [scanned, discarded] = [this.#scanned, this.#discarded];
+    this.#scanned = this.#discarded = undefined;
+    if (scanned !== undefined && discarded !== undefined) {
+      const { idText, hasMethod, hasTextBefore } = scanned.envelope;
+      return { bytes: scanned.bytes, idText, hasMethod, isForMemory: discarded === "memory", hasTextBefore };
+    }
+    const line = textOf(this.#buffer, 0, this.#length);
     this.#reset();
-    this.#emit(line);
+    return line;
   }
 
   #reset(): void {
@@ -155,11 +148,11 @@ export class LineDecoder {
     this.#buffer = EMPTY;
     this.#length = 0;
   }
+}
 
-  #emit(line: string): void {
-    const trimmed = line.endsWith("\r") ? line.slice(0, -1) : line;
-    if (trimmed !== "") this.#onLine(trimmed);
-  }
+/** Decodes a line without its carriage return. */
+function textOf(bytes: Buffer, start: number, end: number): string {
+  return bytes.toString("utf8", start, end > start && bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
 }
 
 /** Returns the spare buffer for this size if it has the length, or else a new one of this size. */
@@ -186,33 +179,23 @@ const SHORT_MS = 1000;
  * The output of a private server counts for its client, so its lines also make room when another client asks for its share.
  */
 export class OutputMemory {
+  readonly readers = new Set<OutputReader>();
   readonly #budget: MemoryBudget;
-  /** The readers, and the client of each; undefined for a shared server. */
-  readonly #readers = new Map<OutputReader, MemoryHolder | undefined>();
   readonly #shortTime = new FullTime(SHORT_MS);
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
     budget.onShortage("slow", (bytes) => {
-      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes, [...this.#readers.keys()]);
+      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes);
     });
     budget.onShortage("share", (bytes, holder) => {
-      const readers = [...this.#readers].flatMap(([reader, client]) => (client === holder ? [reader] : []));
+      const readers = [...this.readers].filter(({ client }) => client === holder);
       discard(bytes, readers);
     });
   }
 
-  /** Adds the reader of a server's output. @param client that of a private server. @returns its account. */
-  add(reader: OutputReader, client: MemoryHolder | undefined): MemoryAccount {
-    this.#readers.set(reader, client);
-    return this.#budget.account(client ?? reader);
-  }
-
-  delete(reader: OutputReader): void {
-    this.#readers.delete(reader);
-  }
-
-  #discardLongest(bytes: number, readers: readonly OutputReader[]): void {
+  #discardLongest(bytes: number): void {
+    const readers = [...this.readers];
     const lineBytes = readers.reduce((sum, reader) => sum + reader.lineBytes, 0);
     discard(Math.min(bytes, lineBytes - this.#budget.limitBytes * HOLDER_SHARE), readers);
   }
@@ -242,9 +225,6 @@ export interface OutputListener {
 /** The longest pause while memory is short, and the time until the next one if it was in vain. */
 const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
-/** Memory of a UTF-16 unit, at most. */
-const UTF16_BYTES = 2;
-
 /** The time for reading lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
 
@@ -253,26 +233,24 @@ const MAX_TURN_MS = 50;
  * is paused.
  */
 export class OutputReader {
+  /** That of a private server, which the output counts for. */
+  readonly client: MemoryHolder | undefined;
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
   readonly #memory: MemoryBudget;
   readonly #outputs: OutputMemory;
   readonly #held: Reservation;
-  /** Lines that wait for a long one, or for the next turn. */
-  #waiting: (string | OverlongLine)[] = [];
-  #isReading = false;
   /** The earliest time of the next pause for memory. */
   #nextPauseMs = 0;
-  /** The UTF-16 length of the lines that wait. */
-  #waitingLength = 0;
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
+  /** True while a long line is read in steps, or lines wait for memory or for the next turn. */
+  isReading = false;
   /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
-  /** @param client that of a private server. */
   constructor(
     stdout: Readable,
     { config, memory }: Context,
@@ -280,194 +258,148 @@ export class OutputReader {
     client: MemoryHolder | undefined,
     listener: OutputListener,
   ) {
+    this.client = client;
     this.#stdout = stdout;
     this.#listener = listener;
-    this.#decoder = new LineDecoder(config.maxLineBytes, (line) => this.#inOrder(line));
+    this.#decoder = new LineDecoder(config.maxLineBytes);
     this.#memory = memory;
     this.#outputs = outputs;
-    this.#held = outputs.add(this, client).hold("serverOutput", 0);
+    outputs.readers.add(this);
+    this.#held = memory.account(client ?? this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
       this.outputs++;
-      this.#guard(() => {
-        this.#decoder.push(chunk);
-        this.#count();
-        // An incomplete line may be all that takes memory.
-        if (!this.#isReading && this.#isMemoryShort) this.#pauseForMemory();
-      });
+      this.#decoder.push(chunk);
+      if (!this.isReading) this.#read();
     });
   }
 
   /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Number.POSITIVE_INFINITY;
-    this.#guard(() => this.#decoder.end());
+    this.#decoder.end();
+    if (!this.isReading) this.#read();
   }
 
   /** Releases its memory. Must be called when the process is gone. */
   release(): void {
-    this.#outputs.delete(this);
+    this.#outputs.readers.delete(this);
     this.#held.release();
   }
 
-  /** True while a long line is read in steps. */
-  get isReading(): boolean {
-    return this.#isReading;
-  }
-
+  /** The memory of an incomplete line. */
   get lineBytes(): number {
     return this.#decoder.lineBytes;
   }
 
   discardLine(): void {
     this.#decoder.discardLine();
-    this.#count();
+    this.#held.resize(this.#decoder.heldBytes);
   }
 
   /** Resolves when all received lines are read. */
   whenIdle(): Promise<void> {
-    if (!this.#isReading) return Promise.resolve();
+    if (!this.isReading) return Promise.resolve();
     this.#idle ??= Promise.withResolvers();
     return this.#idle.promise;
   }
 
-  #count(): void {
-    this.#held.resize(this.#decoder.bufferBytes + this.#waitingLength * UTF16_BYTES);
-  }
-
-  #inOrder(line: string | OverlongLine): void {
-    if (this.#isReading) {
-      this.#waiting.push(line);
-      this.#waitingLength += lengthOf(line);
-      return;
-    }
-    this.#take(line);
-    this.#rest();
-  }
-
-  /** True if this turn has taken its time. Many lines may arrive at once, and each may be for thousands of sessions. */
-  #isTurnOver(): boolean {
-    const nowMs = performance.now();
+  /** Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions. */
+  #read(): void {
     if (this.#turnEndMs === 0) {
-      this.#turnEndMs = nowMs + MAX_TURN_MS;
-      setImmediate(() => {
-        this.#turnEndMs = 0;
-      });
+      this.#turnEndMs = performance.now() + MAX_TURN_MS;
+      setImmediate(() => (this.#turnEndMs = 0));
     }
-    return nowMs > this.#turnEndMs;
-  }
-
-  /** Rests after a line, if the turn was long or memory is short. */
-  #rest(): void {
-    if (this.#isReading) return;
-    if (this.#isMemoryShort) this.#pauseForMemory();
-    else if (this.#isTurnOver()) this.#goOnLater((goOn) => setImmediate(goOn));
-  }
-
-  get #isMemoryShort(): boolean {
-    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
-  }
-
-  #goOnLater(schedule: (goOn: () => void) => void): void {
-    this.#isReading = true;
-    this.#stdout.pause();
-    schedule(() => {
-      this.#isReading = false;
-      this.#goOn();
-    });
-  }
-
-  /** Pauses until clients have read some output. A client that reads nothing must not stall the others, so the pause is short. */
-  #pauseForMemory(): void {
-    const endMs = performance.now() + MAX_PAUSE_MS;
-    this.#goOnLater((goOn) => {
-      const check = (): void => {
-        this.#guard(() => this.#memory.relieve());
-        if (this.#isMemoryShort && performance.now() < endMs) setTimeout(check, PAUSE_CHECK_MS);
-        else {
-          // A pause that freed nothing would only stall the clients that do read.
-          if (this.#isMemoryShort) this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
-          goOn();
-        }
-      };
-      setTimeout(check, PAUSE_CHECK_MS);
-    });
-  }
-
-  #take(line: string | OverlongLine): void {
-    if (typeof line !== "string") return this.#listener.onOverlongLine(line);
-    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readLine(line));
-    this.#isReading = true;
-    this.#stdout.pause();
-    const goOn = (deliver: () => void): void => {
-      this.#isReading = false;
-      this.#guard(deliver);
-      this.#goOn();
-    };
-    runInSteps(
-      readLineInSteps(line),
-      (reading) => goOn(() => this.#deliver(reading)),
-      (error) => goOn(() => this.#listener.onDefect(error)),
-    );
-  }
-
-  #guard(handle: () => void): void {
     try {
-      handle();
+      let line: string | OverlongLine | undefined;
+      do {
+        line = this.#decoder.next();
+        if (line === undefined) break;
+        if (typeof line !== "string") this.#listener.onOverlongLine(line);
+        else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
+        else {
+          const reading = readText(line, "server");
+          this.#deliver(isPlain(reading) ? reading : withoutSteps(settle(line, reading)));
+        }
+      } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
+      this.#held.resize(this.#decoder.heldBytes);
+      // An incomplete line may be all that takes memory.
+      if (!this.isReading && this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
+      else if (!this.isReading && line !== undefined) {
+        this.isReading = true;
+        setImmediate(this.#goOn);
+      }
     } catch (error) {
       this.#listener.onDefect(error);
     }
-  }
-
-  #goOn(): void {
-    if (this.#isMemoryShort) return this.#pauseForMemory();
-    const lines = this.#waiting;
-    this.#waiting = [];
-    this.#waitingLength = 0;
-    for (const [index, line] of lines.entries()) {
-      this.#guard(() => this.#take(line));
-      this.#rest();
-      if (!this.#isReading) continue;
-      // This line is long, or memory is short, so the others wait again.
-      this.#waiting = [...lines.slice(index + 1), ...this.#waiting];
-      this.#waitingLength = this.#waiting.reduce((sum, each) => sum + lengthOf(each), 0);
-      this.#guard(() => this.#count());
+    if (this.isReading) {
+      this.#stdout.pause();
       return;
     }
-    this.#guard(() => this.#count());
     this.#stdout.resume();
     this.#idle?.resolve();
     this.#idle = undefined;
   }
 
+  readonly #goOn = (): void => {
+    this.isReading = false;
+    if (this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
+    else this.#read();
+  };
+
+  get #isMemoryShort(): boolean {
+    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
+  }
+
+  /** Waits until clients have read some output. A client that reads nothing must not stall the others, so the wait is short. */
+  #waitForMemory(endMs: number): void {
+    this.isReading = true;
+    setTimeout(() => {
+      try {
+        this.#memory.relieve();
+      } catch (error) {
+        this.#listener.onDefect(error);
+      }
+      const nowMs = performance.now();
+      if (this.#isMemoryShort && nowMs < endMs) return this.#waitForMemory(endMs);
+      // A pause that freed nothing would only stall the clients that do read.
+      if (this.#isMemoryShort) this.#nextPauseMs = nowMs + MAX_PAUSE_MS;
+      return this.#goOn();
+    }, PAUSE_CHECK_MS);
+  }
+
+  #readInSteps(line: string): void {
+    this.isReading = true;
+    runInSteps(
+      readLineInSteps(line),
+      (reading) => {
+        this.#deliver(reading);
+        this.#goOn();
+      },
+      (error) => {
+        this.#listener.onDefect(error);
+        this.#goOn();
+      },
+    );
+  }
+
   #deliver(reading: ServerReading): void {
-    if (reading.kind === "after-text") return this.#listener.onResponseAfterText(reading);
-    if (reading.kind !== "batch") return this.#deliverOne(reading);
-    // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
-    for (const each of reading.messages) this.#deliverOne(each);
-    const { text, count, messages } = reading;
-    if (count === 0) this.#listener.onNoise({ text, isJson: true, reason: "the batch is empty" });
-    if (count > messages.length)
-      this.#listener.onNoise({ text, isJson: true, reason: `only ${messages.length} messages of the batch are read` });
+    if (reading.kind === "invalid") this.#listener.onNoise(reading);
+    else if (reading.kind === "after-text") this.#listener.onResponseAfterText(reading);
+    else if (reading.kind !== "batch") this.#listener.onMessage(reading);
+    else {
+      // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
+      const { text, count, messages } = reading;
+      for (const each of messages) this.#deliver(each);
+      if (count === 0) this.#listener.onNoise({ text, isJson: true, reason: "the batch is empty" });
+      if (count > messages.length)
+        this.#listener.onNoise({ text, isJson: true, reason: `only ${messages.length} messages of the batch are read` });
+    }
   }
-
-  #deliverOne(message: Message | InvalidMessage): void {
-    if (message.kind === "invalid") this.#listener.onNoise(message);
-    else this.#listener.onMessage(message);
-  }
-}
-
-function readLine(line: string): ServerReading {
-  const reading = readText(line, "server");
-  return isPlain(reading) ? reading : withoutSteps(settle(line, reading));
 }
 
 function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
   const reading = yield* readInSteps(line, "server");
   return isPlain(reading) ? reading : yield* settle(line, reading);
-}
-
-function lengthOf(line: string | OverlongLine): number {
-  return typeof line === "string" ? line.length : 0;
 }
 
 /** The largest write, unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
@@ -484,11 +416,13 @@ export class StdinWriter implements UpstreamInput {
   readonly #queue = new Set<Outgoing>();
   /** The listeners of the lines in the current write, whose text is in memory until its end. */
   #onBatchWritten: (() => void)[] = [];
-  #queuedBytes = 0;
-  #writes = 0;
   #isScheduled = false;
   #isWriting = false;
   #isPaused = false;
+  /** The bytes of the lines that are not written yet. */
+  queuedBytes = 0;
+  /** The number of writes that the stream has taken. */
+  writes = 0;
 
   /** @param onDefect called with an error that a write throws. */
   constructor(stream: Writable, onDefect: (error: unknown) => void) {
@@ -496,26 +430,18 @@ export class StdinWriter implements UpstreamInput {
     this.#onDefect = onDefect;
   }
 
-  /** The bytes of the lines that are not written yet. */
-  get queuedBytes(): number {
-    return this.#queuedBytes;
-  }
-
-  /** The number of writes that the stream has taken. */
-  get writes(): number {
-    return this.#writes;
-  }
-
   send(line: Outgoing): void {
     this.#queue.add(line);
     line.byteLength ??= Buffer.byteLength(line.text);
-    this.#queuedBytes += line.byteLength;
+    this.queuedBytes += line.byteLength;
     if (this.#isScheduled || this.#isWriting) return;
     this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      this.#writeGuarded();
-    });
+    setImmediate(this.#write);
+  }
+
+  /** Removes a line that is no longer wanted, if it is still queued. */
+  withdraw(line: Outgoing): void {
+    if (this.#queue.delete(line)) this.queuedBytes -= line.byteLength ?? 0;
   }
 
   /** Stops writing, because the server can no longer answer. */
@@ -523,67 +449,57 @@ export class StdinWriter implements UpstreamInput {
     this.#isPaused = true;
   }
 
-  /** Removes a line that is no longer wanted, if it is still queued. */
-  withdraw(line: Outgoing): void {
-    this.#remove(line);
-  }
-
   /** Removes and returns the lines that the server cannot have seen. */
   takeUnwritten(): Outgoing[] {
     const unwritten = [...this.#queue];
     this.#queue.clear();
-    this.#queuedBytes = 0;
+    this.queuedBytes = 0;
     this.#releaseBatch();
     return unwritten;
   }
 
   /** Writes one more batch if no write is in progress, and closes stdin. Lines that are still queued stay unwritten. */
   end(): void {
-    this.#writeBatch();
+    this.#write();
     this.#stream.end();
   }
 
-  #remove(line: Outgoing): void {
-    if (this.#queue.delete(line)) this.#queuedBytes -= line.byteLength ?? 0;
-  }
-
-  #writeGuarded(): void {
+  readonly #write = (): void => {
+    this.#isScheduled = false;
+    if (this.#isPaused || this.#isWriting || this.#queue.size === 0 || !this.#stream.writable) return;
     try {
-      this.#writeBatch();
+      let batch = "";
+      let batchBytes = 0;
+      for (const line of this.#queue) {
+        const lineBytes = line.byteLength ?? 0;
+        if (batch !== "" && batchBytes + lineBytes > MAX_BATCH_BYTES) break;
+        batchBytes += lineBytes;
+        this.#queue.delete(line);
+        line.isWritten = true;
+        batch += `${line.text}\n`;
+        if (line.isKept) continue;
+        line.text = "";
+        if (line.onEmptied !== undefined) this.#onBatchWritten.push(line.onEmptied);
+      }
+      this.queuedBytes -= batchBytes;
+      this.#isWriting = true;
+      this.#stream.write(batch, "utf8", this.#onWritten);
     } catch (error) {
       this.#onDefect(error);
     }
-  }
+  };
 
-  #writeBatch(): void {
-    if (this.#isPaused || this.#isWriting || this.#queue.size === 0 || !this.#stream.writable) return;
-    let batch = "";
-    let batchBytes = 0;
-    for (const line of this.#queue) {
-      batchBytes += line.byteLength ?? 0;
-      if (batch !== "" && batchBytes > MAX_BATCH_BYTES) break;
-      this.#remove(line);
-      line.isWritten = true;
-      batch += `${line.text}\n`;
-      if (line.isKept) continue;
-      line.text = "";
-      if (line.onEmptied !== undefined) this.#onBatchWritten.push(line.onEmptied);
-    }
-    this.#isWriting = true;
-    this.#stream.write(batch, "utf8", this.#onWritten);
-  }
+  readonly #onWritten = (error?: Error | null): void => {
+    this.#isWriting = false;
+    this.writes++;
+    this.#releaseBatch();
+    // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
+    if (!error) this.#write();
+  };
 
   #releaseBatch(): void {
     const listeners = this.#onBatchWritten;
     this.#onBatchWritten = [];
     for (const listener of listeners) listener();
   }
-
-  readonly #onWritten = (error?: Error | null): void => {
-    this.#isWriting = false;
-    this.#writes++;
-    this.#releaseBatch();
-    // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
-    if (!error) this.#writeGuarded();
-  };
 }

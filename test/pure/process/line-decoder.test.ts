@@ -3,13 +3,18 @@ import { describe, expect, it } from "vitest";
 import type { OverlongLine } from "../../../src/mcp/message.ts";
 import { LineDecoder } from "../../../src/process/stdio.ts";
 
-/** Everything that one stream produces, in order, including its end. */
+/** Everything that one stream produces, in order, including its end. Some pieces wait until others have arrived. */
 function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {
-  const out: (string | OverlongLine)[] = [];
-  const decoder = new LineDecoder(maxLineBytes, (line) => out.push(line));
-  for (const piece of pieces) decoder.push(Buffer.from(piece));
+  const decoder = new LineDecoder(maxLineBytes);
+  const out: (string | OverlongLine | undefined)[] = [];
+  for (const piece of pieces) {
+    decoder.push(Buffer.from(piece));
+    out.push(decoder.next());
+  }
   decoder.end();
-  return out;
+  do out.push(decoder.next());
+  while (out.at(-1) !== undefined);
+  return out.filter((line) => line !== undefined);
 }
 
 /** Splits a stream anywhere, also within a UTF-8 character. */
@@ -25,12 +30,14 @@ function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
 }
 
 it("decoders that wait for a line hold no memory, however long the last one was", () => {
-  const decoders = Array.from({ length: 3 }, () => new LineDecoder(4_000_000, () => undefined));
-  const total = (): number => decoders.reduce((sum, { bufferBytes }) => sum + bufferBytes, 0);
+  const decoders = Array.from({ length: 3 }, () => new LineDecoder(4_000_000));
+  const total = (): number => decoders.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
   for (const length of [10, 70_000, 1_000_000, 3_000_000]) {
     for (const decoder of decoders) decoder.push(Buffer.alloc(length, "x"));
+    for (const decoder of decoders) expect(decoder.next()).toBeUndefined();
     expect(total()).toBeGreaterThanOrEqual(3 * length);
     for (const decoder of decoders) decoder.push(Buffer.from("\n"));
+    for (const decoder of decoders) expect([decoder.next(), decoder.next()]).toEqual(["x".repeat(length), undefined]);
     expect(total()).toBe(0);
   }
 });
