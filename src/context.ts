@@ -3,6 +3,7 @@ import type { MemoryBudget } from "./memory.ts";
 import type { Counters } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
+import type { Timers } from "./timers.ts";
 
 /** What every part of the sidecar needs. It is made once, and is the first argument of each part. */
 export interface Context {
@@ -13,6 +14,7 @@ export interface Context {
   readonly memory: MemoryBudget;
   readonly secrets: Secrets;
   readonly nowMs: () => number;
+  readonly timers: Timers;
   /** Aborted when the drain begins: new requests are rejected from then on. */
   readonly draining: AbortSignal;
   /** Aborted when all processes must end at once. */

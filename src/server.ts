@@ -249,7 +249,6 @@ export class McpServer {
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     const stopped = [this.#lanes.stop(), this.#eras?.stop()];
-    this.#eventLog.close();
     await Promise.all([...stopped, this.#shared.ended]);
   }
 

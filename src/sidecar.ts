@@ -21,6 +21,7 @@ import { ServerProgram } from "./process/generation.ts";
 import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
+import { Timers } from "./timers.ts";
 
 /** Logs the addresses, and what the operator should know about who may call. */
 function logAddresses(context: Context, address: string, adminAddress: string | undefined): void {
@@ -112,7 +113,8 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const context = { config, log, counters, defects, memory, secrets, nowMs, draining: drain.signal, kill };
+  const timers = new Timers(nowMs, defects);
+  const context = { config, log, counters, defects, memory, secrets, nowMs, timers, draining: drain.signal, kill };
   const { observer, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);

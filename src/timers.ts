@@ -2,51 +2,141 @@ import type { Defects } from "./observe/log.ts";
 
 /** The maximum delay of a timer. A longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
-/** The delay before a sweep that threw is repeated. */
-const AFTER_DEFECT_MS = 100;
+
+/** A point in time with a callback. It is off at first, and after it was due. */
+export class Timer {
+  /** Infinity while it is off. Only the list changes it. */
+  atMs = Number.POSITIVE_INFINITY;
+  /** Its place in the list; -1 while it is off. Only the list changes it. */
+  index = -1;
+  /** Its number among all that were set. Only the list changes it. */
+  sequence = 0;
+  readonly onDue: (nowMs: number) => void;
+  readonly #timers: Timers;
+
+  constructor(timers: Timers, onDue: (nowMs: number) => void) {
+    this.#timers = timers;
+    this.onDue = onDue;
+  }
+
+  /** Turns it on, or moves it. Infinity turns it off. */
+  set(atMs: number): void {
+    this.#timers.move(this, atMs);
+  }
+
+  clear(): void {
+    this.#timers.move(this, Number.POSITIVE_INFINITY);
+  }
+}
 
 /**
- * One timer for any number of deadlines, because a timer object per call costs more than the call. The timer is set for the earliest
- * deadline. When it fires, `sweep` handles all due deadlines and returns the earliest remaining one. A deadline need not be removed when
- * it is met: the timer then fires once without effect.
+ * All timers of the process, with one timer of Node for the earliest of them: a timer object of Node per call would cost more than the call.
+ * A timer whose callback throws affects no other one.
  */
-export class DeadlineSweep {
+export class Timers {
   readonly #nowMs: () => number;
-  readonly #defects: Pick<Defects, "guard">;
-  readonly #sweep: (nowMs: number) => number;
-  #timer: NodeJS.Timeout | undefined;
-  #dueAtMs = Number.POSITIVE_INFINITY;
+  readonly #defects: Pick<Defects, "recover">;
+  /** Those that are on, as a binary heap. */
+  readonly #heap: Timer[] = [];
+  #sequence = 0;
+  #firedAtMs = Number.NEGATIVE_INFINITY;
+  /** The time for which the timer of Node is set. It is not moved when the earliest is turned off: it then fires once without effect. */
+  #nextAtMs = Number.POSITIVE_INFINITY;
+  #timeout: NodeJS.Timeout | undefined;
 
-  /** @param sweep returns the next deadline, or Infinity. */
-  constructor(nowMs: () => number, defects: Pick<Defects, "guard">, sweep: (nowMs: number) => number) {
+  constructor(nowMs: () => number, defects: Pick<Defects, "recover">) {
     this.#nowMs = nowMs;
     this.#defects = defects;
-    this.#sweep = sweep;
   }
 
-  watch(deadlineMs: number): void {
-    if (deadlineMs >= this.#dueAtMs) return;
-    clearTimeout(this.#timer);
-    this.#dueAtMs = deadlineMs;
-    this.#timer = setTimeout(this.#fire, Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(deadlineMs - this.#nowMs()))));
-    // Pending requests keep the process alive through their sockets.
-    this.#timer.unref();
+  /** The number of timers that are on. */
+  get size(): number {
+    return this.#heap.length;
   }
 
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#dueAtMs = Number.NEGATIVE_INFINITY;
+  /** @param onDue called each time that the timer is due. Those of the same time are called in the order in which they were set. */
+  add(onDue: (nowMs: number) => void): Timer {
+    return new Timer(this, onDue);
+  }
+
+  /** See `Timer.set`. */
+  move(timer: Timer, atMs: number): void {
+    const { index } = timer;
+    if (atMs === Number.POSITIVE_INFINITY) {
+      if (index === -1) return;
+      timer.atMs = atMs;
+      timer.index = -1;
+      const last = this.#heap.pop();
+      if (last !== undefined && last !== timer) this.#place(last, index);
+      return;
+    }
+    // A timer that is set for the past by a callback comes after all that are due now.
+    timer.atMs = Math.max(atMs, this.#firedAtMs);
+    timer.sequence = ++this.#sequence;
+    this.#place(timer, index === -1 ? this.#heap.length : index);
+    if (timer.atMs < this.#nextAtMs) this.#wakeAt(timer.atMs);
+  }
+
+  /** Puts a timer into the heap, at this index or where it belongs instead. */
+  #place(timer: Timer, free: number): void {
+    const heap = this.#heap;
+    let index = free;
+    while (index > 0) {
+      const above = (index - 1) >> 1;
+      const parent = heap[above];
+      if (parent === undefined || !isBefore(timer, parent)) break;
+      heap[index] = parent;
+      parent.index = index;
+      index = above;
+    }
+    for (;;) {
+      let below = index * 2 + 1;
+      let child = heap[below];
+      const other = heap[below + 1];
+      if (child !== undefined && other !== undefined && isBefore(other, child)) {
+        child = other;
+        below++;
+      }
+      if (child === undefined || !isBefore(child, timer)) break;
+      heap[index] = child;
+      child.index = index;
+      index = below;
+    }
+    heap[index] = timer;
+    timer.index = index;
+  }
+
+  #wakeAt(atMs: number): void {
+    clearTimeout(this.#timeout);
+    this.#nextAtMs = atMs;
+    this.#timeout = setTimeout(this.#fire, Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(atMs - this.#nowMs()))));
+    // What waits for a deadline keeps the process alive through its sockets.
+    this.#timeout.unref();
   }
 
   readonly #fire = (): void => {
-    this.#dueAtMs = Number.POSITIVE_INFINITY;
-    const nowMs = this.#nowMs();
-    let nextMs = nowMs + AFTER_DEFECT_MS;
-    this.#defects.guard("deadline", () => {
-      nextMs = this.#sweep(nowMs);
-    });
-    if (nextMs !== Number.POSITIVE_INFINITY) this.watch(nextMs);
+    const nowMs = (this.#firedAtMs = this.#nowMs());
+    const lastSequence = this.#sequence;
+    // Timers that are set by the callbacks need no timer of Node yet.
+    this.#nextAtMs = Number.NEGATIVE_INFINITY;
+    let [first] = this.#heap;
+    // Those that a callback sets for now are due later, so that they cannot keep the event loop from anything else.
+    while (first !== undefined && first.atMs <= nowMs && first.sequence <= lastSequence) {
+      first.clear();
+      try {
+        first.onDue(nowMs);
+      } catch (error) {
+        this.#defects.recover("deadline", error);
+      }
+      [first] = this.#heap;
+    }
+    this.#nextAtMs = Number.POSITIVE_INFINITY;
+    if (first !== undefined) this.#wakeAt(first.atMs);
   };
+}
+
+function isBefore(a: Timer, b: Timer): boolean {
+  return a.atMs < b.atMs || (a.atMs === b.atMs && a.sequence < b.sequence);
 }
 
 /** The steps that wait for a turn. Each returns false if its work goes on. */

@@ -15,6 +15,7 @@ import { discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAtt
 import { StartLog } from "../process/output-log.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
+import { Timers } from "../timers.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
@@ -108,15 +109,18 @@ function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSi
   const { config } = loadConfig(readCommandLine(["--", "server"]), {});
   if (config === undefined) throw new Error("the defaults are not valid");
   const counters = new Counters();
+  const defects = new Defects(SILENT, counters);
+  const nowMs = performance.now.bind(performance);
   return {
     config: { ...config, maxLineBytes: MAX_LIST_BYTES, readyTimeoutMs: timeoutMs },
     log: SILENT,
     counters,
-    defects: new Defects(SILENT, counters),
+    defects,
     // MAX_LIST_BYTES limits it.
     memory: new MemoryBudget(Number.POSITIVE_INFINITY),
     secrets,
-    nowMs: () => performance.now(),
+    nowMs,
+    timers: new Timers(nowMs, defects),
     draining: new AbortController().signal,
     kill,
   };

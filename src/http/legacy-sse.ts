@@ -13,7 +13,6 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
-import { DeadlineSweep } from "../timers.ts";
 import type { MessageReceiver } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
@@ -30,7 +29,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
    * cannot be used on the MCP endpoint.
    */
   readonly id = randomUUID();
-  readonly openedAtMs: number;
   /** The principal that opened the stream. Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly isListening = true;
@@ -48,7 +46,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
   /** @param path the path of the stream, as the client has written it. */
   constructor(context: Context, connection: SseConnection, path: string, owner: Principal | undefined, memory: MemoryAccount) {
     [this.#context, this.#connection, this.owner, this.memory] = [context, connection, owner, memory];
-    this.openedAtMs = context.nowMs();
     // Relative to the stream, because a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.sendWithoutId("endpoint", `${messages}?sessionId=${this.id}`);
@@ -137,7 +134,6 @@ export class LegacySse implements MessageReceiver {
   readonly #endpoint: McpEndpoint;
   /** The clients, by the id in the URL that they post to. */
   readonly #pairs = new Map<string, LegacySsePair>();
-  readonly #unused: DeadlineSweep;
 
   /** @param endpoint shares its connections, and the memory of bodies. */
   constructor(
@@ -148,8 +144,6 @@ export class LegacySse implements MessageReceiver {
     endpoint: McpEndpoint,
   ) {
     [this.#context, this.#opener, this.#sessions, this.#observer, this.#endpoint] = [context, opener, sessions, observer, endpoint];
-    this.#unused = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endUnused(nowMs));
-    onDrain(context, "http+sse", () => this.#unused.close());
     // Each connection ends after its requests are answered.
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
@@ -196,14 +190,22 @@ export class LegacySse implements MessageReceiver {
 
   /** Answers with the stream of a new client. */
   #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
-    const { config, defects } = this.#context;
+    const { config, defects, nowMs, timers } = this.#context;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
     const [path = ""] = (response.req.url ?? "").split("?");
     const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
     this.#pairs.set(pair.id, pair);
-    response.once("close", () => defects.guard("client disconnect", () => this.#onClosed(pair)));
-    this.#unused.watch(pair.openedAtMs + config.requestTimeoutMs);
+    const unused = timers.add((atMs) => {
+      if (!pair.isInitialized) this.#end(pair);
+      // An `initialize` in progress has its own deadline.
+      else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);
+    });
+    unused.set(nowMs() + config.requestTimeoutMs);
+    response.once("close", () => {
+      unused.clear();
+      defects.guard("client disconnect", () => this.#onClosed(pair));
+    });
   }
 
   /** Prefers a stream of this holder, so that a flood of streams ends its own. */
@@ -227,21 +229,6 @@ export class LegacySse implements MessageReceiver {
     this.#pairs.delete(pair.id);
     pair.disconnect();
     if (pair.session !== undefined) this.#sessions.end(pair.session);
-  }
-
-  /** Ends the streams whose clients have not sent `initialize` in time. @returns the next deadline, or Infinity. */
-  #endUnused(nowMs: number): number {
-    const { requestTimeoutMs } = this.#context.config;
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const pair of this.#pairs.values()) {
-      if (pair.session !== undefined) continue;
-      const dueAtMs = pair.openedAtMs + requestTimeoutMs;
-      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      // An `initialize` in progress has its own deadline.
-      else if (pair.isInitialized) nextMs = Math.min(nextMs, nowMs + requestTimeoutMs);
-      else this.#end(pair);
-    }
-    return nextMs;
   }
 
   #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {

@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
-import { DeadlineSweep, RateLimit } from "../timers.ts";
+import { RateLimit, type Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
 const LINES_PER_MINUTE = {
@@ -29,13 +29,13 @@ const SESSION_HASH_LENGTH = 12;
 export class RequestLog implements RequestObserver {
   readonly #context: Context;
   readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
-  readonly #report: DeadlineSweep;
+  readonly #report: Timer;
   #suppressed = 0;
   #hasSuppressedFailures = false;
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = new DeadlineSweep(context.nowMs, context.defects, () => this.#reportSuppressed());
+    this.#report = context.timers.add(() => this.#reportSuppressed());
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
@@ -51,7 +51,7 @@ export class RequestLog implements RequestObserver {
 
   /** Reports the lines that were suppressed since the last report. */
   close(): void {
-    this.#report.close();
+    this.#report.clear();
     this.#reportSuppressed();
   }
 
@@ -91,12 +91,12 @@ export class RequestLog implements RequestObserver {
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
   #allows(kind: keyof typeof LINES_PER_MINUTE, nowMs: number): boolean {
     if (this.#limits.get(kind)?.take(nowMs) === undefined) return true;
-    if (this.#suppressed++ === 0) this.#report.watch(nowMs + REPORT_AFTER_MS);
+    if (this.#suppressed++ === 0) this.#report.set(nowMs + REPORT_AFTER_MS);
     this.#hasSuppressedFailures ||= kind === "failed";
     return false;
   }
 
-  #reportSuppressed(): number {
+  #reportSuppressed(): void {
     const { log } = this.#context;
     const fields = { count: this.#suppressed };
     // A failure must not be hidden from those who read warnings only.
@@ -104,7 +104,6 @@ export class RequestLog implements RequestObserver {
     else if (this.#suppressed > 0) log.info(fields, "request lines suppressed: too many");
     this.#suppressed = 0;
     this.#hasSuppressedFailures = false;
-    return Number.POSITIVE_INFINITY;
   }
 }
 

@@ -8,7 +8,7 @@ import { inputRequired, type ServerInfo } from "../mcp/result.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
 import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
@@ -51,12 +51,13 @@ export class AskingCall implements Asking, ReplyTarget {
   #ofLane: Pick<Reply, "transforms" | "onDisconnect"> | undefined;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #settling: Timer;
 
   /** @param raiseLevel raises the level of the log messages that the client gets. @param first not kept, because its text may be long. */
   constructor(context: Context, parked: ParkedCalls, serverInfo: ServerInfo, raiseLevel: (level: string) => void, first: StatelessRequest) {
     this.#context = context;
     this.#parked = parked;
+    this.#settling = context.timers.add(() => this.#settle());
     this.#raiseLevel = raiseLevel;
     this.#serverInfo = serverInfo;
     this.memory = first.memory;
@@ -165,19 +166,17 @@ export class AskingCall implements Asking, ReplyTarget {
   }
 
   #endRequest(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#settling.clear();
     this.#reply = undefined;
   }
 
   #settleSoon(): void {
     if (this.#reply === undefined || this.#asks.isEmpty) return;
-    this.#timer ??= setTimeout(() => this.#context.defects.guard("question", () => this.#settle()), SETTLE_MS);
+    this.#settling.set(Math.min(this.#settling.atMs, this.#context.nowMs() + SETTLE_MS));
   }
 
   /** Asks the client: parks the call, and ends the request with the questions. */
   #settle(): void {
-    this.#timer = undefined;
     const reply = this.#reply;
     if (reply === undefined || this.#asks.isEmpty) return;
     const added = this.#parked.add(this);
@@ -205,8 +204,8 @@ export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
   readonly #maxPerClient: number;
-  readonly #byState = new Map<string, { readonly call: AskingCall; readonly expiresAtMs: number }>();
-  readonly #sweep: DeadlineSweep;
+  /** Each has a timer for its end, and for signs to its server until then. */
+  readonly #byState = new Map<string, { readonly call: AskingCall; readonly timer: Timer }>();
   #expired = 0;
   #refused = 0;
 
@@ -217,11 +216,7 @@ export class ParkedCalls {
     const { maxParkedCalls, maxPrivateServers } = context.config;
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
     this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
-    this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#onDue(nowMs));
-    onDrain(context, "parked call", () => {
-      this.end("shutdown");
-      this.#sweep.close();
-    });
+    onDrain(context, "parked call", () => this.end("shutdown"));
   }
 
   /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
@@ -236,7 +231,7 @@ export class ParkedCalls {
 
   /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
   add(call: AskingCall): { readonly state: string } | { readonly refusal: string } {
-    const { config, nowMs, draining } = this.#context;
+    const { config, nowMs, timers, draining } = this.#context;
     const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
     const own = this.#byState.values().filter((each) => each.call.memory.holder === call.memory.holder);
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
@@ -245,14 +240,22 @@ export class ParkedCalls {
       return { refusal: `Too many calls wait for answers: ${maxParked} in all, ${this.#maxPerClient} of one client` };
     }
     const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
-    const atMs = nowMs();
-    this.#byState.set(state, { call, expiresAtMs: atMs + timeoutMs });
-    this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
+    const expiresAtMs = nowMs() + timeoutMs;
+    const timer = timers.add((atMs) => {
+      if (atMs >= expiresAtMs) {
+        this.#expired++;
+        return this.#end(state, call, "its client has not answered in time");
+      }
+      timer.set(Math.min(expiresAtMs, atMs + PROGRESS_MS));
+      call.showProgress();
+    });
+    timer.set(Math.min(expiresAtMs, nowMs() + PROGRESS_MS));
+    this.#byState.set(state, { call, timer });
     return { state };
   }
 
   remove(call: AskingCall): void {
-    for (const [state, parked] of this.#byState) if (parked.call === call) this.#byState.delete(state);
+    for (const [state, parked] of this.#byState) if (parked.call === call) this.#forget(state);
   }
 
   /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
@@ -284,21 +287,12 @@ export class ParkedCalls {
   }
 
   #end(state: string, call: AskingCall, reason: string): void {
-    this.#byState.delete(state);
+    this.#forget(state);
     this.#context.defects.guard("question", () => call.expire(reason));
   }
 
-  #onDue(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const [state, { call, expiresAtMs }] of this.#byState) {
-      if (expiresAtMs <= nowMs) {
-        this.#expired++;
-        this.#end(state, call, "its client has not answered in time");
-        continue;
-      }
-      call.showProgress();
-      nextMs = Math.min(nextMs, expiresAtMs, nowMs + PROGRESS_MS);
-    }
-    return nextMs;
+  #forget(state: string): void {
+    this.#byState.get(state)?.timer.clear();
+    this.#byState.delete(state);
   }
 }

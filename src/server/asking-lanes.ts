@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./dispatch.ts";
@@ -23,6 +23,7 @@ interface Server {
   readonly kinds: AskKinds;
   readonly asking: EraLane<AskingRouting>;
   lastUsedAtMs: number;
+  readonly idle: Timer;
 }
 
 /** Returns the number of servers that one client may have. */
@@ -42,7 +43,6 @@ export class AskingLanes {
   /** The most recently used one first. */
   #servers: Server[] = [];
   readonly #stopping = new Set<Server>();
-  readonly #idle: DeadlineSweep;
   #lastNumber = 0;
   #isStopping = false;
   #unattributed = 0;
@@ -51,7 +51,6 @@ export class AskingLanes {
   constructor(context: Context, startLane: (name: string, kinds: AskKinds, onChanged: () => void) => EraLane<AskingRouting>) {
     this.#context = context;
     this.#startLane = startLane;
-    this.#idle = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endIdle(nowMs));
   }
 
   get size(): number {
@@ -102,7 +101,7 @@ export class AskingLanes {
   /** Takes bounded time. Never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    this.#idle.close();
+    for (const { idle } of this.#servers) idle.clear();
     for (const lane of this.lanes) lane.close();
     await Promise.all([...this.#servers, ...this.#stopping].map(({ asking }) => asking.stop()));
   }
@@ -162,12 +161,13 @@ export class AskingLanes {
   }
 
   #start(holder: MemoryHolder, kinds: AskKinds): Server {
-    const { config, nowMs } = this.#context;
+    const { config, nowMs, timers } = this.#context;
     const name = `asking-${++this.#lastNumber}`;
     const asking = this.#startLane(name, kinds, () => this.#onChanged(holder, kinds));
-    const server = { name, holder, kinds, asking, lastUsedAtMs: nowMs() };
+    const idle = timers.add((atMs) => this.#endIfIdle(server, atMs));
+    const server: Server = { name, holder, kinds, asking, lastUsedAtMs: nowMs(), idle };
     this.#servers.push(server);
-    this.#idle.watch(nowMs() + config.sessionIdleTimeoutMs);
+    idle.set(nowMs() + config.sessionIdleTimeoutMs);
     // RESTART_LIMIT is reached. The next request starts another process.
     void asking.ended.then(() => {
       if (!this.#isEnding) this.#end(server, "server ended");
@@ -186,6 +186,7 @@ export class AskingLanes {
     if (!this.#servers.includes(server)) return;
     this.#servers = this.#servers.filter((each) => each !== server);
     this.#stopping.add(server);
+    server.idle.clear();
     this.#unattributed += server.asking.lane.routing.unattributed;
     this.#context.log.info({ lane: server.name, reason }, "lane ended");
     const { lane } = server.asking;
@@ -195,15 +196,11 @@ export class AskingLanes {
     void server.asking.stop().then(() => this.#stopping.delete(server));
   }
 
-  #endIdle(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const server of this.#servers) {
-      if (isInUse(server)) server.lastUsedAtMs = nowMs;
-      const dueAtMs = server.lastUsedAtMs + this.#context.config.sessionIdleTimeoutMs;
-      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      else this.#end(server, "idle");
-    }
-    return nextMs;
+  #endIfIdle(server: Server, nowMs: number): void {
+    if (isInUse(server)) server.lastUsedAtMs = nowMs;
+    const dueAtMs = server.lastUsedAtMs + this.#context.config.sessionIdleTimeoutMs;
+    if (dueAtMs > nowMs) server.idle.set(dueAtMs);
+    else this.#end(server, "idle");
   }
 }
 

@@ -6,6 +6,7 @@ import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewr
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Asking, ServerAsk } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
+import type { Timer } from "../timers.ts";
 import type { ClientCall } from "./call.ts";
 import type { Lane } from "./lane.ts";
 import { errorAnswer } from "./routing.ts";
@@ -41,13 +42,15 @@ export class AskingRouting extends SharedRouting {
   readonly #asks = new Map<string, Ask>();
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
-  #refuseAtMs = Number.POSITIVE_INFINITY;
+  /** The time at which the newest question is refused that cannot be assigned. */
+  readonly #refusal: Timer;
   #progress = 0;
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(lane: Lane, onChanged: () => void) {
     super(lane);
     this.#onChanged = onChanged;
+    this.#refusal = lane.context.timers.add((nowMs) => this.#refuseNewest(nowMs));
     // The reply of a call that has ended answers its questions.
     lane.dispatch.calls.onEnd = () => this.#onCallEnd();
   }
@@ -115,18 +118,16 @@ export class AskingRouting extends SharedRouting {
     super.onLost();
     const asks = [...this.#asks.values()];
     this.#asks.clear();
-    this.#refuseAtMs = Number.POSITIVE_INFINITY;
+    this.#refusal.clear();
     // The queue opens for the next generation.
     for (const ask of asks) ask.asking?.withdraw(ask);
   }
 
-  override expire(nowMs: number): number {
-    if (nowMs < this.#refuseAtMs) return this.#refuseAtMs;
-    this.#refuseAtMs = nowMs + NEXT_REFUSAL_MS;
+  #refuseNewest(nowMs: number): void {
+    this.#refusal.set(nowMs + NEXT_REFUSAL_MS);
     const newest = [...this.#asks.values()].findLast(({ asking }) => asking === undefined);
     if (newest !== undefined) this.#refuse(newest, AMBIGUOUS);
     this.#assign();
-    return this.#refuseAtMs;
   }
 
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
@@ -158,11 +159,9 @@ export class AskingRouting extends SharedRouting {
     const { dispatch, context } = this.lane;
     const waiting = [...this.#asks.values()].filter(({ asking }) => asking === undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
-    if (owner === "waits") {
-      this.#refuseAtMs = Math.min(this.#refuseAtMs, context.nowMs() + MAX_WAIT_MS);
-      dispatch.watch(this.#refuseAtMs);
-    } else {
-      this.#refuseAtMs = Number.POSITIVE_INFINITY;
+    if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, context.nowMs() + MAX_WAIT_MS));
+    else {
+      this.#refusal.clear();
       for (const ask of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (this.#asks.get(ask.idText) !== ask || ask.asking !== undefined) continue;

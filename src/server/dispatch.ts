@@ -8,7 +8,7 @@ import { limitedLog, type Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake } from "../process/port.ts";
 import type { Reply, Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer, Timers } from "../timers.ts";
 import { CallTable } from "./call-table.ts";
 import {
   type Call,
@@ -66,9 +66,9 @@ export class Dispatch {
   readonly #context: Context;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
-  readonly #deadlines: DeadlineSweep;
+  readonly #deadlines: Timer;
   /** The times at which slow responses begin. */
-  readonly #slow: DeadlineSweep;
+  readonly #slow: Timer;
   /** The calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. They end like any other call. */
   readonly #checking = new Set<Call>();
   #checkingBytes = 0;
@@ -80,16 +80,19 @@ export class Dispatch {
   /** The client whose messages this generation has got; undefined if it has got none. */
   #principal: MemoryHolder | undefined;
 
-  /** @param onDue called on each sweep of the deadlines. Returns the next deadline, or Infinity. */
-  constructor(context: Context, upstream: Upstream, onDue: (nowMs: number) => number) {
+  /** @param onDue called before each sweep of the deadlines. */
+  constructor(context: Context, upstream: Upstream, onDue: (nowMs: number) => void) {
     this.#context = context;
     this.upstream = upstream;
-    const { defects, log, nowMs } = context;
+    const { log, nowMs, timers } = context;
     this.#log = limitedLog(log, nowMs);
-    this.#deadlines = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
+    this.#deadlines = sweepWith(timers, (atMs) => {
+      onDue(atMs);
+      return Math.min(this.calls.expire(atMs), this.queue.expire(atMs));
+    });
     this.queue = new RequestQueue(context, upstream, this.#deadlines);
     this.calls = new CallTable(context, this.queue);
-    this.#slow = new DeadlineSweep(nowMs, defects, (atMs) => this.#beginSlow(atMs));
+    this.#slow = sweepWith(timers, (atMs) => this.#beginSlow(atMs));
   }
 
   /**
@@ -319,11 +322,6 @@ export class Dispatch {
     return true;
   }
 
-  /** Schedules a sweep of the deadlines. */
-  watch(deadlineMs: number): void {
-    this.#deadlines.watch(deadlineMs);
-  }
-
   /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
     const { config, nowMs } = this.#context;
@@ -348,8 +346,8 @@ export class Dispatch {
   /** Rejects all queued entries and stops all timers. */
   close(): void {
     this.queue.end();
-    this.#deadlines.close();
-    this.#slow.close();
+    this.#deadlines.clear();
+    this.#slow.clear();
   }
 
   /** Returns a call that was not sent yet, with its text for the server. */
@@ -437,8 +435,8 @@ export class Dispatch {
   }
 
   #watchCall({ deadlineMs, reply }: Call): void {
-    this.#deadlines.watch(deadlineMs);
-    this.#slow.watch(reply.acceptedAtMs + this.#context.config.streamAfterMs);
+    setEarlier(this.#deadlines, deadlineMs);
+    setEarlier(this.#slow, reply.acceptedAtMs + this.#context.config.streamAfterMs);
   }
 
   /** Sends a call after its check. A call that a server may have seen was checked before. */
@@ -504,6 +502,26 @@ export class Dispatch {
   get #queuedBytes(): number {
     return (this.calls.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
   }
+}
+
+/** The delay before a sweep that threw is repeated. */
+const AFTER_DEFECT_MS = 100;
+
+/** Returns a timer for any number of deadlines. @param sweep handles all that are due, and returns the next one, or Infinity. */
+function sweepWith(timers: Timers, sweep: (nowMs: number) => number): Timer {
+  const timer = timers.add((nowMs) => {
+    let nextMs = nowMs + AFTER_DEFECT_MS;
+    try {
+      nextMs = sweep(nowMs);
+    } finally {
+      setEarlier(timer, nextMs);
+    }
+  });
+  return timer;
+}
+
+function setEarlier(timer: Timer, atMs: number): void {
+  if (atMs < timer.atMs) timer.set(atMs);
 }
 
 /** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */

@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import {
   cancellationToClient,
@@ -7,7 +8,9 @@ import {
   requestToClient,
   responseToServer,
 } from "../mcp/rewrite.ts";
+import type { Timer } from "../timers.ts";
 import { PendingRequests } from "./call-table.ts";
+import { MAX_RENEWED_TIMES } from "./call.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 export interface ForwardedRequest {
@@ -17,7 +20,8 @@ export interface ForwardedRequest {
   /** The JSON text of the server's progress token. */
   readonly progressTokenText: string | undefined;
   readonly method: string;
-  readonly deadlineMs: number;
+  /** The end of the time in which the client may answer. */
+  readonly timer: Timer;
 }
 
 /**
@@ -28,11 +32,17 @@ export class ForwardedRequests extends PendingRequests<ForwardedRequest> {
   /** The server's progress tokens, by the id of the request. */
   readonly #taskTokens = new TaskTokens<string>();
 
-  /** @returns the request with the id for the client. */
-  add(request: RequestMessage, deadlineMs: number): string {
+  /** @param onOverdue called after its removal if the client has not answered in time. @returns the request with the id for the client. */
+  add(request: RequestMessage, { config, nowMs, timers }: Context, onOverdue: (request: ForwardedRequest) => void): string {
     const id = this.mintId();
     const { method } = request;
-    this.set(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
+    const timer = timers.add(() => {
+      this.delete(id);
+      onOverdue(forwarded);
+    });
+    const forwarded = { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, timer };
+    this.set(id, forwarded);
+    timer.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
     return requestToClient(request, id);
   }
 
@@ -66,19 +76,6 @@ export class ForwardedRequests extends PendingRequests<ForwardedRequest> {
     return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
   }
 
-  /** Removes overdue requests, and calls `giveUp` with each. @returns the next deadline, or Infinity. */
-  expire(nowMs: number, giveUp: (request: ForwardedRequest) => void): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const request of this.values()) {
-      if (request.deadlineMs > nowMs) nextMs = Math.min(nextMs, request.deadlineMs);
-      else {
-        this.delete(request.id);
-        giveUp(request);
-      }
-    }
-    return nextMs;
-  }
-
   /** Cancels all requests, because the server is lost. @returns the notifications for the client, which may be asking a person. */
   cancelAll(reason: string): string[] {
     const requests = this.values().toArray();
@@ -86,7 +83,13 @@ export class ForwardedRequests extends PendingRequests<ForwardedRequest> {
     return requests.map(({ id }) => cancellation(id, reason));
   }
 
+  override delete(id: unknown): boolean {
+    this.get(id)?.timer.clear();
+    return super.delete(id);
+  }
+
   override clear(): void {
+    for (const { timer } of this.values()) timer.clear();
     super.clear();
     this.#taskTokens.clear();
   }

@@ -3,21 +3,7 @@ import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Routing } from "./routing.ts";
-
-/** The ping whose time decides. */
-interface Probe {
-  readonly call: Call;
-  /** The timeouts before it, for people. */
-  readonly cause: string;
-  readonly timeMs: number;
-  /** The output of the server when it was sent. */
-  readonly outputs: number;
-  /** The input of the server at the last look. */
-  inputs: number;
-  /** True if the server's stdin has taken it. */
-  isTaken: boolean;
-  deadlineMs: number;
-}
+import type { Timer } from "../timers.ts";
 
 /**
  * Restarts a server that is running but unresponsive. Timeouts alone never do that, because they may be due to one client's calls. After
@@ -46,13 +32,15 @@ export class HangWatch {
   #abandonedSinceMs: number | undefined;
   #hasSpokenSinceTick = false;
   #isPinged = false;
-  #nextTickMs = Number.POSITIVE_INFINITY;
-  #probe: Probe | undefined;
+  readonly #tick: Timer;
+  /** The end of the time of the ping that decides; undefined if there is none. */
+  #probe: Timer | undefined;
 
   constructor(context: Context, dispatch: Dispatch, routing: Routing) {
     this.#context = context;
     this.#dispatch = dispatch;
     this.#routing = routing;
+    this.#tick = context.timers.add((nowMs) => this.#pingIfIdle(nowMs));
     dispatch.calls.onTimeout = (call) => this.#onTimeout(call);
     dispatch.calls.onAbandoned = (call) => this.#onAbandoned(call);
   }
@@ -69,16 +57,13 @@ export class HangWatch {
     this.#isReady = true;
     this.#isPinged = false;
     this.heard();
-    const { pingIntervalMs } = this.#context.config;
-    if (pingIntervalMs === undefined) return;
-    this.#nextTickMs = nowMs + pingIntervalMs;
-    this.#dispatch.watch(this.#nextTickMs);
+    this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
   }
 
   onLost(): void {
     this.#isReady = false;
-    this.#probe = undefined;
-    this.#nextTickMs = Number.POSITIVE_INFINITY;
+    this.#endProbe();
+    this.#tick.clear();
   }
 
   /** Called when a request has timed out. */
@@ -100,17 +85,8 @@ export class HangWatch {
     if (nowMs() - this.#abandonedSinceMs >= config.requestTimeoutMs) this.#count(method);
   }
 
-  /** @returns the time of the next call, or Infinity. */
-  tick(nowMs: number): number {
-    this.#judge(nowMs);
-    this.#pingIfIdle(nowMs);
-    return Math.min(this.#nextTickMs, this.#probe?.deadlineMs ?? Number.POSITIVE_INFINITY);
-  }
-
   #pingIfIdle(nowMs: number): void {
-    const { pingIntervalMs } = this.#context.config;
-    if (nowMs < this.#nextTickMs || pingIntervalMs === undefined) return;
-    this.#nextTickMs = nowMs + pingIntervalMs;
+    this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
     const isSilent = !this.#hasSpokenSinceTick && !this.#routing.isWaitingForClient;
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
@@ -126,49 +102,44 @@ export class HangWatch {
     if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
   }
 
+  /** Sends a ping, and decides when its time is over. */
   #sendProbe(method: string): void {
-    const { requestTimeoutMs, hungTimeouts } = this.#context.config;
+    const { config, nowMs, timers } = this.#context;
+    const { calls, upstream } = this.#dispatch;
+    const { requestTimeoutMs, hungTimeouts } = config;
     let timeMs = requestTimeoutMs;
-    for (const { kind, isWritten, timeoutMs } of this.#dispatch.calls.values())
-      if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
-    const onSettled = (): void => (this.#probe = undefined);
-    const call = this.#dispatch.ping(onSettled, { timeoutMs: Number.POSITIVE_INFINITY });
+    for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
+    const call = this.#dispatch.ping(() => this.#endProbe(), { timeoutMs: Number.POSITIVE_INFINITY });
     if (call === undefined) return;
-    const last = hungTimeouts === 1 ? "timed out" : `timed out, the last of ${hungTimeouts} timeouts in a row`;
-    const cause = `${shorten(method)} ${last}`;
-    const probe: Probe = { call, cause, timeMs, ...this.#dispatch.upstream.traffic(), isTaken: call.isWritten, deadlineMs: 0 };
+    const { outputs, inputs } = upstream.traffic();
+    let [isTaken, lastInputs] = [call.isWritten, inputs];
+    const probe = timers.add(() => {
+      const traffic = upstream.traffic();
+      if (traffic.outputs !== outputs || traffic.isReading || this.#routing.isWaitingForClient) {
+        this.heard();
+        // This also ends the probe.
+        calls.giveUp(call, "no longer needed", "unread");
+      } else if (!isTaken && traffic.inputs !== lastInputs) {
+        lastInputs = traffic.inputs;
+        probe.set(nowMs() + timeMs);
+      } else {
+        // The generation is restarted only once.
+        this.onLost();
+        const last = hungTimeouts === 1 ? "timed out" : `timed out, the last of ${hungTimeouts} timeouts in a row`;
+        const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
+        upstream.restart("hung", `hung: no output while ${shorten(method)} ${last}, ${silence}`);
+      }
+    });
     this.#probe = probe;
     call.onEmptied = () => {
-      probe.isTaken = true;
-      this.#renew(probe);
+      isTaken = true;
+      if (this.#probe === probe) probe.set(nowMs() + timeMs);
     };
-    this.#renew(probe);
+    probe.set(nowMs() + timeMs);
   }
 
-  #renew(probe: Probe): void {
-    probe.deadlineMs = this.#context.nowMs() + probe.timeMs;
-    this.#dispatch.watch(probe.deadlineMs);
-  }
-
-  /** Decides when the time of the ping is over. */
-  #judge(nowMs: number): void {
-    const { upstream, calls } = this.#dispatch;
-    const probe = this.#probe;
-    if (probe === undefined || nowMs < probe.deadlineMs) return;
-    const { call, cause, timeMs, isTaken } = probe;
-    const { outputs, inputs, isReading } = upstream.traffic();
-    if (outputs !== probe.outputs || isReading || this.#routing.isWaitingForClient) {
-      this.heard();
-      // This also ends the probe.
-      calls.giveUp(call, "no longer needed", "unread");
-    } else if (!isTaken && inputs !== probe.inputs) {
-      probe.inputs = inputs;
-      this.#renew(probe);
-    } else {
-      // The generation is restarted only once.
-      this.onLost();
-      const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
-      upstream.restart("hung", `hung: no output while ${cause}, ${silence}`);
-    }
+  #endProbe(): void {
+    this.#probe?.clear();
+    this.#probe = undefined;
   }
 }

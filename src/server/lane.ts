@@ -56,7 +56,10 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.context = context;
     this.#policy = policy;
     this.dropped = new DropLog(context);
-    this.dispatch = new Dispatch(context, upstream, (nowMs) => this.#onDue(nowMs));
+    this.dispatch = new Dispatch(context, upstream, (nowMs) => {
+      // The time in which a person answers the server does not count.
+      if (this.routing.isWaitingForClient) this.dispatch.calls.extend(nowMs);
+    });
     this.tools = new ServerTools(context, this.dispatch, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(context, this.dispatch.calls, endSession);
     this.routing = createRouting(this);
@@ -164,6 +167,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const { dispatch } = this;
     const { calls } = dispatch;
     this.tools.close();
+    this.#hangWatch.onLost();
     calls.giveUpAll(calls.values(), reason, (call) =>
       reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : dispatch.notReady(call),
     );
@@ -331,11 +335,5 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     // The sidecar's own cancellation is shorter. It is sent if there is no room for the client's.
     const hasRoom = this.dispatch.roomError(notification.text) === undefined;
     calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? cancellationToServer(notification, call.wireId) : undefined);
-  }
-
-  #onDue(nowMs: number): number {
-    // The time in which a person answers the server does not count.
-    if (this.routing.isWaitingForClient) this.dispatch.calls.extend(nowMs);
-    return Math.min(this.routing.expire(nowMs), this.#hangWatch.tick(nowMs));
   }
 }

@@ -6,7 +6,7 @@ import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryByte
 import type { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
@@ -127,7 +127,6 @@ export class Lanes {
   readonly #ending = new Set<PooledLane>();
   /** The lanes whose server starts when another one has exited, in the order of their clients, with the function that starts it. */
   readonly #waiting = new Map<PooledLane, () => void>();
-  readonly #idle: DeadlineSweep;
   #lastNumber = 0;
 
   /**
@@ -146,7 +145,6 @@ export class Lanes {
     this.#isStateless = isStateless;
     this.#createPrivate = createPrivate;
     this.#sessions = sessions;
-    this.#idle = new DeadlineSweep(context.nowMs, context.defects, (nowMs) => this.#endIdle(nowMs));
     // Its first user is the pool, so it never ends.
     this.#lanes.set(SHARED, new PooledLane(shared, () => undefined));
   }
@@ -181,7 +179,7 @@ export class Lanes {
    * make room, and the new server starts when the other one has exited. The client must be admitted by `refusal`.
    */
   acquire(initialize: RequestMessage, client: PrivateClient): PooledLane {
-    const { config, nowMs } = this.#context;
+    const { config, nowMs, timers } = this.#context;
     const name = this.isPrivate(initialize) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
@@ -191,11 +189,15 @@ export class Lanes {
     // The server gets it again at each start.
     const kept = client.memory.hold("requests", textMemoryBytes(initialize.text));
     const supervised = this.#createPrivate(name, initialize, client, start?.promise);
-    const end = (): void => void this.#end(name, pooled, kept);
+    const idle = timers.add((atMs) => this.#endIfIdle(pooled, idle, atMs));
+    const end = (): void => {
+      idle.clear();
+      void this.#end(name, pooled, kept);
+    };
     const pooled = new PooledLane(supervised, end);
     this.#lanes.set(name, pooled);
     if (start !== undefined) this.#waiting.set(pooled, start.resolve);
-    this.#idle.watch(nowMs() + config.sessionIdleTimeoutMs);
+    idle.set(nowMs() + config.sessionIdleTimeoutMs);
     void supervised.ended.then(end);
     return pooled;
   }
@@ -215,7 +217,6 @@ export class Lanes {
 
   /** Fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
   async stop(): Promise<void> {
-    this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
     await Promise.all(this.#all().map((supervised) => supervised.stop()));
   }
@@ -259,21 +260,15 @@ export class Lanes {
     }
   }
 
-  #endIdle(nowMs: number): number {
-    const { sessionIdleTimeoutMs: idleTimeoutMs } = this.#context.config;
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const { sessions } of this.#private()) {
-      // The session may be opened at any time.
-      if (sessions.size === 0) nextMs = Math.min(nextMs, nowMs + idleTimeoutMs);
-      for (const session of sessions) {
-        // A request to a disconnected client does not count as use: a server that keeps sending requests would never stop.
-        if (session.isInUse) session.touch(nowMs);
-        const dueAtMs = session.lastUsedAtMs + idleTimeoutMs;
-        if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-        else this.#evict(session, "idle");
-      }
-    }
-    return nextMs;
+  /** Ends the session of a private server if it was not used for long. @param idle its timer. */
+  #endIfIdle({ sessions }: PooledLane, idle: Timer, nowMs: number): void {
+    const [session] = sessions;
+    // A request to a disconnected client does not count as use: a server that keeps sending requests would never stop.
+    if (session?.isInUse === true) session.touch(nowMs);
+    // The session may be opened at any time.
+    const dueAtMs = (session?.lastUsedAtMs ?? nowMs) + this.#context.config.sessionIdleTimeoutMs;
+    if (session === undefined || dueAtMs > nowMs) idle.set(dueAtMs);
+    else this.#evict(session, "idle");
   }
 
   #evict(session: Session, reason: string): void {

@@ -175,10 +175,6 @@ export class ModernRouting implements Routing {
       this.#lane.dropped.notification(method);
     }
   }
-
-  expire(nowMs: number): number {
-    return Math.min(this.#questions.expire(nowMs), this.#laneSubscription?.expire(nowMs) ?? Number.POSITIVE_INFINITY);
-  }
 }
 
 /** Returns a notification of a subscription as a session gets it. */

@@ -7,9 +7,8 @@ import { INITIALIZED } from "../process/handshake.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
+import { cancellation, type ForwardedRequest, ForwardedRequests } from "./forwarded-requests.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
@@ -134,11 +133,7 @@ export class PrivateRouting implements Routing {
     } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
       const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
       this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
-    } else {
-      const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
-      this.#emit(this.#forwarded.add(request, deadlineMs));
-      dispatch.watch(deadlineMs);
-    }
+    } else this.#emit(this.#forwarded.add(request, context, (forwarded) => this.#onOverdue(forwarded)));
   }
 
   onReady(): void {
@@ -167,13 +162,12 @@ export class PrivateRouting implements Routing {
     this.#kept.release();
   }
 
-  expire(nowMs: number): number {
-    const { dispatch, dropped } = this.#lane;
-    return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
-      const reason = `The client did not answer ${shorten(method)} in time`;
-      if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
-      this.#emit(cancellation(id, "timeout"));
-    });
+  #onOverdue({ id, idText, method }: ForwardedRequest): void {
+    const { dispatch, dropped, context } = this.#lane;
+    const reason = `The client did not answer ${shorten(method)} in time`;
+    if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
+    this.#emit(cancellation(id, "timeout"));
+    dispatch.calls.extend(context.nowMs());
   }
 
   /** Returns a listener for the end of a request that sets the level. */

@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
 import type { Upstream } from "../process/port.ts";
-import type { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 import { type QueueEntry, type ToolSemaphore, Turns } from "./slots.ts";
 
 /** The parts of the queue for entries that take no slot: all of them, and those of one owner. They are never evicted. */
@@ -22,7 +22,7 @@ type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
 export class RequestQueue {
   readonly #context: Context;
   readonly #upstream: Upstream;
-  readonly #deadlines: DeadlineSweep;
+  readonly #deadlines: Timer;
   /** The calls that hold or await a slot, queued ones included. */
   openCount = 0;
   readonly entries = new Set<QueueEntry>();
@@ -40,7 +40,7 @@ export class RequestQueue {
   #isEnded = false;
 
   /** @param deadlines must call `expire`. */
-  constructor(context: Context, upstream: Upstream, deadlines: DeadlineSweep) {
+  constructor(context: Context, upstream: Upstream, deadlines: Timer) {
     this.#context = context;
     this.#upstream = upstream;
     this.#deadlines = deadlines;
@@ -171,7 +171,7 @@ export class RequestQueue {
     else queue.push(entry);
     this.entries.add(entry);
     this.#count(entry, 1);
-    this.#deadlines.watch(entry.expiresAtMs);
+    if (entry.expiresAtMs < this.#deadlines.atMs) this.#deadlines.set(entry.expiresAtMs);
   }
 
   #count({ byteLength, takesSlot, held }: QueueEntry, change: 1 | -1): void {

@@ -114,8 +114,6 @@ export interface Routing {
   onCallerEnd(caller: Caller): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;
-  /** @returns the next deadline, or Infinity. */
-  expire(nowMs: number): number;
 }
 
 /** Returns the sidecar's own answer to a server's `ping`. */

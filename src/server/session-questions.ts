@@ -9,6 +9,7 @@ import type { FoundResult } from "../mcp/result.ts";
 import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
+import type { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
 import { PendingRequests } from "./call-table.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
@@ -141,8 +142,8 @@ interface Round {
   /** The answers as members of `inputResponses`. */
   readonly answers: string[];
   readonly memory: Reservation;
-  /** The time of the next request if there are no questions. */
-  readonly repeatAtMs: number;
+  /** The time of the next request if there are no questions; otherwise the end of the time for the answers. */
+  readonly timer: Timer;
 }
 
 interface OpenQuestion {
@@ -151,7 +152,6 @@ interface OpenQuestion {
   readonly round: Round;
   readonly keyText: string;
   readonly method: string;
-  readonly deadlineMs: number;
 }
 
 /**
@@ -163,7 +163,6 @@ interface OpenQuestion {
 export class SessionQuestions {
   readonly #lane: Lane;
   readonly #questions = new PendingRequests<OpenQuestion>();
-  readonly #waiting = new Set<Round>();
 
   constructor(lane: Lane) {
     this.#lane = lane;
@@ -203,23 +202,10 @@ export class SessionQuestions {
     return undefined;
   }
 
-  /** @returns the next deadline, or Infinity. */
-  expire(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const round of this.#waiting) {
-      if (round.repeatAtMs > nowMs) nextMs = Math.min(nextMs, round.repeatAtMs);
-      else this.#repeat(round);
-    }
-    for (const question of this.#questions.values()) {
-      if (question.deadlineMs > nowMs) nextMs = Math.min(nextMs, question.deadlineMs);
-      else this.#onOverdue(question);
-    }
-    return nextMs;
-  }
-
   /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, request: RepeatableRequest, { questions, stateText }: InputRequired): void {
     const { dispatch, context } = this.#lane;
+    const { config, nowMs, timers } = context;
     const refusal = checkDeclared(questions, request.declared);
     if (refusal !== undefined) return dispatch.calls.giveUp(call, "question of an undeclared kind", refusal);
     if (questions.length > 0 && ++request.questionRounds > MAX_QUESTION_ROUNDS) {
@@ -228,21 +214,18 @@ export class SessionQuestions {
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
-    const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : context.nowMs() + REPEAT_DELAY_MS;
-    const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, repeatAtMs };
+    const timer = timers.add(() => this.#onDue(round));
+    const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
     request.onEnd = () => {
       const ids = [...round.open];
       this.#end(round);
       // Its client must not answer any more.
       for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
     };
-    this.#waiting.add(round);
-    if (questions.length === 0) return dispatch.watch(repeatAtMs);
-    const deadlineMs = context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES;
-    dispatch.watch(deadlineMs);
+    timer.set(nowMs() + (questions.length === 0 ? REPEAT_DELAY_MS : config.requestTimeoutMs * MAX_RENEWED_TIMES));
     const texts = questions.map(({ keyText, request: question }) => {
       const id = this.#questions.mintId();
-      this.#questions.set(id, { id, round, keyText, method: question.method, deadlineMs });
+      this.#questions.set(id, { id, round, keyText, method: question.method });
       round.open.add(id);
       return [id, requestToClient(question, id)] as const;
     });
@@ -260,6 +243,14 @@ export class SessionQuestions {
     this.#take(question);
     round.answers.push(`${keyText}:${text}`);
     if (round.open.size === 0) this.#repeat(round);
+  }
+
+  #onDue(round: Round): void {
+    if (round.open.size === 0) return this.#repeat(round);
+    for (const id of round.open) {
+      const question = this.#questions.get(id);
+      if (question !== undefined) this.#onOverdue(question);
+    }
   }
 
   #onOverdue(question: OpenQuestion): void {
@@ -284,7 +275,7 @@ export class SessionQuestions {
   }
 
   #end(round: Round): void {
-    this.#waiting.delete(round);
+    round.timer.clear();
     round.request.onEnd = undefined;
     round.memory.release();
     for (const id of round.open) this.#questions.delete(id);

@@ -364,10 +364,6 @@ export class SharedRouting implements Routing {
     }
   }
 
-  expire(_nowMs: number): number {
-    return Number.POSITIVE_INFINITY;
-  }
-
   #setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
     const former = this.#levels.levelOf(caller);
     if (!this.#levels.set(caller, level)) return undefined;

@@ -14,6 +14,7 @@ import {
 } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
+import type { Timer } from "../timers.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
@@ -117,8 +118,6 @@ const NONE: ReadonlySet<string> = new Set();
 /** A `subscriptions/listen` at the current generation. */
 interface Listening {
   readonly filter: SubscriptionFilter;
-  /** The time of the server to acknowledge it. */
-  readonly deadlineMs: number;
   /** The URIs of the filter that the server has accepted. */
   accepted: ReadonlySet<string>;
   /** The time of the acknowledgement. */
@@ -154,7 +153,9 @@ export class LaneSubscription {
   #isInterrupted = false;
   #pauseMs = FIRST_PAUSE_MS;
   /** The time of the next `update`. */
-  #updateAtMs = Number.POSITIVE_INFINITY;
+  readonly #nextUpdate: Timer;
+  /** The end of the time in which the server must acknowledge the next request. */
+  readonly #overdue: Timer;
 
   /**
    * @param requestMeta the `_meta` of the sidecar's own requests at this generation.
@@ -171,6 +172,13 @@ export class LaneSubscription {
     this.#requestMeta = requestMeta;
     this.#wanted = wanted;
     this.#onReopened = onReopened;
+    const { timers } = lane.context;
+    this.#nextUpdate = timers.add(() => this.update());
+    this.#overdue = timers.add(() => {
+      const next = this.#next;
+      next?.call?.cancel("not acknowledged in time");
+      if (next !== undefined) this.#reject(next, true);
+    });
   }
 
   /** True for a notification of this subscription. */
@@ -225,24 +233,11 @@ export class LaneSubscription {
     if (ended !== undefined) this.#onEnd(ended, true);
   }
 
-  /** @returns the next deadline, or Infinity. */
-  expire(nowMs: number): number {
-    const next = this.#next;
-    if (next !== undefined && next.deadlineMs <= nowMs) {
-      next.call?.cancel("not acknowledged in time");
-      this.#reject(next, true);
-    }
-    if (this.#updateAtMs <= nowMs) {
-      this.#updateAtMs = Number.POSITIVE_INFINITY;
-      this.update();
-    }
-    return Math.min(this.#next?.deadlineMs ?? Number.POSITIVE_INFINITY, this.#updateAtMs);
-  }
-
   /** Must be called when the generation is lost. Those that wait get no answer. */
   close(): void {
     this.#waiting.clear();
-    this.#updateAtMs = Number.POSITIVE_INFINITY;
+    this.#nextUpdate.clear();
+    this.#overdue.clear();
     this.#current = undefined;
     this.#next = undefined;
   }
@@ -265,8 +260,7 @@ export class LaneSubscription {
   #open(filter: SubscriptionFilter): void {
     const nowMs = this.#lane.context.nowMs();
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, this.#requestMeta);
-    const deadlineMs = nowMs + this.#lane.context.config.requestTimeoutMs;
-    const listening: Listening = { filter, deadlineMs, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
+    const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
     const target = new InternalTarget(
@@ -275,7 +269,7 @@ export class LaneSubscription {
     );
     // It may fail at once.
     listening.call = this.#lane.dispatch.open(internalReply(this.#lane.context, target), request);
-    this.#lane.dispatch.watch(deadlineMs);
+    this.#overdue.set(nowMs + this.#lane.context.config.requestTimeoutMs);
   }
 
   /** @param isByServer false if the sidecar could not send the request. */
@@ -309,8 +303,7 @@ export class LaneSubscription {
   }
 
   #updateIn(delayMs: number): void {
-    this.#updateAtMs = Math.min(this.#updateAtMs, this.#lane.context.nowMs() + delayMs);
-    this.#lane.dispatch.watch(this.#updateAtMs);
+    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#lane.context.nowMs() + delayMs));
   }
 
   /** Calls those that wait for what is known by now. */

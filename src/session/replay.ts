@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
-import { DeadlineSweep } from "../timers.ts";
+import type { Timer } from "../timers.ts";
 
 /** One message on a stream, kept for replay. */
 export interface LoggedEvent {
@@ -32,12 +32,13 @@ export class EventLog {
   /** The memory of all events. Only the log changes it. */
   bytes = 0;
   readonly #context: Context;
-  readonly #sweep: DeadlineSweep;
+  /** The time at which the oldest event expires, or one before it did. */
+  readonly #expiry: Timer;
   readonly #events = new LinkedOrder<LoggedEvent>();
 
   constructor(context: Context) {
     this.#context = context;
-    this.#sweep = new DeadlineSweep(context.nowMs, context.defects, (atMs) => this.#expire(atMs));
+    this.#expiry = context.timers.add((nowMs) => this.#expire(nowMs));
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
@@ -51,7 +52,7 @@ export class EventLog {
     place.value = event;
     this.#events.moveToEnd(place);
     this.bytes += memoryBytes;
-    this.#sweep.watch(event.loggedAtMs + replayMaxAgeMs);
+    if (this.#events.first === place) this.#expiry.set(event.loggedAtMs + replayMaxAgeMs);
     while (this.bytes > replayMaxBytes) {
       const oldest = this.#events.first?.value;
       if (oldest === undefined || oldest === event) break;
@@ -72,10 +73,7 @@ export class EventLog {
     event.place.leave();
     this.bytes -= event.memoryBytes;
     event.memory.release();
-  }
-
-  close(): void {
-    this.#sweep.close();
+    if (this.#events.first === undefined) this.#expiry.clear();
   }
 
   /** Drops the oldest events of a holder until this much memory is free. */
@@ -97,14 +95,12 @@ export class EventLog {
     event.owner.forget(event);
   }
 
-  /** @returns the time at which the next event expires, or Infinity. */
-  #expire(nowMs: number): number {
+  #expire(nowMs: number): void {
     for (let oldest = this.#events.first?.value; oldest !== undefined; oldest = this.#events.first?.value) {
       const expiresAtMs = oldest.loggedAtMs + this.#context.config.replayMaxAgeMs;
-      if (expiresAtMs > nowMs) return expiresAtMs;
+      if (expiresAtMs > nowMs) return this.#expiry.set(expiresAtMs);
       this.#forget(oldest);
     }
-    return Number.POSITIVE_INFINITY;
   }
 }
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
-import { readSeen, readWhere, timeoutFlags } from "../support/in-flight.ts";
+import { readWhere, timeoutFlags } from "../support/in-flight.ts";
 import { LANES, useLane } from "../support/lanes.ts";
-import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
@@ -10,8 +9,6 @@ import { isAlive } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 3000;
-/** A call of `hang` times out, and a ping is sent, which has as much time. */
-const UNANSWERED = [...QUICK_RESTART, "--hung-timeouts", "1", ...timeoutFlags(REQUEST_TIMEOUT_MS)];
 /** STOP_GRACES of `process/child.ts`: 1 s after the end of stdin, 2 s after SIGTERM; on a busy machine, several times as long. */
 const GRACES_MS = 5 * (1000 + 2000);
 
@@ -47,32 +44,9 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     while (!over.signal.aborted) await client.callTool("echo", {}, 2, { signal: AbortSignal.timeout(500) }).catch(() => undefined);
     expect(await exited).toMatchObject({ kind: "hung", childPid });
   });
-
-  it("a server that reads pings but does not answer is restarted", async () => {
-    const limits = ["--ping-interval-ms", "400", "--hung-timeouts", "2", "--request-timeout-ms", String(REQUEST_TIMEOUT_MS)];
-    await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, ...limits] });
-    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
-    await client.callTool("mute", { method: "ping" });
-    await waitForLog("mcp server exited", (line) => line["kind"] === "hung");
-    await waitForLog("mcp server ready", (line) => line["generation"] === 2);
-    await groupEnd(childPid);
-    expect(await client.toolText("echo", { text: "back" })).toBe("back");
-  });
 });
 
 describe.concurrent("a server without sessions", () => {
-  it("calls without an answer restart nothing if a discovery gets one", async () => {
-    await using sidecar = await HttpBench.start({ mode: "modern-only", flags: UNANSWERED });
-    const client = sidecar.modernClient();
-    const { pid } = await readWhere(client);
-    const countDiscoveries = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "server/discover").length;
-    const before = await countDiscoveries();
-    // The second call times out after the time of the discovery that follows the first one; the server writes nothing else meanwhile.
-    for (let times = 0; times < 2; times++) expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    expect((await readWhere(client)).pid).toBe(pid);
-    expect(await countDiscoveries()).toBeGreaterThan(before);
-  });
-
   it("a discovery without an answer after a timeout restarts the server", async () => {
     const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
     await using sidecar = await HttpBench.start({ mode: "modern-only", flags });

@@ -1,8 +1,88 @@
-import { array, assert, constant, double, integer, oneof, property } from "fast-check";
-import { describe, expect, it } from "vitest";
-import { RateLimit } from "../../src/timers.ts";
+import { array, assert, constant, constantFrom, double, integer, oneof, property, record } from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { Counters } from "../../src/observe/record.ts";
+import { Defects } from "../../src/observe/log.ts";
+import { MAX_TIMER_MS, RateLimit, Timers } from "../../src/timers.ts";
+import { UNGUARDED } from "../support/defects.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+import { RecordedLog } from "../support/recorded-log.ts";
 
 const MINUTE_MS = 60_000;
+
+describe("a list of timers", () => {
+  useFakeClock();
+
+  it("each timer is due at the time for which it was set last, in order, and none that was cleared", () => {
+    const step = record({
+      kind: constantFrom("set", "clear", "wait"),
+      index: integer({ min: 0, max: 40 }),
+      ms: integer({ min: 1, max: 60 }),
+    });
+    assert(
+      property(array(step, { maxLength: 500 }), (steps) => {
+        const timers = new Timers(Date.now, UNGUARDED);
+        const [due, expected]: [string[], string[]] = [[], []];
+        const all = Array.from({ length: 41 }, (_, index) => timers.add((nowMs) => due.push(`${index} at ${nowMs}`)));
+        /** In the order in which they were set. */
+        const model = new Map<number, number>();
+        for (const { kind, index, ms } of steps) {
+          if (kind !== "wait") model.delete(index);
+          if (kind === "clear") all[index]?.clear();
+          else if (kind === "set") {
+            all[index]?.set(Date.now() + ms);
+            model.set(index, Date.now() + ms);
+          }
+          for (let left = kind === "wait" ? ms : 0; left > 0; left -= 2) {
+            vi.advanceTimersByTime(1);
+            for (const [each, atMs] of model) if (atMs === Date.now() && model.delete(each)) expected.push(`${each} at ${atMs}`);
+          }
+          expect(timers.size).toBe(model.size);
+        }
+        expect(due).toEqual(expected);
+      }),
+    );
+  });
+
+  it("a callback moves and clears timers, and one that it sets for now is due after all others", () => {
+    const timers = new Timers(Date.now, UNGUARDED);
+    const due: string[] = [];
+    const noteIn = (name: string) => (nowMs: number) => due.push(`${name} at ${nowMs}`);
+    const [other, cleared, moved] = ["other", "cleared", "moved"].map((name) => timers.add(noteIn(name)));
+    const first = timers.add((nowMs) => {
+      noteIn("first")(nowMs);
+      first.set(0);
+      cleared?.clear();
+      moved?.set(nowMs + 1);
+    });
+    for (const timer of [first, other, cleared, moved]) timer?.set(10);
+    vi.advanceTimersByTime(12);
+    expect(due).toEqual(["first at 10", "other at 10", "first at 11", "first at 12"]);
+    first.clear();
+    vi.advanceTimersByTime(1);
+    expect([due.at(-1), timers.size]).toEqual(["moved at 13", 0]);
+  });
+
+  it("a callback that throws is reported, and affects no other timer", () => {
+    const log = new RecordedLog();
+    const timers = new Timers(Date.now, new Defects(log, new Counters()));
+    const due: number[] = [];
+    const broken = timers.add(() => {
+      throw new Error("broken");
+    });
+    for (const timer of [broken, timers.add((nowMs) => due.push(nowMs))]) timer.set(5);
+    timers.add((nowMs) => due.push(nowMs)).set(6);
+    vi.advanceTimersByTime(6);
+    expect([due, timers.size, log.lines]).toMatchObject([[5, 6], 0, [{ fields: { kind: "deadline", reason: "broken" } }]]);
+  });
+
+  it("a timer may be due later than the timers of Node can be", () => {
+    const timers = new Timers(Date.now, UNGUARDED);
+    const due: number[] = [];
+    timers.add((nowMs) => due.push(nowMs)).set(2 * MAX_TIMER_MS + 5);
+    vi.advanceTimersByTime(2 * MAX_TIMER_MS + 10);
+    expect(due).toEqual([2 * MAX_TIMER_MS + 5]);
+  });
+});
 
 describe("a rate limit", () => {
   it.each([1, 7, 60, 999])("a limit of %i passes as many at once, and no more", (perMinute) => {

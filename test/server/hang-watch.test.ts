@@ -192,7 +192,7 @@ describe("an unresponsive server", () => {
 
 describe("an idle server", () => {
   it("a server with a client's request in flight is not pinged", () => {
-    const bench = LaneBench.ready({ hungTimeouts: 5, pingIntervalMs: PING_INTERVAL_MS, requestTimeoutMs: 10 * PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 5, pingIntervalMs: PING_INTERVAL_MS, requestTimeoutMs: 10 * PING_INTERVAL_MS + 1 });
     bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(9 * PING_INTERVAL_MS);
     expect(pings(bench)).toEqual([]);

@@ -167,6 +167,6 @@ describe("a lane that is closed", () => {
     bench.lose();
     const held = bench.request(session, CALL);
     bench.lane.close();
-    expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
+    expect([running.outcome, held.outcome, bench.context.timers.size]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
   });
 });

@@ -66,34 +66,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(waiting?.isFinished).toBe(false);
   });
 
-  it("a queued request is rejected as not sent after HOLD_TIMEOUT_MS", () => {
-    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 500 });
-    const [running, waiting] = request(bench, bench.join(), "1", "2");
-    vi.advanceTimersByTime(499);
-    expect(waiting?.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect([waiting?.error?.code, waiting?.error?.details]).toEqual(["OVERLOADED", { sent: false, retrySafe: true, retryAfterSeconds: 1 }]);
-    expect(waiting?.error?.message).toContain("1 in flight, 0 queued");
-    expect([running?.isFinished, heardNames(bench)]).toEqual([false, ["1"]]);
-  });
-
-  it("a queued request waits for half of its timeout at most", () => {
-    const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
-    const [, waiting] = request(bench, bench.join(), "1", "2");
-    vi.advanceTimersByTime(499);
-    expect(waiting?.isFinished).toBe(false);
-    vi.advanceTimersByTime(1);
-    expect(waiting?.error?.code).toBe("OVERLOADED");
-  });
-
-  it("a request is rejected at once if MAX_HELD_REQUESTS are queued", () => {
-    const bench = startShared({ maxInFlight: 2, maxHeldRequests: 2 });
-    const replies = request(bench, bench.join(), "1", "2", "3", "4", "5");
-    expect(outcomes(replies)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
-    expect(replies[4]?.error?.message).toContain("2 in flight, 2 queued");
-    expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, held: 2, refused: { OVERLOADED: 1 } } });
-  });
-
   it("a queued request of the longest queue is rejected to make room for another session", () => {
     const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
     const flood = request(bench, bench.join(), "1", "2", "3", "4");

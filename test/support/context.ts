@@ -5,6 +5,7 @@ import { MemoryBudget } from "../../src/memory.ts";
 import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
+import { Timers } from "../../src/timers.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
 /** Returns the defaults of all options, except for these. */
@@ -18,13 +19,15 @@ export function configWith(settings: Partial<Config> = {}): Config {
 export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context> = {}): Context & { readonly log: RecordedLog } {
   const log = new RecordedLog();
   const counters = parts.counters ?? new Counters();
+  const defects = parts.defects ?? new Defects(parts.log ?? log, counters);
   return {
     config: configWith(settings),
     counters,
-    defects: new Defects(parts.log ?? log, counters),
+    defects,
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     secrets: new Secrets({}),
     nowMs: Date.now,
+    timers: new Timers(parts.nowMs ?? Date.now, defects),
     draining: new AbortController().signal,
     kill: new AbortController().signal,
     log,

@@ -29,7 +29,6 @@ describe("the log of events", () => {
     expect(left()).toEqual({ a: 6, b: 10 });
     expect(account.reserve("bodies", 10 * 1024)).toBeDefined();
     expect(left()).toEqual({ a: 0, b: 6 });
-    log.close();
   });
 
   it("no event is dropped for a client that would not have room even then", () => {
@@ -40,6 +39,5 @@ describe("the log of events", () => {
     expect([budget.hasRoomFor("a", 31 * 1024), account.reserve("bodies", 31 * 1024)]).toEqual([false, undefined]);
     expect(left()).toEqual({ a: 5, b: 5 });
     expect([budget.hasRoomFor("a", 30 * 1024), left()]).toEqual([true, { a: 5, b: 5 }]);
-    log.close();
   });
 });
