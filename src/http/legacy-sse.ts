@@ -76,7 +76,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
 
   /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
   openReply(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): Reply {
-    const reply = new Reply(this.#context, this, idText, acceptedAtMs);
+    const reply = new Reply(this.#context, idText, acceptedAtMs, this);
     reply.observed = observed;
     this.#replies.add(reply);
     return reply;

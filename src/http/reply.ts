@@ -46,7 +46,7 @@ export class PostResponse implements ReplyTarget {
     [this.#acceptsStream, this.#session] = [acceptsStream, session];
     this.#response = post.response;
     this.#memory = session?.memory ?? post.memory;
-    this.reply = new Reply(connections.context, this, idText ?? "", post.acceptedAtMs);
+    this.reply = new Reply(connections.context, idText ?? "", post.acceptedAtMs, this);
     this.#response.on("close", this.#onClose);
   }
 
@@ -143,7 +143,7 @@ export class PostBatch implements ReplyTarget {
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
   add(request: RequestMessage): Reply {
-    const reply = new Reply(this.#context, this, idTextOf(request), this.#whole.reply.acceptedAtMs);
+    const reply = new Reply(this.#context, idTextOf(request), this.#whole.reply.acceptedAtMs, this);
     this.#methods.set(reply, request.method);
     return reply;
   }

@@ -186,7 +186,7 @@ export class AskingCall implements Asking, ReplyTarget {
     this.#ofLane ??= { transforms: reply.transforms.slice(OWN_TRANSFORMS), onDisconnect: reply.onDisconnect };
     reply.onEnd = undefined;
     reply.transforms.length = 0;
-    const waiting = new Reply(this.#context, this, reply.idText, reply.acceptedAtMs);
+    const waiting = new Reply(this.#context, reply.idText, reply.acceptedAtMs, this);
     waiting.asking = this;
     this.#call?.park(waiting);
     reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${result}}`);

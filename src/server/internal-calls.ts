@@ -70,7 +70,7 @@ export class InternalTarget implements ReplyTarget {
 
 /** Returns the reply of a request of the sidecar itself. */
 export function internalReply(context: Context, target: ReplyTarget): Reply {
-  return new Reply(context, target, "0", context.nowMs());
+  return new Reply(context, "0", context.nowMs(), target);
 }
 
 /** A request that stays open. */

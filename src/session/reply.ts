@@ -87,11 +87,11 @@ export class Reply {
   #isAccepted = false;
   #isFinished = false;
 
-  constructor(context: Context, target: ReplyTarget, idText: string, acceptedAtMs: number) {
+  constructor(context: Context, idText: string, acceptedAtMs: number, target: ReplyTarget) {
     this.#context = context;
-    this.#target = target;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
+    this.#target = target;
   }
 
   get isFinished(): boolean {

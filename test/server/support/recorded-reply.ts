@@ -3,48 +3,41 @@ import { SidecarError } from "../../../src/mcp/errors.ts";
 import type { ResponseMessage } from "../../../src/mcp/message.ts";
 import { Reply } from "../../../src/session/reply.ts";
 
-const DISMISSED = "dismissed";
-
 /** A client's request that records its response, and fails a lane that answers it twice. */
 export class RecordedReply extends Reply {
   readonly emitted: readonly string[];
-  readonly seen: { keepAliveCount: number; outcome: string | SidecarError | undefined };
+  readonly #seen: { readonly keepAliveCount: number; readonly outcome: string | SidecarError | undefined };
 
   constructor(context: Context, idText: string, acceptedAtMs: number, isListening = true) {
     const emitted: string[] = [];
-    const seen: RecordedReply["seen"] = { keepAliveCount: 0, outcome: undefined };
-    super(
-      context,
-      {
-        isListening,
-        httpStatus: 200,
-        emit: (text) => isListening && emitted.push(text) > 0,
-        keepAlive: () => void seen.keepAliveCount++,
-        finish: (outcome) => {
-          seen.outcome = outcome ?? DISMISSED;
-          return typeof outcome === "string" ? outcome : outcome?.code;
-        },
+    const seen = { keepAliveCount: 0, outcome: undefined as string | SidecarError | undefined };
+    super(context, idText, acceptedAtMs, {
+      isListening,
+      httpStatus: 200,
+      emit: (text) => isListening && emitted.push(text) > 0,
+      keepAlive: () => void seen.keepAliveCount++,
+      finish: (outcome) => {
+        seen.outcome = outcome ?? "dismissed";
+        return typeof outcome === "string" ? outcome : outcome?.code;
       },
-      idText,
-      acceptedAtMs,
-    );
-    [this.emitted, this.seen] = [emitted, seen];
+    });
+    [this.emitted, this.#seen] = [emitted, seen];
   }
 
   get keepAliveCount(): number {
-    return this.seen.keepAliveCount;
+    return this.#seen.keepAliveCount;
   }
 
   get error(): SidecarError | undefined {
-    const { outcome } = this.seen;
+    const { outcome } = this.#seen;
     return outcome instanceof SidecarError ? outcome : undefined;
   }
 
   /** Its outcome, in short: the result, or the code of the error. */
   get outcome(): unknown {
-    const { outcome } = this.seen;
+    const { outcome } = this.#seen;
     if (outcome instanceof SidecarError) return outcome.code;
-    if (outcome === undefined || outcome === DISMISSED) return outcome;
+    if (outcome === undefined || outcome === "dismissed") return outcome;
     const { result, error } = JSON.parse(outcome) as { readonly result?: unknown; readonly error?: { readonly code: number } };
     return error === undefined ? result : error.code;
   }
@@ -57,11 +50,6 @@ export class RecordedReply extends Reply {
   override fail(error: SidecarError): void {
     this.#check();
     super.fail(error);
-  }
-
-  override refuse(error: SidecarError): void {
-    this.#check();
-    super.refuse(error);
   }
 
   override dismiss(): void {
