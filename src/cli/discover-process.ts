@@ -1,8 +1,9 @@
+import { addAbortListener } from "node:events";
 import { maskCommand } from "../config/secret-file.ts";
 import { loadConfig } from "../config/load.ts";
 import { readCommandLine } from "../config/command-line.ts";
 import type { Context } from "../context.ts";
-import { outgoing, type ResponseMessage } from "../mcp/message.ts";
+import { type JsonObject, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { MemoryBudget } from "../memory.ts";
 import { Counters } from "../observe/record.ts";
@@ -12,6 +13,7 @@ import type { ChildCommand, ProcessExit } from "../process/child.ts";
 import { describeExit } from "../process/exit.ts";
 import { Generation, ServerProgram } from "../process/generation.ts";
 import { discoverAttempt, Handshake, HANDSHAKE_ID, HandshakeError, initializeAttempt } from "../process/handshake.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
 import { StartLog } from "../process/output-log.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
@@ -21,13 +23,6 @@ import { DiscoverError, endedError, type Listing, type ListingBounds, listTools 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
-
-/** The request that the server has not answered, after its handshake. */
-interface RequestInFlight {
-  id: number;
-  method: string | undefined;
-  onResponse: (response: ResponseMessage) => void;
-}
 
 /**
  * Starts the server with the sidecar's own handshake for servers of either era, and lists its tools. Always terminates its process group.
@@ -47,16 +42,22 @@ export async function listFromProcess(
   const context = contextOf(bounds, secrets, kill);
   const failed = Promise.withResolvers<never>();
   const fail = (reason: string): void => failed.reject(new DiscoverError(reason));
-  const request: RequestInFlight = { id: HANDSHAKE_ID, method: undefined, onResponse: () => undefined };
   const handshake = new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
-  const awaited = (): string => request.method ?? describeAttempt(handshake);
+  /** The request that the server has not answered, after its handshake. */
+  let request: { readonly id: number; readonly method: string; readonly resolve: (response: ResponseMessage) => void } | undefined;
+  const awaited = (): string => request?.method ?? describeAttempt(handshake);
+  const take = (response: ResponseMessage): boolean => {
+    const isForIt = response.id === request?.id;
+    if (isForIt) request?.resolve(response);
+    return isForIt;
+  };
 
   const server = new Generation(context, new ServerProgram(context, command), new StartLog(context), 1, {
     // No client can have chosen the text: only the sidecar sends requests.
-    onResponseAfterText: (response) => takeResponse(response, request),
+    onResponseAfterText: take,
     onInvalidResponse: (_id, reason) => fail(`its response to ${awaited()} is invalid: ${reason}`),
     onMessage: (message) => {
-      if (message.kind === "response") takeResponse(message, request);
+      if (message.kind === "response") take(message);
       else if (message.kind === "request" && server.input.queuedBytes < MAX_QUEUED_BYTES)
         server.input.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     },
@@ -66,42 +67,31 @@ export async function listFromProcess(
     },
   });
   onStart(() => server.stderrTail.at(-1));
-  const onAbort = (): void => failed.reject(endedError(bounds, awaited()));
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
+  addAbortListener(signal, () => failed.reject(endedError(bounds, awaited())));
   void server.lost.then((exit) => fail(lossText(server, exit, command, awaited())));
 
-  // An exit of the server rejects `failed` too, with more to tell.
-  const shaken = server.shakeHands(handshake, bounds.timeoutMs);
-  const ready = shaken.catch((error: unknown) => (error instanceof HandshakeError ? Promise.reject(error) : failed.promise));
-  const list = async (): Promise<Listing> => {
-    const { era, protocolVersion, resultText, requestMeta } = await ready;
-    // A sidecar serves every revision with sessions, whichever its server has chosen.
-    const version = era === "legacy" ? NEWEST_LEGACY_PROTOCOL_VERSION : protocolVersion;
-    return listTools(version, resultText, (page) => {
-      const method = (request.method = "tools/list");
-      const params = requestMeta === undefined ? page : { ...page, _meta: requestMeta };
-      server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id: ++request.id, method, params })));
-      return new Promise((resolve) => void (request.onResponse = resolve));
-    });
+  const ask = (method: string, params: JsonObject): Promise<ResponseMessage> => {
+    const { promise, resolve } = Promise.withResolvers<ResponseMessage>();
+    const id = (request?.id ?? HANDSHAKE_ID) + 1;
+    request = { id, method, resolve };
+    server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method, params })));
+    return promise;
   };
-  try {
-    return await Promise.race([list(), failed.promise]);
-  } catch (error) {
-    // The error then has the server's last output.
-    await server.stop("stopped", "the tools are listed");
-    const isKnown = error instanceof DiscoverError || error instanceof HandshakeError;
-    throw isKnown ? await explain(error, signal.aborted, server, context.counters) : error;
-  } finally {
-    await server.stop("stopped", "the tools are listed");
-  }
+  // An exit of the server rejects `failed` too, with more to tell.
+  const ready = server
+    .shakeHands(handshake, bounds.timeoutMs)
+    .catch((error: unknown) => (error instanceof HandshakeError ? Promise.reject(error) : failed.promise));
+  const listed = Promise.race([ready.then((shaken) => listTools(forClients(shaken), ask)), failed.promise]);
+  await Promise.allSettled([listed]);
+  const isLate = signal.aborted;
+  // An error then has the server's last output.
+  await server.stop("stopped", "the tools are listed");
+  return listed.catch(async (error: unknown) => Promise.reject(await explain(error, isLate, server, context.counters)));
 }
 
-/** Passes a response on, if it may be for the request. @returns false if it is not. */
-function takeResponse(response: ResponseMessage, { id, onResponse }: RequestInFlight): boolean {
-  const isForIt = response.id === id;
-  if (isForIt) onResponse(response);
-  return isForIt;
+/** A sidecar serves every revision with sessions, whichever its server has chosen. */
+function forClients(handshake: UpstreamHandshake): UpstreamHandshake {
+  return handshake.era === "modern" ? handshake : { ...handshake, protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION };
 }
 
 /** Returns a context for one server, with the default of each option that discover does not have. */
@@ -139,13 +129,9 @@ function lossText(server: Generation, exit: ProcessExit, { command }: ChildComma
   return `${maskCommand(command)} ${cause === undefined ? reason : `${reason}; likely cause: ${cause}`}`;
 }
 
-/** Adds the likely cause and the server's other output to an error. To be called when the server has exited. */
-async function explain(
-  error: DiscoverError | HandshakeError,
-  isAborted: boolean,
-  server: Generation,
-  { dropped }: Counters,
-): Promise<DiscoverError> {
+/** Adds the likely cause and the server's other output to an error, unless it is a defect. To be called when the server has exited. */
+async function explain(error: unknown, isAborted: boolean, server: Generation, { dropped }: Counters): Promise<unknown> {
+  if (!(error instanceof DiscoverError || error instanceof HandshakeError)) return error;
   const isLate = error instanceof DiscoverError ? isAborted : error.kind === "handshake-timeout";
   const cause = isLate ? server.likelyCause("handshake-timeout", await server.lost) : undefined;
   const likely = cause === undefined ? "" : `; likely cause: ${cause}`;

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
@@ -7,9 +7,8 @@ import { type Environment, isDirectory, serverEnvironment, withoutPlainOptions }
 import { anyText, describeInvalid, MAX_MS, type Option, problemText, type ValueKind, wholeNumber } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
-import { parseJson } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+import type { JsonObject } from "../mcp/message.ts";
 import { maskedPlainText, Secrets } from "../observe/redact.ts";
 import { readDescriptor, readDescriptorStream, writeDescriptor } from "../policy/descriptor-file.ts";
 import { type Descriptor, DescriptorError, type DescriptorTool, formatDescriptor, toDescriptorTool } from "../policy/descriptor.ts";
@@ -17,30 +16,6 @@ import { compareTools, describeDrift } from "../policy/drift.ts";
 import { DiscoverError, type Listing } from "./listing.ts";
 import { waitForSignal } from "./serve.ts";
 import { ExitCode, ProgressLine } from "./terminal.ts";
-
-export interface DiscoverOptions {
-  /** The source of the tools; undefined for a process that COMMAND starts. */
-  readonly url: URL | undefined;
-  /** Sent to the URL. */
-  readonly token: string | undefined;
-  /** The command with which a pod starts the server; empty if only a URL is given. */
-  readonly command: string;
-  readonly args: readonly string[];
-  /** The directory of the process. */
-  readonly cwd: string | undefined;
-  readonly service: string | undefined;
-  readonly description: string | undefined;
-  /** The wrapper image of the pod. */
-  readonly image: string | undefined;
-  /** The path of the MCP endpoint for clients of the pod. */
-  readonly path: string;
-  /** The longest time from the start to the end of the list. */
-  readonly timeoutMs: number;
-  /** The file to write; undefined for stdout. */
-  readonly out: string | undefined;
-  /** The descriptor to compare with. If set, nothing is written. */
-  readonly check: string | undefined;
-}
 
 const FLAG_TYPES = {
   help: { type: "boolean", short: "h" },
@@ -64,8 +39,14 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
-/** Reads the options of `discover`, from flags before environment variables. @returns all problems at once if there are any. */
-export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverOptions | "help" | string[] {
+export type DiscoverOptions = Exclude<ReturnType<typeof readDiscoverOptions>, "help" | string[]>;
+
+/**
+ * Reads the options of `discover`, from flags before environment variables.
+ *
+ * @returns all problems at once if there are any. With a URL, the command is only recorded, and may be empty.
+ */
+export function readDiscoverOptions(argv: readonly string[], environment: Environment) {
   const commandLine = readCommandLine(argv, FLAG_TYPES);
   const { flags, rest } = commandLine;
   if (flags.has("help") || flags.has("h")) return "help";
@@ -141,17 +122,6 @@ Exit codes: 0 success, or no difference; 1 failure: nothing is written, and the 
 stderr are printed; 2 wrong command line; 3 --check found differences; 128 + n ended by signal n.
 `;
 
-/** Returns the records for which a pod takes the snapshot as stale. Values that are not given or not recorded are ignored. */
-function findStaleRecords({ "x-claw-discovery": recorded = {} }: Descriptor, { command, args, image }: DiscoverOptions): string[] {
-  const isStale = (member: string, current: unknown): boolean =>
-    recorded[member] !== undefined && JSON.stringify(recorded[member]) !== JSON.stringify(current);
-  const stale: string[] = [];
-  if (command !== "" && isStale("command", command)) stale.push("command");
-  if (command !== "" && isStale("args", args)) stale.push("list of arguments");
-  if (image !== undefined && isStale("wrapper_image", image)) stale.push("wrapper image");
-  return stale;
-}
-
 /** Returns the text of a listing's descriptor. @throws DiscoverError if a tool cannot be stored in a descriptor. */
 function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOptions, discoveredAt: Date): string {
   const { service, description, path, command, args, image = "" } = options;
@@ -180,24 +150,14 @@ function readTool(tool: JsonObject): DescriptorTool {
 
 /** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */
 function unchangedSince(path: string, textAt: (discoveredAt: Date) => string): string | undefined {
-  let text: string;
-  let value: unknown;
   try {
-    // Reading a named pipe would wait for a writer.
-    if (!statSync(path).isFile()) return undefined;
-    text = readFileSync(path, "utf8");
-    value = parseJson(text);
+    const at = String(readDescriptor(path)["x-claw-discovery"]?.["discovered_at"]);
+    return !Number.isNaN(Date.parse(at)) && textAt(new Date(at)) === readFileSync(path, "utf8") ? at : undefined;
   } catch {
     // The file is absent or not a descriptor. `writeDescriptor` checks if it can be replaced.
     return undefined;
   }
-  const recorded = isJsonObject(value) ? value["x-claw-discovery"] : undefined;
-  const at = isJsonObject(recorded) ? String(recorded["discovered_at"]) : "";
-  return !Number.isNaN(Date.parse(at)) && textAt(new Date(at)) === text ? at : undefined;
 }
-
-/** Means standard input as the file of --check. */
-const STDIN = "-";
 
 /** Lists a server's tools, and writes a descriptor or compares them with one. @returns the exit code. */
 export async function discover(argv: readonly string[], environment: Environment, version: string): Promise<number> {
@@ -214,134 +174,127 @@ export async function discover(argv: readonly string[], environment: Environment
     return ExitCode.wrongConfiguration;
   }
   const secrets = new Secrets(withoutPlainOptions(environment));
-  const run = new DiscoverRun(options, environment, version, secrets);
+  const ended = new AbortController();
+  const kill = new AbortController();
+  let failedCode: number = ExitCode.failed;
+  const endBy = (signal: NodeJS.Signals): void => {
+    // The code that a shell reports for the signal.
+    failedCode = 128 + (constants.signals[signal] ?? 0);
+    ended.abort(new DiscoverError(`ended by ${signal}`));
+  };
+  void waitForSignal(process, () => kill.abort()).then(endBy);
+  // The terminal is closed.
+  process.on("SIGHUP", endBy);
+  // The state is unknown after that, so all processes are killed.
+  process.on("uncaughtException", (error) => {
+    kill.abort();
+    ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));
+  });
   try {
-    return await run.complete();
+    // An unreadable descriptor is reported before a server is started.
+    const reviewed = options.check === undefined ? undefined : await readReviewed(options.check, ended.signal);
+    const listing = await list(options, environment, version, secrets, ended.signal, kill.signal);
+    // A timeout while the server is being stopped no longer matters, but a signal does.
+    ended.signal.throwIfAborted();
+    if (!listing.hasToolsCapability) tell("note: the server does not declare the capability `tools`: its tools were not listed");
+    return await (reviewed === undefined ? write(listing, options) : compare(listing, reviewed, options));
   } catch (error) {
     const plain = (text: string): string => maskedPlainText(text, secrets.redact);
-    stderr.write(`discover failed: ${plain(describeError(error))}\n`);
+    tell(`discover failed: ${plain(describeError(error))}`);
     const lines = error instanceof DiscoverError ? error.stderrTail.map((line) => `  ${plain(line)}\n`) : [];
     if (lines.length > 0) stderr.write(`the last lines of the server's stderr:\n${lines.join("")}`);
-    if (!(error instanceof DiscoverError || error instanceof DescriptorError)) stderr.write(`${plain(String((error as Error).stack))}\n`);
-    return run.signalExitCode ?? ExitCode.failed;
+    if (!(error instanceof DiscoverError || error instanceof DescriptorError)) tell(plain(String((error as Error).stack)));
+    return failedCode;
   }
 }
 
-class DiscoverRun {
-  /** The exit code that a shell reports for the received signal. */
-  signalExitCode: number | undefined;
-  readonly #options: DiscoverOptions;
-  readonly #environment: Environment;
-  readonly #version: string;
-  readonly #secrets: Secrets;
-  readonly #ended = new AbortController();
-  readonly #kill = new AbortController();
-
-  constructor(options: DiscoverOptions, environment: Environment, version: string, secrets: Secrets) {
-    this.#options = options;
-    this.#environment = environment;
-    this.#version = version;
-    this.#secrets = secrets;
-    const endBy = (signal: NodeJS.Signals): void => {
-      this.signalExitCode = 128 + (constants.signals[signal] ?? 0);
-      this.#ended.abort(new DiscoverError(`ended by ${signal}`));
-    };
-    void waitForSignal(process, () => this.#kill.abort()).then(endBy);
-    // The terminal is closed.
-    process.on("SIGHUP", endBy);
-    // The state is unknown after that, so all processes are killed.
-    process.on("uncaughtException", (error) => {
-      this.#kill.abort();
-      this.#ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));
+async function list(
+  { url, token, command, args, cwd, timeoutMs }: DiscoverOptions,
+  environment: Environment,
+  version: string,
+  secrets: Secrets,
+  ended: AbortSignal,
+  kill: AbortSignal,
+): Promise<Listing> {
+  let stderrLastLine = (): string | undefined => undefined;
+  const subject = url === undefined ? command : url.origin;
+  const lastWords = (): string => maskedPlainText(stderrLastLine() ?? "", secrets.redact);
+  const progress = new ProgressLine(process.stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), timeoutMs);
+  const bounds = { signal: AbortSignal.any([ended, late.signal]), timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+  try {
+    if (url !== undefined) {
+      const { listFromUrl } = await import("./discover-url.ts");
+      return await listFromUrl(bounds, url, token);
+    }
+    const { listFromProcess } = await import("./discover-process.ts");
+    return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (lastLine) => {
+      stderrLastLine = lastLine;
     });
+  } finally {
+    clearTimeout(timer);
+    progress.end();
   }
+}
 
-  async complete(): Promise<number> {
-    const { check } = this.#options;
-    // An unreadable descriptor is reported before a server is started.
-    const reviewed = check === undefined ? undefined : await this.#read(check);
-    const listing = await this.#list();
-    // A timeout while the server is being stopped no longer matters, but a signal does.
-    const end: unknown = this.#ended.signal.reason;
-    if (end instanceof DiscoverError) throw end;
-    if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: its tools were not listed");
-    if (check === undefined || reviewed === undefined) return this.#write(listing);
-    const drifts = compareTools(reviewed.tools, listing.tools);
-    const lines = drifts.flatMap((drift) => {
-      const sign = drift.kinds.includes("new") ? "+" : drift.kinds.includes("missing") ? "-" : "~";
-      return describeDrift([drift]).map((line) => `${sign} ${line}\n`);
-    });
-    await this.#print(lines.join(""));
-    // They are no drift, because only tools count.
-    for (const name of findStaleRecords(reviewed, this.#options)) this.#tell(`note: the ${name} differs from the one in the descriptor`);
-    this.#tell(
-      drifts.length === 0 ? `${count(listing)}, as in ${nameOf(check)}` : `${drifts.length} of the tools differ from ${nameOf(check)}`,
-    );
-    return drifts.length === 0 ? ExitCode.ok : ExitCode.drift;
+/** Means standard input as the file of --check. */
+const STDIN = "-";
+
+/** Reads the descriptor to compare with, from a file or from stdin. */
+async function readReviewed(check: string, ended: AbortSignal): Promise<Descriptor> {
+  if (check !== STDIN) return readDescriptor(check);
+  try {
+    return await readDescriptorStream(addAbortSignal(ended, process.stdin), nameOf(check));
+  } catch (error) {
+    ended.throwIfAborted();
+    throw error;
   }
+}
 
-  /** Reads the descriptor to compare with, from a file or from stdin. */
-  async #read(check: string): Promise<Descriptor> {
-    if (check !== STDIN) return readDescriptor(check);
-    const { signal } = this.#ended;
-    try {
-      return await readDescriptorStream(addAbortSignal(signal, process.stdin), nameOf(check));
-    } catch (error) {
-      throw signal.reason instanceof DiscoverError ? signal.reason : error;
-    }
+async function compare(listing: Listing, reviewed: Descriptor, { check = "", command, args, image }: DiscoverOptions): Promise<number> {
+  const drifts = compareTools(reviewed.tools, listing.tools);
+  const lines = drifts.flatMap((drift) => {
+    const sign = drift.kinds.includes("new") ? "+" : drift.kinds.includes("missing") ? "-" : "~";
+    return describeDrift([drift]).map((line) => `${sign} ${line}\n`);
+  });
+  await print(lines.join(""));
+  // A pod takes the snapshot as stale for these. They are no drift, because only tools count. What is not given or not recorded is ignored.
+  const recorded = reviewed["x-claw-discovery"] ?? {};
+  for (const [name, member, current] of [
+    ["command", "command", command === "" ? undefined : command],
+    ["list of arguments", "args", command === "" ? undefined : args],
+    ["wrapper image", "wrapper_image", image],
+  ] as const) {
+    const isStale = current !== undefined && recorded[member] !== undefined && JSON.stringify(recorded[member]) !== JSON.stringify(current);
+    if (isStale) tell(`note: the ${name} differs from the one in the descriptor`);
   }
+  tell(drifts.length === 0 ? `${count(listing)}, as in ${nameOf(check)}` : `${drifts.length} of the tools differ from ${nameOf(check)}`);
+  return drifts.length === 0 ? ExitCode.ok : ExitCode.drift;
+}
 
-  async #write(listing: Listing): Promise<number> {
-    const { out } = this.#options;
-    const textAt = (discoveredAt: Date): string => snapshotText(listing, this.#options, discoveredAt);
-    if (out === undefined) {
-      await this.#print(textAt(new Date()));
-      this.#tell(count(listing));
-      return ExitCode.ok;
-    }
-    const since = unchangedSince(out, textAt);
-    if (since !== undefined) {
-      this.#tell(`${count(listing)}, unchanged since ${since}: ${out} is not rewritten`);
-      return ExitCode.ok;
-    }
+async function write(listing: Listing, options: DiscoverOptions): Promise<number> {
+  const { out } = options;
+  const textAt = (discoveredAt: Date): string => snapshotText(listing, options, discoveredAt);
+  const since = out === undefined ? undefined : unchangedSince(out, textAt);
+  if (out === undefined) {
+    await print(textAt(new Date()));
+    tell(count(listing));
+  } else if (since !== undefined) tell(`${count(listing)}, unchanged since ${since}: ${out} is not rewritten`);
+  else {
     writeDescriptor(out, textAt(new Date()));
-    this.#tell(`${count(listing)}, written to ${out}`);
-    return ExitCode.ok;
+    tell(`${count(listing)}, written to ${out}`);
   }
+  return ExitCode.ok;
+}
 
-  async #list(): Promise<Listing> {
-    const { url, token, command, args, cwd, timeoutMs } = this.#options;
-    const [environment, secrets] = [this.#environment, this.#secrets];
-    let stderrLastLine = (): string | undefined => undefined;
-    const subject = url === undefined ? command : url.origin;
-    const lastWords = (): string => maskedPlainText(stderrLastLine() ?? "", secrets.redact);
-    const progress = new ProgressLine(process.stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
-    const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
-    const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version: this.#version } };
-    try {
-      if (url !== undefined) {
-        const { listFromUrl } = await import("./discover-url.ts");
-        return await listFromUrl(bounds, url, token);
-      }
-      const { listFromProcess } = await import("./discover-process.ts");
-      const childCommand = { command, args, env: serverEnvironment(environment), cwd };
-      return await listFromProcess(bounds, childCommand, secrets, this.#kill.signal, (lastLine) => {
-        stderrLastLine = lastLine;
-      });
-    } finally {
-      clearTimeout(timer);
-      progress.end();
-    }
-  }
+async function print(text: string): Promise<void> {
+  const error = await new Promise<Error | null | undefined>((resolve) => process.stdout.write(text, resolve));
+  if (error instanceof Error) throw new DiscoverError(`stdout cannot be written: ${error.message}`);
+}
 
-  async #print(text: string): Promise<void> {
-    const error = await new Promise<Error | null | undefined>((resolve) => process.stdout.write(text, resolve));
-    if (error instanceof Error) throw new DiscoverError(`stdout cannot be written: ${error.message}`);
-  }
-
-  #tell(line: string): void {
-    process.stderr.write(`${line}\n`);
-  }
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
 }
 
 function nameOf(file: string): string {

@@ -1,7 +1,9 @@
-import { findMembers, findPath } from "../json/find.ts";
-import { decodeString, shorten } from "../json/text.ts";
+import { findMembers, stringOf, textOf } from "../json/find.ts";
+import { shorten } from "../json/text.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../mcp/message.ts";
 import type { ClientInfo } from "../process/handshake.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
 import { readToolPages, type ToolListRules } from "../server/tools.ts";
 
 /**
@@ -27,8 +29,8 @@ export class DiscoverError extends Error {
   /** The last lines of the server's stderr, with secrets masked. */
   readonly stderrTail: readonly string[];
 
-  constructor(message: string, stderrTail: readonly string[] = []) {
-    super(message);
+  constructor(message: string, stderrTail: readonly string[] = [], cause?: unknown) {
+    super(message, { cause });
     this.stderrTail = stderrTail;
   }
 }
@@ -50,21 +52,20 @@ export function endedError({ signal, timeoutMs }: ListingBounds, method: string)
 /**
  * Lists the tools of a server after its handshake.
  *
- * @param resultText the JSON text of the result of `initialize` or `server/discover`.
- * @param request sends `tools/list` with these parameters.
  * @throws DiscoverError if a page is not a list, the list is too long or never ends, or a name is missing or repeated.
  */
 export async function listTools(
-  protocolVersion: string,
-  resultText: string,
-  request: (params: JsonObject) => Promise<ResponseMessage>,
+  { protocolVersion, resultText, requestMeta }: Pick<UpstreamHandshake, "protocolVersion" | "resultText" | "requestMeta">,
+  request: (method: string, params: JsonObject) => Promise<ResponseMessage>,
 ): Promise<Listing> {
-  const capability = findPath(resultText, 0, ["capabilities", "tools"]);
-  const hasToolsCapability = capability !== undefined && !/^(?:null|false)$/.test(resultText.slice(capability.start, capability.end));
+  const hasToolsCapability = (readCapabilities(resultText)["tools"] ?? false) !== false;
   if (!hasToolsCapability) return { protocolVersion, hasToolsCapability, tools: [] };
   const pages = readToolPages(RULES);
   let step = pages.next();
-  while (step.done !== true) step = pages.next(resultTextOf(await request(step.value), "tools/list"));
+  while (step.done !== true) {
+    const params = requestMeta === undefined ? step.value : { ...step.value, _meta: requestMeta };
+    step = pages.next(resultTextOf(await request("tools/list", params), "tools/list"));
+  }
   const { tools, problem } = step.value;
   if (tools === undefined || problem !== undefined) throw new DiscoverError(`tools/list: ${problem}`);
   refuseAmbiguous(tools);
@@ -89,15 +90,9 @@ function refuseAmbiguous(tools: readonly JsonObject[]): void {
 /** Returns the JSON text of a response's result. @throws DiscoverError if the response is an error. */
 export function resultTextOf({ outline, isError }: ResponseMessage, method: string): string {
   if (!isError) return outline.textAt(Slot.result) ?? "";
-  const reason = shorten(describeRpcError(outline.textAt(Slot.error) ?? ""), MAX_ERROR_LENGTH);
-  throw new DiscoverError(`the server answered ${method} with an error: ${reason}`);
-}
-
-/** Describes a JSON-RPC error by its message and code. @param errorText its JSON text. */
-function describeRpcError(errorText: string): string {
-  if (!errorText.startsWith("{")) return errorText;
-  const [code, message] = findMembers(errorText, 0, ["code", "message"]).spans;
-  if (message === undefined || errorText.charAt(message.start) !== '"') return errorText;
-  const codeText = code === undefined ? "undefined" : errorText.slice(code.start, code.end);
-  return `${decodeString(errorText, message.start, message.end)} (code ${codeText})`;
+  const error = outline.textAt(Slot.error) ?? "";
+  const [code, message] = error.startsWith("{") ? findMembers(error, 0, ["code", "message"]).spans : [];
+  const said = stringOf(error, message);
+  const reason = said === undefined ? error : `${said} (code ${textOf(error, code)})`;
+  throw new DiscoverError(`the server answered ${method} with an error: ${shorten(reason, MAX_ERROR_LENGTH)}`);
 }

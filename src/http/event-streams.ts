@@ -7,6 +7,7 @@ import type { MemoryAccount } from "../memory.ts";
 import { responseElsewhere } from "../server/failures.ts";
 import type { Session } from "../session/session.ts";
 import { type EventSink, EventStream, parseEventId } from "../session/streams.ts";
+import type { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
 import type { UnreadOutput } from "./unread-output.ts";
 
@@ -139,15 +140,16 @@ export class SseConnection implements EventSink {
   }
 }
 
-/** All open connections with event streams. One timer sends the comments of all of them. */
+/** All open connections with event streams. They get their comments at the same time. */
 export class SseConnections {
   readonly context: Context;
   readonly unread: UnreadOutput;
   readonly #open = new Set<SseConnection>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #comments: Timer;
 
   constructor(context: Context, unread: UnreadOutput) {
     [this.context, this.unread] = [context, unread];
+    this.#comments = context.timers.add((nowMs) => this.#keepAlive(nowMs));
   }
 
   get size(): number {
@@ -159,11 +161,12 @@ export class SseConnections {
     const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
-    this.#timer ??= setInterval(() => this.#keepAlive(), this.context.config.keepAliveMs).unref();
+    if (this.#open.size === 1) this.#comments.set(this.context.nowMs() + this.context.config.keepAliveMs);
     return connection;
   }
 
-  #keepAlive(): void {
+  #keepAlive(nowMs: number): void {
+    this.#comments.set(nowMs + this.context.config.keepAliveMs);
     for (const connection of this.#open) {
       this.context.defects.guard(
         "keep-alive",
@@ -177,9 +180,7 @@ export class SseConnections {
     this.#open.delete(connection);
     const { onClosed } = connection;
     if (onClosed !== undefined) this.context.defects.guard("client disconnect", onClosed);
-    if (this.#open.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#open.size === 0) this.#comments.clear();
   }
 }
 

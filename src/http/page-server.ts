@@ -8,6 +8,7 @@ import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
+import type { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { laneLoads, type ServerStatus } from "./health.ts";
@@ -192,11 +193,12 @@ export class Page {
   readonly #readState: () => PageState;
   readonly #connections: SseConnections;
   readonly #open = new Set<PageStream>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #updates: Timer;
   #isClosed = false;
 
   constructor(context: Context, version: string, activity: RecentActivity, status: () => ServerStatus) {
     [this.#context, this.#activity] = [context, activity];
+    this.#updates = context.timers.add((nowMs) => this.#sendAll(nowMs));
     this.#readState = createReadState(context, version, status);
     this.#connections = new SseConnections(context, new UnreadOutput(context));
     const files = new PageFiles(context);
@@ -208,7 +210,7 @@ export class Page {
   }
 
   #openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
-    const { memory, defects } = this.#context;
+    const { memory, nowMs } = this.#context;
     discardBody(request);
     // A stream that opens now would delay the end of the sidecar.
     if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
@@ -232,7 +234,7 @@ export class Page {
     this.#open.add(stream);
     connection.onClosed = () => this.#onClosed(stream);
     this.#send(stream, this.#readState());
-    this.#timer ??= setInterval(() => defects.guard("page", () => this.#sendAll()), UPDATE_INTERVAL_MS).unref();
+    if (this.#open.size === 1) this.#updates.set(nowMs() + UPDATE_INTERVAL_MS);
   }
 
   /** Ends the streams of a principal. */
@@ -247,7 +249,8 @@ export class Page {
     for (const stream of this.#open) end(stream, () => this.#context.defects.guard("page", () => this.#send(stream, this.#readState())));
   }
 
-  #sendAll(): void {
+  #sendAll(nowMs: number): void {
+    this.#updates.set(nowMs + UPDATE_INTERVAL_MS);
     const state = this.#readState();
     for (const stream of this.#open) this.#send(stream, state);
   }
@@ -274,9 +277,7 @@ export class Page {
 
   #onClosed(stream: PageStream): void {
     this.#open.delete(stream);
-    if (this.#open.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#open.size === 0) this.#updates.clear();
   }
 }
 

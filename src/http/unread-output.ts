@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
 import { FullTime, type MemoryAccount, type Reservation } from "../memory.ts";
 import { LogLimiter } from "../observe/log.ts";
+import type { Timer } from "../timers.ts";
 
 /**
  * Creates a function that counts and logs the connections that are closed because their clients do not read.
@@ -48,12 +49,13 @@ export class UnreadOutput {
   readonly #onCut: (unreadLength: number) => void;
   /** Those that have waited longest come first. */
   readonly #unread = new Map<ServerResponse, Unread>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #nextLook: Timer;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   readonly #fullTime = new FullTime(SLOW_READER_MS);
 
   constructor(context: Context) {
     this.#context = context;
+    this.#nextLook = context.timers.add((nowMs) => this.#onInterval(nowMs));
     this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
@@ -99,8 +101,8 @@ export class UnreadOutput {
     }
   }
 
-  #onInterval(): void {
-    const nowMs = this.#context.nowMs();
+  #onInterval(nowMs: number): void {
+    this.#nextLook.set(nowMs + LOOK_MS);
     // Slow clients may be the only ones: then nothing else asks for room.
     this.#context.memory.relieve();
     if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
@@ -124,9 +126,9 @@ export class UnreadOutput {
     const onEnd = (): void => this.#forget(response);
     // A reservation may close slow connections, so it is made before this one is added.
     const memory = account.hold("unread", length * COPIES);
-    const { defects, nowMs } = this.#context;
-    this.#unread.set(response, { memory, sinceMs: nowMs(), takenBytes: undefined, progressAtMs: undefined, onEnd });
-    this.#timer ??= setInterval(() => defects.guard("unread output", () => this.#onInterval()), LOOK_MS).unref();
+    const sinceMs = this.#context.nowMs();
+    this.#unread.set(response, { memory, sinceMs, takenBytes: undefined, progressAtMs: undefined, onEnd });
+    if (this.#unread.size === 1) this.#nextLook.set(sinceMs + LOOK_MS);
     response.on("drain", onEnd);
     response.on("close", onEnd);
   }
@@ -138,9 +140,7 @@ export class UnreadOutput {
     unread.memory.release();
     response.off("drain", unread.onEnd);
     response.off("close", unread.onEnd);
-    if (this.#unread.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#unread.size === 0) this.#nextLook.clear();
   }
 }
 

@@ -259,25 +259,23 @@ export class Generation {
    */
   async shakeHands(script: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
     const { promise: answered, resolve, reject } = Promise.withResolvers<UpstreamHandshake>();
-    let timer: NodeJS.Timeout | undefined;
-    const allow = (timeMs: number): void => {
-      clearTimeout(timer);
-      const late = (): HandshakeError =>
-        script.refusal ?? new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`);
-      timer = setTimeout(() => reject(late()), timeMs);
-    };
+    const { nowMs, secrets, timers } = this.#context;
+    const deadline = timers.add(() => {
+      const late = `no response to ${script.method} within ${readyTimeoutMs} ms`;
+      reject(script.refusal ?? new HandshakeError("handshake-timeout", late));
+    });
     this.#failHandshake = (reason) => {
       this.#onHandshakeResponse = undefined;
       reject(new HandshakeError("handshake-refused", `the MCP server's response to ${script.method} is invalid: ${reason}`));
     };
     this.#onHandshakeResponse = (response) => {
-      const shown = response.kind === "response" && response.isError ? masked(response, this.#context.secrets.redactJson) : response;
+      const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
       try {
         const read = script.read(shown, this.number);
         if (typeof read === "string") {
           clearTimeout(this.#unaddressed);
           this.#unaddressed = undefined;
-          if (!refusesRevision(shown)) allow(Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
+          if (!refusesRevision(shown)) deadline.set(nowMs() + Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
           return this.input.send(outgoing(read));
         }
         this.#onHandshakeResponse = undefined;
@@ -288,7 +286,7 @@ export class Generation {
         reject(error instanceof Error ? error : new Error(describeError(error)));
       }
     };
-    allow(readyTimeoutMs);
+    deadline.set(nowMs() + readyTimeoutMs);
     void this.exited.then(() => reject(new Error(`the MCP server exited before it answered ${script.method}`)));
     this.input.send(outgoing(script.begin()));
     try {
@@ -297,7 +295,7 @@ export class Generation {
       if (handshake.era === "legacy" && script.initialized !== undefined) this.input.send(outgoing(script.initialized));
       return handshake;
     } finally {
-      clearTimeout(timer);
+      deadline.clear();
       clearTimeout(this.#unaddressed);
       this.#onHandshakeResponse = undefined;
     }

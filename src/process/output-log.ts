@@ -6,6 +6,7 @@ import { NO_VERSION } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { atDebug, type Log, type LogFields } from "../observe/log.ts";
 import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
+import type { Timer } from "../timers.ts";
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 class OutputLimit {
@@ -18,11 +19,13 @@ class OutputLimit {
   #count = 0;
   #bytes = 0;
   #fields: LogFields = {};
-  #timer: NodeJS.Timeout | undefined;
+  /** The time of the report. */
+  readonly #timer: Timer;
 
   /** @param maxCost in units that the caller chooses. @param report logs the number and size of the lines that were left out. */
-  constructor(nowMs: () => number, periodMs: number, maxCost: number, report: (fields: LogFields) => void) {
+  constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (fields: LogFields) => void) {
     this.#nowMs = nowMs;
+    this.#timer = timers.add(() => this.report());
     this.#periodMs = periodMs;
     this.#maxCost = maxCost;
     this.#report = report;
@@ -54,14 +57,13 @@ class OutputLimit {
     this.#count++;
     this.#bytes += bytes;
     this.#fields = fields;
-    this.#timer ??= setTimeout(() => this.report(), this.#periodEndMs - nowMs).unref();
+    this.#timer.set(this.#periodEndMs);
     return false;
   }
 
   /** Logs the number of lines that were left out, if there are any. */
   report(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer.clear();
     if (this.#count === 0) return;
     this.#report({ ...this.#fields, count: this.#count, bytes: this.#bytes });
     this.#count = this.#bytes = 0;
@@ -196,11 +198,12 @@ export class StartLog {
     | { readonly key: string; readonly since: string; fields: LogFields; count: number; countedMs: number; isCounted: boolean }
     | undefined;
 
-  constructor({ log, nowMs }: Context) {
+  constructor(context: Context) {
+    const { log, nowMs } = context;
     this.#log = log;
     this.#nowMs = nowMs;
     const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(nowMs, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
+      new OutputLimit(context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
         at.warn(counts, "stderr lines left out: over the limit of a minute"),
       );
     [this.stderrLimit, this.repeatedStderrLimit] = [limitFor(log), limitFor(atDebug(log))];
@@ -326,9 +329,7 @@ export class StdoutNoise {
     this.#fields = fields;
     this.#startLog = startLog;
     const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(context.nowMs, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) =>
-        at.warn(counts, "more stdout lines skipped: not json-rpc"),
-      );
+      new OutputLimit(context, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) => at.warn(counts, "more stdout lines skipped: not json-rpc"));
     this.#limit = limitFor(context.log);
     this.#repeatedLimit = limitFor(atDebug(context.log));
   }

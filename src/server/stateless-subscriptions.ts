@@ -181,9 +181,10 @@ export class StatelessSubscriptions {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
-    const { config, defects } = this.#context;
+    const { config, defects, nowMs, timers } = this.#context;
     // Begins the stream even without an acknowledgement.
-    const timer = setTimeout(() => defects.guard("subscription", () => subscription.keepAlive()), config.streamAfterMs);
+    const timer = timers.add(() => subscription.keepAlive());
+    timer.set(nowMs() + config.streamAfterMs);
     try {
       await former;
       // If the server watches all of its resources already, a subscription begins without an answer of the server.
@@ -192,7 +193,7 @@ export class StatelessSubscriptions {
     } catch (error) {
       defects.recover("subscription", error, () => subscription.end());
     } finally {
-      clearTimeout(timer);
+      timer.clear();
       resolve();
     }
   }

@@ -5,7 +5,7 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import { RateLimit } from "../timers.ts";
+import { RateLimit, type Timer } from "../timers.ts";
 import { isSent } from "./call.ts";
 import type { Dispatch, LanePolicy } from "./dispatch.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
@@ -129,14 +129,16 @@ export class ServerTools {
   #restarts = 0;
   #failures = 0;
   #rate = new RateLimit(LISTINGS_PER_MINUTE);
-  /** The timer of a listing that the rate limit delays. */
-  #timer: NodeJS.Timeout | undefined;
+  /** The time of a listing that the rate limit delays. */
+  readonly #delayed: Timer;
 
   /** @param watcher the policy of the lane if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(context: Context, dispatch: Dispatch, watcher: LanePolicy | undefined) {
     this.#context = context;
     this.#dispatch = dispatch;
     this.#watcher = watcher;
+    const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
+    this.#delayed = context.timers.add(() => context.defects.guard("tool listing", () => this.#list(), fail));
   }
 
   /** True while client requests wait for the server's tools. */
@@ -200,10 +202,8 @@ export class ServerTools {
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
     this.#restarts = 0;
     this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
-    if (this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#isListing = false;
+    if (this.#delayed.atMs !== Number.POSITIVE_INFINITY) this.#isListing = false;
+    this.#delayed.clear();
   }
 
   /** Starts the first listing of a generation, if its tools are needed. */
@@ -221,16 +221,10 @@ export class ServerTools {
   }
 
   #list(): void {
-    const { defects, nowMs } = this.#context;
+    const nowMs = this.#context.nowMs();
     this.#isListing = true;
-    const waitMs = this.#rate.take(nowMs());
-    if (waitMs !== undefined) {
-      const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
-      const list = (): void => defects.guard("tool listing", () => this.#list(), fail);
-      this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
-      return;
-    }
-    this.#timer = undefined;
+    const waitMs = this.#rate.take(nowMs);
+    if (waitMs !== undefined) return this.#delayed.set(nowMs + waitMs);
     this.#isOutdated = false;
     this.#ask((...listed) => this.#onListed(...listed));
   }

@@ -66,15 +66,6 @@ describe("--session-idle-timeout-ms", () => {
     await waitForIdleEnds(sidecar, 2);
   });
 
-  it.concurrent("after SESSION_MAX_AGE_MS, the requests of a client with an idle server get 404", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...IDLE, "--session-max-age-ms", "1"] });
-    const client = await LaneClient.connect(sidecar);
-    await waitForIdleEnds(sidecar, 1);
-    await groupEnd(client.childPid);
-    const reply = readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }));
-    expect(reply).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 }));
-  });
-
   it.concurrent("the end of an idle session is logged once, however long its server takes", async () => {
     await using sidecar = await HttpBench.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "1500"] });
     const { pid } = await readWhere(await LaneClient.connectUninitialized(sidecar));

@@ -27,10 +27,6 @@ function bodyBytes({ body }: HttpReply): number {
   return Buffer.byteLength(body);
 }
 
-function lastMessage(reply: HttpReply): JsonRpcMessage {
-  return readResponse(reply);
-}
-
 function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
@@ -57,9 +53,9 @@ describe("a sidecar that limits results", async () => {
     // The id is not counted.
     const longest = LIMIT_BYTES - empty + id.length + 2;
     const fits = await client.post(call("big", { length: longest }, id));
-    expect(lastMessage(fits)).toEqual(answerOf("x".repeat(longest), id));
+    expect(readResponse(fits)).toEqual(answerOf("x".repeat(longest), id));
     const cut = await client.post(call("big", { length: longest + 1 }, id));
-    expect(isTruncated(lastMessage(cut))).toBe(true);
+    expect(isTruncated(readResponse(cut))).toBe(true);
     expect((await readStatus(sidecar)).counters.policy.truncatedResults).toBe(before + 1);
   });
 
@@ -67,7 +63,7 @@ describe("a sidecar that limits results", async () => {
     const steps = 1000;
     const reply = await client.post(call("progress", { steps }, 2, { progressToken: "p".repeat(40) }));
     expect(readMessages(reply).length).toBe(steps + 1);
-    expect(lastMessage(reply)).toEqual(answerOf("done", 2));
+    expect(readResponse(reply)).toEqual(answerOf("done", 2));
   });
 
   it("each response of a batch has the limit for itself", async () => {
@@ -102,14 +98,14 @@ describe("a sidecar that limits results", async () => {
     const params = { taskId: "t", text: "t".repeat(50_000) };
     const reply = await client.post({ jsonrpc: "2.0", id: "r", method: "tasks/result", params });
     expect(bodyBytes(reply)).toBeLessThanOrEqual(LIMIT_BYTES);
-    expect(isTruncated(lastMessage(reply))).toBe(true);
+    expect(isTruncated(readResponse(reply))).toBe(true);
   });
 
   it("the server's errors stay within the limit", async () => {
     const line = `{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"${"m".repeat(20_000)}","data":"${"d".repeat(20_000)}"}}`;
     const reply = await client.post(call("raw_line", { line }));
     expect(bodyBytes(reply)).toBeLessThanOrEqual(LIMIT_BYTES);
-    expect(lastMessage(reply).error).toMatchObject({
+    expect(readResponse(reply).error).toMatchObject({
       code: -32_042,
       message: expect.stringMatching(LINE) as string,
       data: { truncated: true },
@@ -119,7 +115,7 @@ describe("a sidecar that limits results", async () => {
   it("responses of other methods are unchanged", async () => {
     const params = { text: "z".repeat(50_000) };
     const reply = await client.post({ jsonrpc: "2.0", id: 2, method: "x/other", params });
-    expect(lastMessage(reply).result).toEqual({ method: "x/other", params });
+    expect(readResponse(reply).result).toEqual({ method: "x/other", params });
   });
 });
 

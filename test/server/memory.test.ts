@@ -60,7 +60,7 @@ describe("memory", () => {
     expect([bench.eventLog.bytes, await countAlive(refs)]).toEqual([0, 0]);
   });
 
-  it("ended private servers leave no server, session or request in memory", async () => {
+  it("ended private servers leave no server, session, request or timer in memory", async () => {
     const bench = new LanesBench();
     const refs: WeakRef<object>[] = [];
     for (let number = 0; number < COUNT; number++) {
@@ -77,10 +77,11 @@ describe("memory", () => {
         bench.sessions.end(session);
         server.bench.say({ method: "notifications/message", params: {} });
         await server.end();
+        expect(server.bench.context.timers.size).toBe(0);
         bench.servers.length = 0;
       })();
     }
-    expect([bench.sessions.size, bench.eventLog.bytes, await countAlive(refs)]).toEqual([0, 0, 0]);
+    expect([bench.sessions.size, bench.eventLog.bytes, bench.context.timers.size, await countAlive(refs)]).toEqual([0, 0, 0, 0]);
   });
 
   it.each<[string, (bench: PrivateLaneBench) => void]>([

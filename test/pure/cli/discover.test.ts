@@ -83,8 +83,10 @@ describe("the command line of discover", () => {
 
 it.each(["{}", '{"capabilities":[]}', '{"capabilities":{"tools":null}}', '{"capabilities":{"tools":false}}'])(
   "a server with the result %s to initialize is not asked for tools",
-  async (initializeText) => {
-    const listing = await listTools("2025-11-25", initializeText, () => Promise.reject(new Error("asked")));
+  async (resultText) => {
+    const listing = await listTools({ protocolVersion: "2025-11-25", resultText, requestMeta: undefined }, () =>
+      Promise.reject(new Error("asked")),
+    );
     expect(listing).toEqual({ protocolVersion: "2025-11-25", hasToolsCapability: false, tools: [] });
   },
 );
