@@ -200,7 +200,7 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.dispatch.load];
+    const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.calls.load];
     return {
       replica: this.#eventLog.replica,
       upstream: this.#upstreamStatus(),
@@ -311,7 +311,7 @@ export class McpServer {
   /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
   #isStateless(childEra: ChildEraMode): boolean | undefined {
     if (childEra !== "auto") return childEra === "modern";
-    const era = this.#shared.lane.dispatch.lastHandshake?.era;
+    const era = this.#shared.lane.calls.lastHandshake?.era;
     const mayBecomeReady = this.#shared.supervisor.status().state !== "failed";
     return era === undefined && mayBecomeReady ? undefined : era === "modern";
   }

@@ -8,7 +8,7 @@ import { hasBatches, isModernVersion, LEGACY_PROTOCOL_VERSIONS } from "../mcp/ve
 import type { Defects } from "../observe/log.ts";
 import type { RequestObserver } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
-import type { HeldRequest } from "../server/dispatch.ts";
+import type { HeldRequest } from "../server/calls.ts";
 import { internalError, sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest, isModernMessage } from "../server/request-check.ts";
 import type { KnownSession, SessionOpener } from "../server/session-opener.ts";

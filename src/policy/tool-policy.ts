@@ -5,10 +5,11 @@ import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Call } from "../server/call.ts";
-import type { LanePolicy } from "../server/dispatch.ts";
+import type { LanePolicy } from "../server/calls.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
-import { type CallCheck, type CallLimits, type CallVerdict, ToolSemaphore } from "../server/slots.ts";
+import { type CallCheck, type CallLimits, type CallVerdict } from "../server/call.ts";
+import { ToolSemaphore } from "../server/slots.ts";
 import { namesOf } from "../server/tools.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -120,7 +121,7 @@ class LaneRules implements LanePolicy {
 
   review({ toolName }: Call, isSent: boolean): CallVerdict | undefined {
     const error = this.#missing(toolName);
-    return error === undefined ? undefined : { error: isSent ? toolNotFound(toolName, true) : error };
+    return error !== undefined && isSent ? toolNotFound(toolName, true) : error;
   }
 
   /** @returns an error if clients may not call the tool; undefined if they may, or if the tools are not known yet. */

@@ -5,7 +5,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Timer } from "../timers.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
-import type { HeldRequest } from "./dispatch.ts";
+import type { HeldRequest } from "./calls.ts";
 import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { UNUSED_MS } from "./lanes.ts";
@@ -70,7 +70,7 @@ export class AskingLanes {
   get load(): Readonly<Record<string, LaneLoad & { readonly servers: number }>> {
     const byName = Map.groupBy(this.#servers, ({ kinds }) => nameOf(kinds));
     const entries = [...byName].map(([name, servers]) => {
-      return [name, { servers: servers.length, ...addLoads(servers.map(({ asking }) => asking.lane.dispatch.load)) }] as const;
+      return [name, { servers: servers.length, ...addLoads(servers.map(({ asking }) => asking.lane.calls.load)) }] as const;
     });
     return Object.fromEntries(entries);
   }
@@ -82,13 +82,13 @@ export class AskingLanes {
     // A discovery is answered from the handshake.
     const known =
       method === "server/discover"
-        ? this.#of(holder, kinds).find(({ asking }) => asking.lane.dispatch.lastHandshake !== undefined)
+        ? this.#of(holder, kinds).find(({ asking }) => asking.lane.calls.lastHandshake !== undefined)
         : undefined;
     const server = known ?? this.#choose(holder, kinds);
     if (server === undefined) return onFailed(this.#isEnding ? shuttingDown(method, false) : this.#noServerLeft(holder));
     server.lastUsedAtMs = this.#context.nowMs();
     const { lane, params } = server.asking;
-    const handshake = lane.dispatch.lastHandshake;
+    const handshake = lane.calls.lastHandshake;
     if (handshake !== undefined && (known !== undefined || lane.routing.isFree)) return onFound({ lane, params, handshake });
     lane.whenReady(request, () => this.find(kinds, request, onFound, onFailed), onFailed);
   }
@@ -178,7 +178,7 @@ export class AskingLanes {
   /** A server has become free, or waits for an answer. The requests of its client that wait for one look again. */
   #onChanged(holder: MemoryHolder, kinds: AskKinds): void {
     setImmediate(() => {
-      for (const { asking } of this.#of(holder, kinds)) this.#context.defects.guard("question", () => asking.lane.routing.releaseHeld());
+      for (const { asking } of this.#of(holder, kinds)) this.#context.defects.guard("question", () => asking.lane.calls.releaseWaiting());
     });
   }
 
@@ -205,6 +205,6 @@ export class AskingLanes {
 }
 
 function isInUse({ asking: { lane } }: Server): boolean {
-  const { requestsInFlight, waiting } = lane.dispatch.load;
+  const { requestsInFlight, waiting } = lane.calls.load;
   return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.hasListeners;
 }

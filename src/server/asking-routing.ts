@@ -52,22 +52,12 @@ export class AskingRouting extends SharedRouting {
     this.#onChanged = onChanged;
     this.#refusal = lane.context.timers.add((nowMs) => this.#refuseNewest(nowMs));
     // The reply of a call that has ended answers its questions.
-    lane.dispatch.calls.onEnd = () => this.#onCallEnd();
+    lane.calls.onEnd = () => this.#onCallEnd();
   }
 
   /** True if a client's call may be sent now. */
   get isFree(): boolean {
-    return !this.lane.dispatch.queue.blocks.has("question");
-  }
-
-  /** Releases held requests, so that another server can take them. */
-  releaseHeld(): void {
-    const { queue } = this.lane.dispatch;
-    for (const entry of [...queue.entries].filter(({ held }) => held !== undefined)) {
-      if (!queue.entries.has(entry)) continue;
-      queue.remove(entry);
-      entry.release();
-    }
+    return !this.lane.calls.queue.blocks.has("question");
   }
 
   override onServerRequest(request: RequestMessage): void {
@@ -132,23 +122,18 @@ export class AskingRouting extends SharedRouting {
 
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared(request: RequestMessage): boolean {
-    const calls = this.#callsInFlight();
+    const calls = this.lane.calls.ofClients;
     return calls.length > 0 && !calls.some(({ reply }) => reply.asking?.canAnswer(request) === true);
-  }
-
-  #callsInFlight(): ClientCall[] {
-    const calls = [...this.lane.dispatch.calls.values()];
-    return calls.filter((call): call is ClientCall => call.kind === "client" && call.isWritten);
   }
 
   /** A question may be about a call that was given up, until the server has read that. */
   #onCallEnd(): void {
-    const { dispatch } = this.lane;
-    if (dispatch.calls.hasUnreadAbandoned) {
+    const { calls } = this.lane;
+    if (calls.hasUnreadAbandoned) {
       for (const ask of this.#asks.values()) if (ask.asking === undefined) this.#refuse(ask, AMBIGUOUS);
       if (!this.#isPinged) {
         this.#isPinged = true;
-        dispatch.ask("ping", {}, () => (this.#isPinged = false));
+        calls.ask("ping", {}, () => (this.#isPinged = false));
       }
     }
     this.#assign();
@@ -156,7 +141,7 @@ export class AskingRouting extends SharedRouting {
 
   /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
-    const { dispatch, context } = this.lane;
+    const { calls, context } = this.lane;
     const waiting = [...this.#asks.values()].filter(({ asking }) => asking === undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
     if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, context.nowMs() + MAX_WAIT_MS));
@@ -165,21 +150,21 @@ export class AskingRouting extends SharedRouting {
       for (const ask of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (this.#asks.get(ask.idText) !== ask || ask.asking !== undefined) continue;
-        if (owner === undefined) this.#refuse(ask, this.#callsInFlight().length === 0 ? NO_CALL : AMBIGUOUS);
+        if (owner === undefined) this.#refuse(ask, calls.ofClients.length === 0 ? NO_CALL : AMBIGUOUS);
         else this.#pass(ask, owner);
       }
     }
-    const isFree = this.#asks.size === 0 && !dispatch.calls.values().some(({ pause }) => pause === "parked");
+    const isFree = this.#asks.size === 0 && !calls.values().some(({ state }) => state === "parked");
     if (isFree === this.isFree) return;
-    if (isFree) dispatch.queue.unblock("question");
-    else dispatch.queue.blocks.add("question");
+    if (isFree) calls.queue.unblock("question");
+    else calls.queue.blocks.add("question");
     this.#onChanged();
   }
 
   /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
-    const { calls } = this.lane.dispatch;
-    const inFlight = this.#callsInFlight();
+    const { calls } = this.lane;
+    const inFlight = calls.ofClients;
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
     if (!inFlight.some(({ reply }) => reply.asking !== undefined)) return undefined;
@@ -195,21 +180,21 @@ export class AskingRouting extends SharedRouting {
     ask.asking = asking;
     ask.call = call;
     call.mustNotRestart = true;
-    const { dispatch } = this.lane;
+    const { calls } = this.lane;
     asking.ask(ask, {
       park: (waiting) => {
         call.reply = waiting;
-        dispatch.calls.park(call);
+        calls.park(call);
         this.#assign();
       },
       resume: (reply, tokenText) => {
         call.reply = reply;
         call.progressTokenText = tokenText;
-        dispatch.resume(call);
+        calls.resume(call);
         this.#assign();
       },
-      cancel: (reason) => dispatch.calls.giveUp(call, reason, "unread"),
-      roomError: (text) => dispatch.inputRoomError(text),
+      cancel: (reason) => calls.giveUp(call, reason, "unread"),
+      roomError: (text) => calls.inputRoomError(text),
     });
   }
 
@@ -235,6 +220,6 @@ export class AskingRouting extends SharedRouting {
   }
 
   #send(method: string, text: string, caller?: Caller): void {
-    if (!this.lane.dispatch.sendInternal(text, caller?.memory)) this.lane.dropped.request(shorten(method));
+    if (!this.lane.calls.sendInternal(text, caller?.memory)) this.lane.dropped.request(shorten(method));
   }
 }

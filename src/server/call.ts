@@ -1,85 +1,189 @@
-import { type Outgoing, outgoing } from "../mcp/message.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import { type Outgoing, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { CallLimits, QueueEntry } from "./slots.ts";
+import type { Timer } from "../timers.ts";
+import type { ToolSemaphore } from "./slots.ts";
 
 /** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
 export const MAX_RENEWED_TIMES = 10;
 
-/** A line that may have to wait. */
-interface QueuedLine extends Outgoing, QueueEntry {
-  expiresAtMs: number;
-  byteLength: number;
-}
+/** The sidecar's own response to a call: an error, or the JSON text of a result. */
+export type CallVerdict = SidecarError | { readonly resultText: string };
 
-/** A client's line, which may be sent to the next generation if this one is lost. */
-export interface ClientLine extends QueuedLine {
-  readonly kind: "client" | "notification";
-}
+/** How a call ends: with the server's response, with one of the sidecar, or without one, because the client has cancelled it or is gone. */
+export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
 
-interface CallFields extends QueuedLine {
-  /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
-  wireId: number;
-  readonly method: string;
-  /** The name of the tool, for a `tools/call`. */
-  readonly toolName: string | undefined;
-  /** That of the client's current request, if it has sent several for this call. */
-  reply: Reply;
-  /** The time at which the call was passed to the current generation's stdin, which may still queue it; undefined before. */
-  sentAtMs: number | undefined;
-  /** Its number among the calls that were passed to a stdin, in that order; 0 before. */
-  sentNumber: number;
-  /** The JSON text of the client's progress token, of its last request if it has sent several for this call. */
-  progressTokenText: string | undefined;
-  /** The time of the call from acceptance, and after each renewal. */
-  readonly timeoutMs: number;
-  /** The setting that raises it; undefined for a time that is not configured. */
-  readonly timeoutSetting: CallLimits["timeoutSetting"];
-  /** The time at which the call times out. `extend` renews it. */
-  deadlineMs: number;
-  lastDeadlineMs: number;
-  /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
-  mustNotRestart: boolean;
-  /**
-   * Parked: no request of the client waits for the call, because the client was asked and has not answered yet. Suspended: its client
-   * waits, and the server gets another request for it later. Neither takes a slot.
-   */
-  pause: "parked" | "suspended" | undefined;
-  /** `due` while the call waits to be sent again; `done` when it was sent again. */
-  retry: "none" | "due" | "done";
-  /** A check that runs before the call is sent for the first time. */
-  readonly check: CallLimits["check"];
-  /** Stops the running check. */
-  stopCheck?: (() => void) | undefined;
-  /** The memory of the call, from its acceptance to its end; undefined before, and for the sidecar's own. */
-  memory?: Reservation | undefined;
-  /** Called once at the end of the call. `hasResult` is false for an error. */
-  readonly onSettled: ((hasResult: boolean) => void) | undefined;
-}
+/**
+ * Checks a call before it is sent. Calls `onVerdict` once, synchronously or later, unless the check is stopped: with undefined if the call
+ * may be sent.
+ *
+ * @returns a function that stops the check.
+ */
+export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
 
-/** A client's request on its way to the server and back. */
-export interface ClientCall extends CallFields, ClientLine {
-  readonly kind: "client";
-  readonly caller: Caller;
+/** The limits of a single call, in addition to the limits of its lane. */
+export interface CallLimits {
+  /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
+  readonly timeoutMs?: number;
+  /** The setting that this timeout comes from, if there is one. */
+  readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
+  /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
+  readonly semaphore?: ToolSemaphore;
+  readonly check?: CallCheck | undefined;
 }
 
 /**
- * A call of a client, or a request of the sidecar itself, which takes no slot, for which no limit of a client holds, and which the next
- * generation does not get.
+ * Answers a queued request with an empty result if a later request has made it outdated. Callers take turns, so the server may get the
+ * requests in another order than the sidecar did.
  */
-export type Call = ClientCall | (CallFields & { readonly kind: "sidecar"; readonly caller: undefined });
+export function sendIf(isCurrent: () => boolean): CallLimits {
+  return {
+    check: (onVerdict) => {
+      onVerdict(isCurrent() ? undefined : { resultText: "{}" });
+      return () => {
+        // The check is over already.
+      };
+    },
+  };
+}
 
 /** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
 const CALL_BYTES = 4096;
 /** A text is copied when it is written. */
 const TEXT_COPIES = 2;
 
-/** Counts the memory of a call. Must be called when it is accepted. */
-export function holdCallMemory(call: ClientCall): void {
-  const memory = holdMessage(call.caller.memory, call.text, call.byteLength);
-  call.memory = memory;
-  call.onEmptied = () => memory.resize(CALL_BYTES);
+/** What the server is asked for, or told, from its acceptance to its end. */
+export class Call implements Outgoing {
+  /**
+   * - `client`: a client's request to the server.
+   * - `sidecar`: a request of the sidecar itself. It takes no slot, has no limit of a client, and the next generation does not get it.
+   * - `notification`: a client's notification. It takes no slot and has no response.
+   * - `initialize`: a client's `initialize`, which is answered from the handshake of the server.
+   * - `waiting`: a request that waits until the server is ready and has a free slot, and then takes its way again.
+   */
+  readonly kind: "client" | "sidecar" | "notification" | "initialize" | "waiting";
+  /**
+   * `queued` until the server is ready and has a slot for it. `checking` while its arguments are checked, with a slot. `sent` when it was
+   * passed to the stdin of the current generation, which may still hold it. `parked` if the server has it, but no request of the client waits
+   * for it, because the client was asked and has not answered yet. `suspended` if its client waits, and the server gets another request for
+   * it later. Only `Calls` changes it.
+   */
+  state: "queued" | "checking" | "sent" | "parked" | "suspended" | "ended" = "queued";
+  /** Those with the same owner are in order. The queue is fair between owners: the session or client, or the sidecar itself. */
+  readonly owner: object;
+  /** The sender of a request or notification; undefined for the sidecar itself, and if it has no session yet. */
+  readonly caller: Caller | undefined;
+  /** The memory of the client; undefined for the sidecar itself. */
+  readonly account: MemoryAccount | undefined;
+  readonly method: string;
+  /** The name of the tool, for a `tools/call`. */
+  toolName: string | undefined;
+  /** That of the client's current request, if it has sent several for this call. Undefined for a notification, and for a request that waits. */
+  reply: Reply | undefined;
+  /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
+  wireId = Number.NaN;
+  text: string;
+  byteLength: number;
+  /** True if the text may be sent again, to the next generation. */
+  isKept = false;
+  isWritten = false;
+  /** True if it takes one of the MAX_IN_FLIGHT slots of the server. */
+  hasSlot = false;
+  /** True for one of the requests of the sidecar of which only a few are sent at a time. */
+  isInTurn = false;
+  /** The time at which it was passed to the current generation's stdin; undefined before. */
+  sentAtMs: number | undefined;
+  /** Its number among the calls that were passed to a stdin, in that order; 0 before. */
+  sentNumber = 0;
+  /** The JSON text of the client's progress token, of its last request if it has sent several for this call. */
+  progressTokenText: string | undefined;
+  /** The time at which it is rejected if it is still queued. */
+  expiresAtMs = Number.POSITIVE_INFINITY;
+  /** The time of the call from acceptance, and after each renewal. */
+  timeoutMs = Number.POSITIVE_INFINITY;
+  /** The setting that raises it; undefined for a time that is not configured. */
+  timeoutSetting: CallLimits["timeoutSetting"];
+  /** The time at which the call times out. `extend` renews it. */
+  deadlineMs = Number.POSITIVE_INFINITY;
+  lastDeadlineMs = Number.POSITIVE_INFINITY;
+  /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
+  mustNotRestart = false;
+  /** `due` while the call waits to be sent again; `done` when it was sent again. */
+  retry: "none" | "due" | "done" = "none";
+  /** The semaphore of its tool, which has its own slots. Calls of one owner and semaphore stay in order. */
+  semaphore: ToolSemaphore | undefined;
+  /** A check that runs before the call is sent for the first time. */
+  check: CallCheck | undefined;
+  /** Stops the running check. */
+  stopCheck: (() => void) | undefined;
+  /** The memory of a client's message, from its acceptance to its end. */
+  memory: Reservation | undefined;
+  /** Fires when the call may be due. */
+  timer: Timer | undefined;
+  /** Called when the server is ready and has a slot, for an `initialize` or a request that waits. */
+  onReady: (() => void) | undefined;
+  /** Called when the server's stdin has taken the call. */
+  onEmptied: (() => void) | undefined;
+  /** Called once at the end. `hasResult` is false for an error. `error` is given if it is one of the sidecar. */
+  onEnded: ((hasResult: boolean, error?: SidecarError) => void) | undefined;
+
+  /** @param owner the default is the caller. */
+  constructor(
+    kind: Call["kind"],
+    caller: Caller | undefined,
+    account: MemoryAccount | undefined,
+    method: string,
+    text: string,
+    reply?: Reply,
+    owner: object = caller ?? {},
+  ) {
+    this.kind = kind;
+    this.caller = caller;
+    this.account = account;
+    this.owner = owner;
+    this.method = method;
+    this.text = text;
+    this.byteLength = Buffer.byteLength(text);
+    this.reply = reply;
+  }
+
+  /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT) to leave the queue. */
+  get needsSlot(): boolean {
+    return this.kind === "client" || this.kind === "waiting";
+  }
+
+  /** True if any generation may have seen the call: the current one or a former one. */
+  get isSent(): boolean {
+    return this.isWritten || this.retry !== "none" || this.mustNotRestart;
+  }
+
+  /** Counts the memory of a client's message until its end; the text only until the server's stdin has taken it. */
+  holdMemory(): void {
+    this.memory?.release();
+    this.memory = this.account && holdMessage(this.account, this.text, this.byteLength);
+    this.onEmptied = () => this.memory?.resize(this.reply === undefined ? 0 : CALL_BYTES);
+  }
+
+  /** Gives a call its full time from now on. */
+  renew(nowMs: number): void {
+    this.deadlineMs = nowMs + this.timeoutMs;
+    this.lastDeadlineMs = nowMs + this.timeoutMs * MAX_RENEWED_TIMES;
+  }
+
+  /** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
+  extend(nowMs: number): void {
+    if (this.state === "sent" && this.isWritten)
+      this.deadlineMs = Math.min(this.lastDeadlineMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
+  }
+}
+
+/** A request of a client to the server. */
+export type ClientCall = Call & { readonly caller: Caller; reply: Reply };
+
+export function isOfClient(call: Call): call is ClientCall {
+  return call.kind === "client";
 }
 
 /** Returns a line that a client has caused, and that only this generation gets. It counts for the client until it is written or dropped. */
@@ -94,38 +198,11 @@ export function holdMessage(account: MemoryAccount, text: string, byteLength = B
   return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
 }
 
-/** True for a line that a client sent, also if it is a notification. */
-export function isClientLine(line: Outgoing): line is ClientLine {
-  return "kind" in line && line.kind !== "sidecar";
-}
-
-/** True if any generation may have seen the call: the current one or a former one. */
-export function isSent({ isWritten, retry, mustNotRestart }: Call): boolean {
-  return isWritten || retry !== "none" || mustNotRestart;
-}
-
-/** Gives a call its full time from now on. */
-export function renew(call: Call, nowMs: number): void {
-  call.deadlineMs = nowMs + call.timeoutMs;
-  call.lastDeadlineMs = nowMs + call.timeoutMs * MAX_RENEWED_TIMES;
-}
-
-/** Returns the time that a call has had by its deadline, since its acceptance or its last full renewal. */
-export function takenMs({ deadlineMs, lastDeadlineMs, timeoutMs }: Call): number {
-  return Math.round(deadlineMs - (lastDeadlineMs - timeoutMs * MAX_RENEWED_TIMES));
-}
-
-/** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
-export function extend(call: Call, nowMs: number): void {
-  if (call.pause !== undefined) return;
-  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
-}
-
 /** The load of a lane. */
 export interface LaneLoad {
   /** Client requests that were accepted and have not ended, queued ones included. */
   readonly requestsInFlight: number;
-  /** Entries of the queue: some of these requests, `initialize` requests and notifications. */
+  /** What clients have in the queue: some of these requests, `initialize` requests and notifications. */
   readonly waiting: number;
   /** The bytes of all lines that are queued, being checked, or not yet read by the server. */
   readonly queuedBytes: number;

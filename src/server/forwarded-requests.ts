@@ -9,8 +9,8 @@ import {
   responseToServer,
 } from "../mcp/rewrite.ts";
 import type { Timer } from "../timers.ts";
-import { PendingRequests } from "./call-table.ts";
 import { MAX_RENEWED_TIMES } from "./call.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 export interface ForwardedRequest {

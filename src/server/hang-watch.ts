@@ -1,7 +1,7 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
-import type { Dispatch } from "./dispatch.ts";
+import type { Calls } from "./calls.ts";
 import type { Routing } from "./routing.ts";
 import type { Timer } from "../timers.ts";
 
@@ -21,7 +21,7 @@ import type { Timer } from "../timers.ts";
  */
 export class HangWatch {
   readonly #context: Context;
-  readonly #dispatch: Dispatch;
+  readonly #calls: Calls;
   readonly #routing: Routing;
   #isReady = false;
   /** The number of consecutive timeouts that counted. */
@@ -36,20 +36,20 @@ export class HangWatch {
   /** The end of the time of the ping that decides; undefined if there is none. */
   #probe: Timer | undefined;
 
-  constructor(context: Context, dispatch: Dispatch, routing: Routing) {
+  constructor(context: Context, calls: Calls, routing: Routing) {
     this.#context = context;
-    this.#dispatch = dispatch;
+    this.#calls = calls;
     this.#routing = routing;
     this.#tick = context.timers.add((nowMs) => this.#pingIfIdle(nowMs));
-    dispatch.calls.onTimeout = (call) => this.#onTimeout(call);
-    dispatch.calls.onAbandoned = (call) => this.#onAbandoned(call);
+    calls.onTimeout = (call) => this.#onTimeout(call);
+    calls.onAbandoned = (call) => this.#onAbandoned(call);
   }
 
   /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
     this.#abandonedSinceMs = undefined;
-    this.#lastIgnored = this.#dispatch.sentCount;
+    this.#lastIgnored = this.#calls.sentCount;
     this.#hasSpokenSinceTick = true;
   }
 
@@ -70,7 +70,7 @@ export class HangWatch {
   #onTimeout(call: Call): void {
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.
-    const counts = call.kind === "client" || (call.method === "tools/list" && this.#dispatch.queue.blocks.has("tools"));
+    const counts = call.kind === "client" || (call.method === "tools/list" && this.#calls.queue.blocks.has("tools"));
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
@@ -90,13 +90,13 @@ export class HangWatch {
     const isSilent = !this.#hasSpokenSinceTick && !this.#routing.isWaitingForClient;
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
-    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#dispatch.queue.openCount === 0;
-    if (this.#isPinged) this.#dispatch.ping();
+    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
+    if (this.#isPinged) this.#calls.ping();
   }
 
   #count(method: string): void {
     if (!this.#isReady || this.#probe !== undefined || this.#routing.isWaitingForClient) return;
-    this.#lastIgnored = this.#dispatch.sentCount;
+    this.#lastIgnored = this.#calls.sentCount;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
     if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
@@ -105,11 +105,12 @@ export class HangWatch {
   /** Sends a ping, and decides when its time is over. */
   #sendProbe(method: string): void {
     const { config, nowMs, timers } = this.#context;
-    const { calls, upstream } = this.#dispatch;
+    const calls = this.#calls;
+    const { upstream } = calls;
     const { requestTimeoutMs, hungTimeouts } = config;
     let timeMs = requestTimeoutMs;
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
-    const call = this.#dispatch.ping(() => this.#endProbe(), { timeoutMs: Number.POSITIVE_INFINITY });
+    const call = this.#calls.ping(() => this.#endProbe(), { timeoutMs: Number.POSITIVE_INFINITY });
     if (call === undefined) return;
     const { outputs, inputs } = upstream.traffic();
     let [isTaken, lastInputs] = [call.isWritten, inputs];

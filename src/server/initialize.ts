@@ -3,13 +3,24 @@ import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
 import { findPath } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
-import { isJsonObject, type JsonObject, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import type { SidecarError } from "../mcp/errors.ts";
+import {
+  isJsonObject,
+  type JsonObject,
+  type NotificationMessage,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+  Slot,
+} from "../mcp/message.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
+import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller, Session } from "../session/session.ts";
-import type { CallTable } from "./call-table.ts";
-import { isSent } from "./call.ts";
-import { sessionOutdated } from "./failures.ts";
+import { Call, isOfClient } from "./call.ts";
+import type { Calls } from "./calls.ts";
+import { internalError, sessionOutdated } from "./failures.ts";
 
 /** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
 export interface InitializeRules {
@@ -18,12 +29,8 @@ export interface InitializeRules {
    * it waits as long as any held request, also for the next start of the server.
    */
   readonly isForwarded: boolean;
-  /** Returns the response: the negotiated revision and the JSON text. */
-  answer(
-    handshake: UpstreamHandshake,
-    request: RequestMessage,
-    idText: string,
-  ): { readonly protocolVersion: string; readonly body: string };
+  /** Returns the negotiated revision, and the JSON text of the result. */
+  answer(handshake: UpstreamHandshake, request: RequestMessage): { readonly protocolVersion: string; readonly resultText: string };
   /** Returns the revision and capabilities that a client relies on after `answer`. */
   capabilities(handshake: UpstreamHandshake): Capabilities;
 }
@@ -39,10 +46,7 @@ export const SHARED_INITIALIZE: InitializeRules = {
 /** The server gets the client's own `initialize`, and the client gets the server's own response. */
 export const PRIVATE_INITIALIZE: InitializeRules = {
   isForwarded: true,
-  answer: ({ resultText, protocolVersion }, _request, idText) => ({
-    protocolVersion,
-    body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}`,
-  }),
+  answer: ({ resultText, protocolVersion }) => ({ protocolVersion, resultText }),
   capabilities: ({ resultText, protocolVersion }) => ({ protocolVersion, declared: readCapabilities(resultText) }),
 };
 
@@ -51,18 +55,14 @@ export const PRIVATE_INITIALIZE: InitializeRules = {
  * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
  * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
-function answerInitialize(
-  { resultText }: UpstreamHandshake,
-  request: RequestMessage,
-  idText: string,
-): ReturnType<InitializeRules["answer"]> {
+function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage): ReturnType<InitializeRules["answer"]> {
   const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
   const edits: Edit[] = [];
   const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
   if (versionSpan !== undefined) edits.push({ ...versionSpan, text: JSON.stringify(protocolVersion) });
   const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
   if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
-  return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };
+  return { protocolVersion, resultText: applyEdits(resultText, edits) };
 }
 
 /** Returns the capabilities in the result of `answerInitialize`. */
@@ -74,16 +74,96 @@ function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   return { ...capabilities, tasks: others };
 }
 
+/** A client's `initialize`. */
+export interface InitializeRequest {
+  readonly reply: Reply;
+  readonly request: RequestMessage;
+  /** The memory of the client. */
+  readonly memory: MemoryAccount;
+  /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
+  readonly open: (protocolVersion: string) => SidecarError | undefined;
+  /** Called with the server's error if it refuses it. The reply must be finished then. */
+  readonly onRefused: (refusal: ResponseMessage) => void;
+  /** Called if no session is created. */
+  readonly onFailed: () => void;
+}
+
+/** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
+export class InitializeRequests {
+  readonly #context: Context;
+  readonly #calls: Calls;
+  readonly #rules: InitializeRules;
+  readonly #waiting = new Map<Call, InitializeRequest>();
+
+  constructor(context: Context, calls: Calls, rules: InitializeRules) {
+    this.#context = context;
+    this.#calls = calls;
+    this.#rules = rules;
+  }
+
+  /** @param refusal the error if the request is rejected. */
+  add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
+    const calls = this.#calls;
+    const { config, counters } = this.#context;
+    const { reply, request, memory, onFailed } = initialize;
+    const call = new Call("initialize", undefined, memory, request.method, request.text, reply);
+    call.onReady = () => this.#answer(call, initialize);
+    call.onEnded = (hasResult) => {
+      this.#waiting.delete(call);
+      if (!hasResult) onFailed();
+    };
+    const isReady = calls.handshake !== undefined;
+    const expiresAtMs = reply.acceptedAtMs + (this.#rules.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const error = refusal ?? (isReady ? undefined : (calls.roomError(request.text) ?? calls.hold(call, expiresAtMs)));
+    if (error !== undefined) {
+      reply.refuse(error);
+      return onFailed();
+    }
+    if (!isReady && !reply.isAccepted) counters.requests.held++;
+    reply.accept();
+    if (isReady) return this.#answer(call, initialize);
+    this.#waiting.set(call, initialize);
+    reply.onDisconnect = () => calls.end(call, "unread");
+  }
+
+  /** Takes all waiting requests from the server, because it would reject the next one too. */
+  onRefused(response: ResponseMessage): void {
+    for (const [call, { onRefused, onFailed }] of this.#waiting) {
+      this.#waiting.delete(call);
+      this.#calls.forget(call);
+      onRefused(response);
+      onFailed();
+    }
+  }
+
+  /** Fails all waiting requests. */
+  failAll(error: SidecarError): void {
+    for (const call of this.#waiting.keys()) this.#calls.end(call, error);
+  }
+
+  #answer(call: Call, { request, open }: InitializeRequest): void {
+    const calls = this.#calls;
+    const { handshake } = calls;
+    if (handshake === undefined) return calls.end(call, calls.notReady());
+    const { protocolVersion, resultText } = this.#rules.answer(handshake, request);
+    try {
+      calls.end(call, open(protocolVersion) ?? { resultText });
+    } catch (error) {
+      this.#context.defects.recover("session start", error, () => calls.end(call, internalError(false)));
+    }
+  }
+}
+
 /** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
 export class SessionCapabilities {
   readonly #context: Context;
-  readonly #calls: CallTable;
+  readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
 
-  constructor(context: Context, calls: CallTable, endSession: (session: Session) => void) {
+  constructor(context: Context, calls: Calls, endSession: (session: Session) => void) {
     this.#context = context;
     this.#calls = calls;
     this.#endSession = endSession;
@@ -144,7 +224,7 @@ export class SessionCapabilities {
     const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
-    const outdated = this.#calls.values().filter((call) => call.kind === "client" && callers.has(call.caller) && !isSent(call));
+    const outdated = [...this.#calls.values()].filter((call) => isOfClient(call) && callers.has(call.caller) && !call.isSent);
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
     for (const session of sessions) this.#endSession(session);

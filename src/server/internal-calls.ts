@@ -85,9 +85,9 @@ export interface OpenCall {
 export interface InternalRequest {
   readonly method: string;
   readonly params: object;
-  /** Called right before the request is sent. It is skipped if this returns false. */
+  /** Called right before the request is sent. If it returns false, the request is not sent. */
   readonly isCurrent?: () => boolean;
-  readonly onSettled?: (hasResult: boolean) => void;
+  readonly onEnded?: (hasResult: boolean) => void;
   /** The memory of the client that has caused the request, until its end. */
   readonly memory?: Reservation | undefined;
 }

@@ -1,15 +1,23 @@
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { Message, NotificationMessage, Outgoing, OverlongLine, RequestMessage, ResponseMessage } from "../mcp/message.ts";
-import { cancellationToServer, cancelledIdText, progressToClient, responseToClient } from "../mcp/rewrite.ts";
+import {
+  type Message,
+  type NotificationMessage,
+  type Outgoing,
+  type OverlongLine,
+  type RequestMessage,
+  type ResponseMessage,
+  Slot,
+} from "../mcp/message.ts";
+import { cancellationToServer, cancelledIdText, progressToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { type ClientCall, extend, isSent } from "./call.ts";
-import { Dispatch, type HeldRequest, type LanePolicy } from "./dispatch.ts";
+import { type Call, isOfClient } from "./call.ts";
+import { Calls, type HeldRequest, type LanePolicy } from "./calls.ts";
 import {
   internalError,
   invalidResponse,
@@ -21,8 +29,7 @@ import {
   upstreamExited,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { type InitializeRequest, InitializeRequests } from "./initialize-requests.ts";
-import { SessionCapabilities } from "./initialize.ts";
+import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { ServerTools } from "./tools.ts";
@@ -30,7 +37,7 @@ import { ServerTools } from "./tools.ts";
 /** One supervised server, its requests in flight, and its sessions. */
 export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
   readonly context: Context;
-  readonly dispatch: Dispatch;
+  readonly calls: Calls;
   readonly dropped: DropLog;
   readonly tools: ServerTools;
   readonly routing: Routed;
@@ -56,23 +63,20 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.context = context;
     this.#policy = policy;
     this.dropped = new DropLog(context);
-    this.dispatch = new Dispatch(context, upstream, (nowMs) => {
-      // The time in which a person answers the server does not count.
-      if (this.routing.isWaitingForClient) this.dispatch.calls.extend(nowMs);
-    });
-    this.tools = new ServerTools(context, this.dispatch, policy?.needsTools === true ? policy : undefined);
-    this.#capabilities = new SessionCapabilities(context, this.dispatch.calls, endSession);
+    this.calls = new Calls(context, upstream, () => this.routing.isWaitingForClient);
+    this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
+    this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
     this.routing = createRouting(this);
-    this.#initializing = new InitializeRequests(context, this.dispatch, this.routing);
-    this.#hangWatch = new HangWatch(context, this.dispatch, this.routing);
+    this.#initializing = new InitializeRequests(context, this.calls, this.routing.initialize);
+    this.#hangWatch = new HangWatch(context, this.calls, this.routing);
   }
 
   /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    const { dispatch } = this;
+    const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
-    else if (dispatch.handshake !== undefined && !dispatch.queue.blocks.has("question")) onReady();
-    else dispatch.hold(held, onReady, onFailed);
+    else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
+    else calls.holdRequest(held, onReady, onFailed);
   }
 
   /** Answers `initialize` from the server's handshake, once it is done. */
@@ -81,16 +85,16 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   request(caller: Caller, reply: Reply, request: RequestMessage): void {
-    const { dispatch } = this;
+    const { calls } = this;
     const { maxSessionRequests } = this.context.config;
     if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
     if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
-    const noRoom = dispatch.roomError(request.text);
+    const noRoom = calls.roomError(request.text);
     if (noRoom !== undefined) return reply.refuse(noRoom);
     // Last: a request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
     if (limits instanceof SidecarError) return reply.refuse(limits);
-    if (dispatch.queue.blocks.has("tools")) this.tools.onWaiting();
+    if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
     const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
     if (transform !== undefined) reply.transforms.push(transform);
     const decision = this.routing.onClientRequest(caller, request, reply);
@@ -99,8 +103,8 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
       reply.accept();
       return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
     }
-    const { onSettled, request: sent = request, limits: own } = decision ?? {};
-    dispatch.carry(caller, reply, sent, onSettled, limits ?? own);
+    const { onEnded, request: sent = request, limits: own } = decision ?? {};
+    calls.carry(caller, reply, sent, onEnded, limits ?? own);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
@@ -110,7 +114,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     if (isCancellation) this.#cancelByClient(session, notification);
     const text = isCancellation ? undefined : this.routing.onClientNotification(notification);
     if (text === undefined || text instanceof SidecarError) return text;
-    return this.dispatch.carryNotification(session, text, notification.method);
+    return this.calls.carryNotification(session, text, notification.method);
   }
 
   answer(session: Session, response: ResponseMessage): SidecarError | undefined {
@@ -128,7 +132,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
 
   endCaller(caller: Caller): void {
     this.routing.onCallerEnd(caller);
-    const { calls } = this.dispatch;
+    const { calls } = this;
     const own = calls.values().filter((call) => call.kind === "client" && call.caller === caller);
     calls.giveUpAll(own, "session ended", (call) => sessionEnded(...calls.outcomeOf(call)));
     this.#capabilities.delete(caller);
@@ -137,63 +141,57 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
 
   /** Rejects requests of a client that were not sent, the newest first, until this much memory is free. @returns the bytes that are free. */
   freeUnsent(bytes: number, holder: MemoryHolder): number {
-    const { calls, queue } = this.dispatch;
+    const { calls } = this;
     const error = outOfMemory("The memory of this client is needed for others.");
+    const isUnsent = ({ kind, account, isSent }: Call): boolean => kind !== "notification" && account?.holder === holder && !isSent;
+    const held = [...calls.queue.entries].filter((call) => call.kind !== "client" && isUnsent(call));
+    const own = [...calls.values()].filter(isUnsent);
     let freeBytes = 0;
-    for (const { held } of [...queue.entries].toReversed()) {
-      if (freeBytes >= bytes) break;
-      if (held?.holder !== holder) continue;
-      freeBytes += held.memory.bytes;
-      held.fail(error);
-    }
-    const unsent = [...calls.values()].filter(
-      (call): call is ClientCall => call.kind === "client" && call.caller.memory.holder === holder && !isSent(call),
-    );
-    for (const call of unsent.toReversed()) {
+    for (const call of [...held.toReversed(), ...own.toReversed()]) {
       if (freeBytes >= bytes) break;
       freeBytes += call.memory?.bytes ?? 0;
-      calls.giveUp(call, "room in the memory budget", error);
+      if (call.kind === "client") calls.giveUp(call, "room in the memory budget", error);
+      else calls.end(call, error);
     }
     return freeBytes;
   }
 
   /** Resolves when the last request that is in flight or queued has ended. */
   whenIdle(): Promise<void> {
-    return this.dispatch.calls.whenEmpty();
+    return this.calls.whenEmpty();
   }
 
   /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
-    const { dispatch } = this;
-    const { calls } = dispatch;
+    const { calls } = this;
     this.tools.close();
     this.#hangWatch.onLost();
     calls.giveUpAll(calls.values(), reason, (call) =>
-      reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : dispatch.notReady(call),
+      reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : calls.notReady(call),
     );
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#isClosed = true;
-    dispatch.close();
+    calls.close();
   }
 
   onStarted(input: UpstreamInput): void {
-    this.dispatch.calls.input = input;
+    this.calls.input = input;
   }
 
   onReady(handshake: UpstreamHandshake): void {
-    const { dispatch } = this;
-    dispatch.handshake = dispatch.lastHandshake = handshake;
+    const { calls } = this;
+    calls.handshake = calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    dispatch.calls.onNotification();
+    calls.onNotification();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     const changes = this.#capabilities.change(this.routing.initialize.capabilities(handshake), handshake.generation);
     for (const change of changes) this.routing.onServerNotification(change);
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.context.nowMs());
-    dispatch.queue.isReady = true;
+    calls.queue.isReady = true;
     this.routing.onReady(handshake);
-    dispatch.queue.release();
+    calls.queue.release();
   }
 
   onRefused(response: ResponseMessage): void {
@@ -211,51 +209,50 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   onResponseAfterText(response: ResponseMessage): boolean {
-    const call = this.dispatch.calls.getWritten(response.id);
-    if (call === undefined || !this.dispatch.isOnlySender(call)) return false;
+    const call = this.calls.getWritten(response.id);
+    if (call === undefined || !this.calls.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }
 
   onInvalidResponse(id: number, reason: string): void {
-    const { calls } = this.dispatch;
+    const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
-    calls.endAnswered(call, "UPSTREAM_INVALID_RESPONSE");
-    call.reply.fail(invalidResponse(call.method, reason, calls.effectOf(call)));
+    calls.onAnswered(id);
+    calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     this.#hangWatch.heard();
   }
 
   onOverlongLine(line: OverlongLine): void {
     this.#hangWatch.heard();
-    const { dispatch, dropped } = this;
-    const { calls } = dispatch;
+    const { calls, dropped } = this;
     const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
     const call = calls.getWritten(id);
     // Text before a message may be a client's, and so may the message.
-    if (line.hasTextBefore && (call === undefined || !dispatch.isOnlySender(call))) return dropped.overlongLine(line, undefined);
-    if (call !== undefined) calls.endAnswered(call, "UPSTREAM_RESPONSE_TOO_LARGE");
+    if (line.hasTextBefore && (call === undefined || !calls.isOnlySender(call))) return dropped.overlongLine(line, undefined);
     dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) call.reply.fail(responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
-    else if (line.idText !== undefined) dispatch.sendInternal(refuseOverlong(line.idText, line.bytes));
+    if (call !== undefined) {
+      calls.onAnswered(call.wireId);
+      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    } else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
+    else if (line.idText !== undefined) calls.sendInternal(refuseOverlong(line.idText, line.bytes));
   }
 
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
-    const { calls } = this.dispatch;
+    const { calls } = this;
     this.#answersNotifications = false;
     this.#hangWatch.onLost();
     this.tools.onLost();
     this.routing.onLost();
-    this.dispatch.onLost(unwritten);
-    const count = calls.failWritten((call) => upstreamExited(call.method, exit, calls.effectOf(call)));
+    const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
     if (count > 0) this.context.log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }
 
   onDefect(): void {
-    const { calls } = this.dispatch;
-    calls.giveUpAll(calls.values(), "defect", (call) => internalError(isSent(call)));
+    const { calls } = this;
+    calls.giveUpAll(calls.values(), "defect", (call) => internalError(call.isSent));
   }
 
   get #isDraining(): boolean {
@@ -263,24 +260,20 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   #onResponse(response: ResponseMessage): void {
-    const { calls } = this.dispatch;
-    const { defects } = this.context;
-    const { isError } = response;
-    const id = response.id ?? (isError ? this.#onlyId() : undefined);
+    const { calls } = this;
+    const { outline } = response;
+    const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
     if (call === undefined) return this.dropped.answer(id, calls.takeAbandoned(id));
     try {
-      if (call.kind === "client" && this.routing.onUnfinished?.(call, response) === true) return;
+      // Only servers without sessions have other types of results.
+      if (outline.has(Slot.resultType) && isOfClient(call) && this.routing.onUnfinished?.(call, response) === true) return;
     } catch (error) {
-      return defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
+      return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
-    calls.endAnswered(call, isError ? "errors" : "results");
-    if (isCreateTaskResult(response)) calls.tasks.add(call, response);
-    try {
-      call.reply.respond(responseToClient(response, call.reply.idText), response);
-    } catch (error) {
-      defects.recover("server response", error, () => call.reply.fail(internalError(true)));
-    }
+    calls.onAnswered(call.wireId);
+    if ((outline.has(Slot.task) || outline.has(Slot.resultType)) && isCreateTaskResult(response)) calls.tasks.add(call, response);
+    calls.end(call, response);
   }
 
   /**
@@ -288,9 +281,9 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
    * something else that the server was sent.
    */
   #onlyId(): number | undefined {
-    const { calls } = this.dispatch;
+    const { calls } = this;
     const only = calls.findOnly();
-    const isClear = only?.kind === "client" && this.dispatch.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && calls.isOnlySender(only) && !calls.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;
@@ -300,7 +293,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const { method } = message;
     if (method === "notifications/tools/list_changed") this.tools.onChanged();
     if (method !== "notifications/progress") this.routing.onServerNotification(message);
-    else if (!this.#deliverProgress(message) && !this.dispatch.calls.tasks.deliverProgress(message)) this.dropped.notification(method);
+    else if (!this.#deliverProgress(message) && !this.calls.tasks.deliverProgress(message)) this.dropped.notification(method);
   }
 
   /**
@@ -310,10 +303,10 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
    * @returns false if no call receives it.
    */
   #deliverProgress(message: NotificationMessage): boolean {
-    const call = this.dispatch.calls.getWritten(progressTokenOf(message));
+    const call = this.calls.getWritten(progressTokenOf(message));
     if (call?.progressTokenText === undefined) return false;
-    extend(call, this.context.nowMs());
-    const isShown = call.reply.emit(progressToClient(message, call.progressTokenText));
+    call.extend(this.context.nowMs());
+    const isShown = call.reply?.emit(progressToClient(message, call.progressTokenText)) === true;
     if (isShown) call.mustNotRestart = true;
     return isShown;
   }
@@ -323,17 +316,17 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
    * one caller may share an id. Such a cancellation is ambiguous, and is ignored.
    */
   #cancelByClient(caller: Caller, notification: NotificationMessage): void {
-    const { calls } = this.dispatch;
+    const { calls } = this;
     const idText = cancelledIdText(notification);
     const [call, another] = calls
       .values()
-      .filter((each) => each.kind === "client" && each.caller === caller && each.reply.idText === idText);
+      .filter((each) => each.kind === "client" && each.caller === caller && each.reply?.idText === idText);
     if (call === undefined || another !== undefined) {
       this.context.log.debug({ method: "notifications/cancelled" }, "cancellation ignored: unknown or ambiguous request id");
       return;
     }
     // The sidecar's own cancellation is shorter. It is sent if there is no room for the client's.
-    const hasRoom = this.dispatch.roomError(notification.text) === undefined;
+    const hasRoom = this.calls.roomError(notification.text) === undefined;
     calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? cancellationToServer(notification, call.wireId) : undefined);
   }
 }

@@ -149,9 +149,9 @@ export class Lanes {
     this.#lanes.set(SHARED, new PooledLane(shared, () => undefined));
   }
 
-  get load(): { readonly shared: SupervisedLane["lane"]["dispatch"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
-    const loads = this.#private().map(({ supervised }) => supervised.lane.dispatch.load);
-    return { shared: this.shared.lane.dispatch.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
+  get load(): { readonly shared: SupervisedLane["lane"]["calls"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
+    const loads = this.#private().map(({ supervised }) => supervised.lane.calls.load);
+    return { shared: this.shared.lane.calls.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */

@@ -8,8 +8,8 @@ import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import { type ClientCall, isSent } from "./call.ts";
-import type { Dispatch } from "./dispatch.ts";
+import type { ClientCall } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import { upstreamChanged } from "./failures.ts";
 import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
@@ -51,11 +51,11 @@ export class ModernRouting implements Routing {
 
   /** Opens a client's subscription. @returns undefined if there is no memory for it. */
   subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ModernSubscription | undefined {
-    const { dispatch, context } = this.#lane;
+    const { calls, context } = this.#lane;
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription(context, dispatch, subscription, request, reservation, onEnd);
+    const opened = new ModernSubscription(context, calls, subscription, request, reservation, onEnd);
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
     return opened;
@@ -67,13 +67,13 @@ export class ModernRouting implements Routing {
   }
 
   #open(subscription: ModernSubscription, holder: MemoryHolder): void {
-    this.#lane.dispatch.noteClient(holder);
+    this.#lane.calls.noteClient(holder);
     subscription.open();
   }
 
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     // The resources of sessions are in requests of the sidecar itself.
-    this.#lane.dispatch.noteClient(caller.memory.holder);
+    this.#lane.calls.noteClient(caller.memory.holder);
     return this.#sessions.decide(caller, request, reply);
   }
 
@@ -109,11 +109,11 @@ export class ModernRouting implements Routing {
   }
 
   onServerRequest(request: RequestMessage): void {
-    if (!this.#lane.dispatch.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
+    if (!this.#lane.calls.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { dispatch, tools } = this.#lane;
+    const { calls, tools } = this.#lane;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
@@ -127,7 +127,7 @@ export class ModernRouting implements Routing {
     };
     this.#laneSubscription = new LaneSubscription(this.#lane, requestMeta, wanted, onReopened);
     this.#laneSubscription.update();
-    for (const caller of this.#sessions.subscribers) dispatch.noteClient(caller.memory.holder);
+    for (const caller of this.#sessions.subscribers) calls.noteClient(caller.memory.holder);
     for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
     tools.onInitialized();
   }
@@ -137,10 +137,9 @@ export class ModernRouting implements Routing {
    * work, so it is not delivered if the server has ever got something of another principal.
    */
   #deliverLog(text: string, level: string | undefined): boolean {
-    const { calls, hasOnePrincipal } = this.#lane.dispatch;
-    const wanting = calls.values().filter(({ reply, isWritten }) => reply.logLevel !== undefined && isWritten);
-    const [only, another] = wanting.take(2).toArray();
-    if (only?.kind !== "client" || another !== undefined || !hasOnePrincipal) return false;
+    const { calls } = this.#lane;
+    const [only, another] = calls.ofClients.filter(({ reply }) => reply.logLevel !== undefined);
+    if (only === undefined || another !== undefined || !calls.hasOnePrincipal) return false;
     if (!isAtLeast(level, only.reply.logLevel ?? "")) return false;
     if (only.reply.emit(text)) return true;
     if (!this.#sessions.has(only.caller)) return false;
@@ -193,13 +192,13 @@ export class AnyEraRouting extends ModernRouting {
     capabilities: (handshake) => initializeOf(handshake).capabilities(handshake),
   };
   readonly #legacy: SharedRouting;
-  readonly #dispatch: Dispatch;
+  readonly #calls: Calls;
   #era: ServerEra = "legacy";
 
   constructor(lane: Lane) {
     super(lane);
     this.#legacy = new SharedRouting(lane);
-    this.#dispatch = lane.dispatch;
+    this.#calls = lane.calls;
   }
 
   override onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
@@ -222,10 +221,10 @@ export class AnyEraRouting extends ModernRouting {
 
   override onReady(handshake: UpstreamHandshake): void {
     if (handshake.era !== this.#era) {
-      const { calls } = this.#dispatch;
+      const calls = this.#calls;
       // Requests that wait have the form of the former server.
       const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
-      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
+      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
     this.#era = handshake.era;
     if (handshake.era === "modern") {

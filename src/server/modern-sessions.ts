@@ -15,7 +15,7 @@ import type { InitializeRules } from "./initialize.ts";
 import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
-import type { CallCheck } from "./slots.ts";
+import { type CallCheck } from "./call.ts";
 import { ALL_LISTS, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
 const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
@@ -305,8 +305,8 @@ export class ModernSessions {
     if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
     const subscribing = this.#subscriptions.subscribe(caller, uri);
     if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
-    const onSettled = (hasResult: boolean): void => {
-      subscribing.onSettled(hasResult);
+    const onEnded = (hasResult: boolean): void => {
+      subscribing.onEnded(hasResult);
       if (!hasResult) this.#laneSubscription()?.update();
     };
     const check: CallCheck = (onVerdict) => {
@@ -314,12 +314,12 @@ export class ModernSessions {
       const subscription = this.#laneSubscription();
       const onDone = (isAccepted: boolean): void => {
         if (isAccepted) onVerdict({ resultText: "{}" });
-        else onVerdict({ error: new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource.") });
+        else onVerdict(new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource."));
       };
       subscription?.subscribe(uri, onDone);
       return () => subscription?.stopWaiting(onDone);
     };
-    return { kind: "carry", onSettled, limits: { check } };
+    return { kind: "carry", onEnded, limits: { check } };
   }
 
   #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
@@ -342,9 +342,9 @@ const UNKNOWN_SERVER = '{"name":"unknown","version":"0"}';
 /** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
 export const DISCOVERED_INITIALIZE: InitializeRules = {
   isForwarded: false,
-  answer: ({ resultText }, request, idText) => {
+  answer: ({ resultText }, request) => {
     const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
-    return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${initializeResult(resultText, protocolVersion)}}` };
+    return { protocolVersion, resultText: initializeResult(resultText, protocolVersion) };
   },
   // The sidecar supports every revision with sessions.
   capabilities: ({ resultText }) => ({

@@ -4,7 +4,6 @@ import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseM
 import { messageToServer } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
-import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { answerElsewhere } from "./failures.ts";
@@ -73,7 +72,7 @@ export class PrivateRouting implements Routing {
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
     if (method === "logging/setLevel") {
       const level = outline.stringAt(Slot.level);
-      return level === undefined ? undefined : { kind: "carry", onSettled: this.#levelSetter(level) };
+      return level === undefined ? undefined : { kind: "carry", onEnded: this.#levelSetter(level) };
     }
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
@@ -93,9 +92,9 @@ export class PrivateRouting implements Routing {
 
   /** Sends a `notifications/initialized`, and keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
-    const { dispatch, tools } = this.#lane;
+    const { calls, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
+    if (this.#isReady && !calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
@@ -104,12 +103,12 @@ export class PrivateRouting implements Routing {
   }
 
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
-    const { dispatch, context } = this.#lane;
+    const { calls, context } = this.#lane;
     const text = this.#forwarded.responseText(response);
     if (text === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
-    if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
+    if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
     this.#forwarded.onResponse(response);
-    dispatch.calls.extend(context.nowMs());
+    calls.extend(context.nowMs());
     return undefined;
   }
 
@@ -124,9 +123,9 @@ export class PrivateRouting implements Routing {
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { dispatch, dropped, context } = this.#lane;
+    const { calls, dropped, context } = this.#lane;
     if (request.method === "ping") {
-      if (!dispatch.sendInternal(answerPing(request))) dropped.request(request.method);
+      if (!calls.sendInternal(answerPing(request))) dropped.request(request.method);
     } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
       // The client might use the other value.
       this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
@@ -139,10 +138,10 @@ export class PrivateRouting implements Routing {
   onReady(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    const { dispatch, tools } = this.#lane;
-    if (this.#level !== undefined) dispatch.askInTurn({ method: "logging/setLevel", params: { level: this.#level } });
-    if (this.#hasChangedRoots) dispatch.sendInternal(ROOTS_CHANGED);
-    for (const request of this.#subscriptions.restart()) dispatch.askInTurn(request);
+    const { calls, tools } = this.#lane;
+    if (this.#level !== undefined) calls.askInTurn({ method: "logging/setLevel", params: { level: this.#level } });
+    if (this.#hasChangedRoots) calls.sendInternal(ROOTS_CHANGED);
+    for (const request of this.#subscriptions.restart()) calls.askInTurn(request);
     if (this.#isInitialized) tools.onInitialized();
   }
 
@@ -163,11 +162,11 @@ export class PrivateRouting implements Routing {
   }
 
   #onOverdue({ id, idText, method }: ForwardedRequest): void {
-    const { dispatch, dropped, context } = this.#lane;
+    const { calls, dropped, context } = this.#lane;
     const reason = `The client did not answer ${shorten(method)} in time`;
-    if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
+    if (!calls.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
     this.#emit(cancellation(id, "timeout"));
-    dispatch.calls.extend(context.nowMs());
+    calls.extend(context.nowMs());
   }
 
   /** Returns a listener for the end of a request that sets the level. */
@@ -183,12 +182,12 @@ export class PrivateRouting implements Routing {
   #subscribe(caller: Caller, uri: string): RequestDecision {
     const request = this.#subscriptions.subscribe(caller, uri);
     if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
-    return { kind: "carry", onSettled: request.onSettled };
+    return { kind: "carry", onEnded: request.onEnded };
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {
-    const { dispatch, dropped } = this.#lane;
-    if (!dispatch.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
+    const { calls, dropped } = this.#lane;
+    if (!calls.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
   }
 
   /**
@@ -196,11 +195,8 @@ export class PrivateRouting implements Routing {
    * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
-    const inFlight: Reply[] = [];
-    for (const { isWritten, kind, reply } of this.#lane.dispatch.calls.values()) {
-      // A message for the client cannot belong to an internal request.
-      if (isWritten && kind === "client") inFlight.push(reply);
-    }
+    // A message for the client cannot belong to a request of the sidecar.
+    const inFlight = this.#lane.calls.ofClients.map(({ reply }) => reply);
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {
       // A lost connection may be resumed later, but an open one reads the message now.

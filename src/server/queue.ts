@@ -1,210 +1,237 @@
 import type { Context } from "../context.ts";
 import type { Upstream } from "../process/port.ts";
-import type { Timer } from "../timers.ts";
-import { type QueueEntry, type ToolSemaphore, Turns } from "./slots.ts";
+import type { Call } from "./call.ts";
+import { type ToolSemaphore, Turns } from "./slots.ts";
 
-/** The parts of the queue for entries that take no slot: all of them, and those of one owner. They are never evicted. */
+/** The parts of the queue for messages of clients that need no slot: all of them, and those of one owner. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
 const OWNER_SHARE_WITHOUT_SLOT = 1 / 4;
+/** Limits the sidecar's own requests in flight, so that clients' requests keep moving: one client may cancel a thousand subscriptions at once. */
+const MAX_IN_TURN = 16;
 
-/** The entries of one session by their semaphore, each in order of arrival. Entries without a semaphore have a queue of their own. */
-type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
+/** The queue of one owner by the semaphore of its calls, each in order of arrival. Those without a semaphore have a queue of their own. */
+type OwnerQueues = Turns<ToolSemaphore | undefined, Call[]>;
 
 /**
- * The queue of entries for the server. An entry is released when the server is ready and, for a client request, has a free slot.
+ * The calls that wait for the server. One leaves the queue when the server is ready and, if it needs one, a slot of the server (MAX_IN_FLIGHT)
+ * and of its tool is free. Those that need no slot go first.
  *
- * Sessions take turns. A session with a thousand entries delays another one by a single entry. Calls of a tool with limited slots have a
- * queue of their own in each session, and so do not block the rest of it. The queues of a session take turns as well. Those without a free
- * slot of their tool are skipped, and their session keeps its place.
+ * Owners take turns. One with a thousand calls delays another one by a single call. Calls of a tool with limited slots have a queue of their
+ * own for each owner, and so do not block the rest of it. The queues of an owner take turns as well. Those without a free slot of their tool
+ * are skipped, and their owner keeps its place.
  *
- * If the queue is full, the longest session queue loses an entry to a shorter one. Entries without a slot are not evicted, but have a limit.
+ * If the queue is full, the longest queue of an owner loses a call to a shorter one. Calls that need no slot are not evicted, but have a
+ * limit. Those of the sidecar itself have none, because what causes them has one.
  */
 export class RequestQueue {
   readonly #context: Context;
   readonly #upstream: Upstream;
-  readonly #deadlines: Timer;
-  /** The calls that hold or await a slot, queued ones included. */
-  openCount = 0;
-  readonly entries = new Set<QueueEntry>();
-  /** The queues that are not empty, by session. */
-  readonly #sessions = new Turns<object, SessionQueues>();
-  #slotCount = 0;
-  /** The entries that are calls. A held request is not one yet. */
-  #callCount = 0;
+  readonly #admit: (call: Call) => void;
+  readonly #reject: (call: Call) => void;
+  readonly entries = new Set<Call>();
+  /** The queues that are not empty, by owner. */
+  readonly #owners = new Turns<object, OwnerQueues>();
+  /** Those of clients, and how many of them need a slot. */
+  length = 0;
+  #lengthWithSlot = 0;
+  /** The bytes of those of clients. */
   queuedBytes = 0;
-  /** True while the server is ready. Entries are released from then on. */
+  #slotsInUse = 0;
+  #inTurn = 0;
+  /** True while the server is ready. Calls leave the queue from then on. */
   isReady = false;
   /** Reasons why client requests wait although the server is ready: its tools are not listed, or it waits for a client's answer. */
   readonly blocks = new Set<"tools" | "question">();
   #isReleasing = false;
   #isEnded = false;
 
-  /** @param deadlines must call `expire`. */
-  constructor(context: Context, upstream: Upstream, deadlines: Timer) {
+  /**
+   * @param admit called with a call that has left the queue, and that has the slots that it needs.
+   * @param reject called with a call that is evicted, or for which there is no server any more.
+   */
+  constructor(context: Context, upstream: Upstream, admit: (call: Call) => void, reject: (call: Call) => void) {
     this.#context = context;
     this.#upstream = upstream;
-    this.#deadlines = deadlines;
+    this.#admit = admit;
+    this.#reject = reject;
   }
 
-  /** True if the server may get another client request. */
-  get hasSlot(): boolean {
-    return this.blocks.size === 0 && this.openCount - this.#callCount < this.#context.config.maxInFlight;
+  /** True if the call may be sent at once. */
+  isOpenFor(call: Call): boolean {
+    if (!this.isReady) return false;
+    if (call.needsSlot) return this.#hasSlot && call.semaphore?.isFree !== false;
+    return !this.#hasEntriesOf(call.owner) && (!call.isInTurn || this.#inTurn < MAX_IN_TURN);
   }
 
-  hasEntriesOf(owner: object): boolean {
-    return this.#sessions.get(owner)?.has(undefined) === true;
+  #hasEntriesOf(owner: object): boolean {
+    return this.#owners.get(owner)?.has(undefined) === true;
   }
 
-  /** @returns false if the queue is full and no session queue is longer than that of the entry, or if the server has failed or has ended. */
-  add(entry: QueueEntry): boolean {
-    if (!entry.takesSlot && !this.#hasRoomWithoutSlot(entry.owner)) return false;
-    if (this.#isEnded || this.#upstream.status().state === "failed") return false;
-    if (this.entries.size >= this.#context.config.maxHeldRequests && !this.#makeRoom(entry.owner)) return false;
-    this.#insert(entry, "last");
+  /** @returns false if the queue is full and no owner's queue is longer than that of the call, or if the server has failed or has ended. */
+  add(call: Call): boolean {
+    if (!call.isInTurn && (this.#isEnded || this.#upstream.status().state === "failed")) return false;
+    if (call.kind !== "sidecar") {
+      if (!call.needsSlot && !this.#hasRoomWithoutSlot(call.owner)) return false;
+      if (this.length >= this.#context.config.maxHeldRequests && !this.#makeRoom(call.owner)) return false;
+    }
+    this.#insert(call, "last");
     return true;
   }
 
-  remove(entry: QueueEntry): void {
-    if (!this.entries.delete(entry)) return;
-    this.#count(entry, -1);
-    const { owner, semaphore } = entry;
-    const queues = this.#sessions.get(owner);
+  remove(call: Call): void {
+    if (!this.entries.delete(call)) return;
+    this.#count(call, -1);
+    const { owner, semaphore } = call;
+    const queues = this.#owners.get(owner);
     const queue = queues?.get(semaphore);
-    queue?.splice(queue.indexOf(entry), 1);
+    queue?.splice(queue.indexOf(call), 1);
     if (queue === undefined || queue.length > 0) return;
     semaphore?.waiting.delete(owner);
     queues?.delete(semaphore);
-    if (queues?.size === 0) this.#sessions.delete(owner);
+    if (queues?.size === 0) this.#owners.delete(owner);
   }
 
   /**
    * Closes the queue, because the server is lost.
    *
-   * @param returned released entries for the next server. They lose their slots and go to the front, even above the limit.
+   * @param returned calls for the next server. They lose their slots and go to the front, even above the limit.
    */
-  close(returned: readonly QueueEntry[]): void {
+  close(returned: readonly Call[]): void {
     this.isReady = false;
-    for (const entry of returned.toReversed()) {
-      entry.semaphore?.release(entry);
-      this.#insert(entry, "first");
+    for (const call of returned.toReversed()) {
+      this.free(call);
+      this.#insert(call, "first");
     }
-    this.#sessions.advance(returned.map(({ owner }) => owner));
-    for (const [semaphore, entries] of Map.groupBy(returned, (entry) => entry.semaphore)) {
-      semaphore?.waiting.advance(entries.map(({ owner }) => owner));
+    this.#owners.advance(returned.map(({ owner }) => owner));
+    for (const [semaphore, calls] of Map.groupBy(returned, (call) => call.semaphore)) {
+      semaphore?.waiting.advance(calls.map(({ owner }) => owner));
     }
-    if (this.#isEnded) this.refuseAll();
+    if (this.#isEnded) this.rejectAll();
   }
 
   unblock(block: "tools" | "question"): void {
     if (this.blocks.delete(block)) this.release();
   }
 
-  /** Releases all entries that can be sent now. */
+  /** Takes the slots of a call that is sent, even above the limit. A request that waits goes on elsewhere, and takes none. */
+  take(call: Call): void {
+    if (call.isInTurn) this.#inTurn++;
+    else if (call.kind !== "client") return;
+    else this.#slotsInUse++;
+    call.hasSlot = true;
+    call.semaphore?.acquire(call);
+  }
+
+  /** Gives the slots of a call back, and lets others leave that have waited for them, or behind it. */
+  free(call: Call): void {
+    if (call.hasSlot) {
+      call.hasSlot = false;
+      if (call.isInTurn) this.#inTurn--;
+      else this.#slotsInUse--;
+      call.semaphore?.release(call);
+    }
+    this.release();
+  }
+
+  /** Lets all calls leave that can be sent now. */
   release(): void {
-    // An entry may end while it is released, which calls this again. The outer loop then uses the freed slot.
+    // A call may end while it is sent, which calls this again. The outer loop then uses the freed slot.
     if (this.entries.size === 0 || !this.isReady || this.#isReleasing) return;
     this.#isReleasing = true;
     try {
       for (let next = this.#next(); next !== undefined; next = this.#next()) {
-        this.#take(next);
-        next.release();
+        this.#leave(next);
+        this.#admit(next);
       }
     } finally {
       this.#isReleasing = false;
     }
   }
 
-  /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
-  expire(nowMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const entry of this.entries) {
-      if (entry.expiresAtMs > nowMs) nextMs = Math.min(nextMs, entry.expiresAtMs);
-      else {
-        this.remove(entry);
-        entry.refuse();
-      }
-    }
-    return nextMs;
-  }
-
-  /** Rejects all entries, and those that come later: there will be no other server. */
+  /** Rejects all calls, and those that come later: there will be no other server. */
   end(): void {
     this.#isEnded = true;
-    this.refuseAll();
+    this.rejectAll();
   }
 
-  refuseAll(): void {
-    this.expire(Number.POSITIVE_INFINITY);
+  rejectAll(): void {
+    for (const call of this.entries) this.#reject(call);
   }
 
-  /** Returns the next entry that can be sent. Skips sessions whose calls all wait for a slot of their tool. */
-  #next(): QueueEntry | undefined {
-    if (this.#slotCount < this.entries.size) {
-      for (const queues of this.#sessions.values()) {
+  /** True if the server may get another client request. */
+  get #hasSlot(): boolean {
+    return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight;
+  }
+
+  /** Returns the next call that can be sent. Skips owners whose calls all wait for a slot of their tool. */
+  #next(): Call | undefined {
+    if (this.#lengthWithSlot < this.entries.size) {
+      for (const queues of this.#owners.values()) {
         const first = queues.get(undefined)?.[0];
-        if (first?.takesSlot === false) return first;
+        if (first?.needsSlot === false && (!first.isInTurn || this.#inTurn < MAX_IN_TURN)) return first;
       }
     }
-    if (!this.hasSlot) return undefined;
-    for (const [owner, queues] of this.#sessions) {
-      for (const [semaphore, [first]] of queues) if (semaphore === undefined || semaphore.isFreeFor(owner)) return first;
+    if (!this.#hasSlot) return undefined;
+    for (const [owner, queues] of this.#owners) {
+      for (const [semaphore, [first]] of queues)
+        if (first?.needsSlot === true && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;
     }
     return undefined;
   }
 
-  /** Removes an entry that is sent now. One that takes a slot is its session's turn, and its queue's turn in the session. */
-  #take(entry: QueueEntry): void {
-    const { owner, semaphore, takesSlot } = entry;
-    this.remove(entry);
-    semaphore?.acquire(entry);
-    if (!takesSlot) return;
-    this.#sessions.get(owner)?.rotate(semaphore);
-    this.#sessions.rotate(owner);
+  /** Removes a call that is sent now. One that needs a slot is its owner's turn, and its queue's turn for the owner. */
+  #leave(call: Call): void {
+    const { owner, semaphore } = call;
+    this.remove(call);
+    this.take(call);
+    if (!call.needsSlot) return;
+    this.#owners.get(owner)?.rotate(semaphore);
+    this.#owners.rotate(owner);
     semaphore?.waiting.rotate(owner);
   }
 
-  #insert(entry: QueueEntry, end: "first" | "last"): void {
-    const { owner, semaphore } = entry;
-    const queue = this.#sessions.join(owner, () => new Turns()).join(semaphore, () => []);
+  #insert(call: Call, end: "first" | "last"): void {
+    const { owner, semaphore } = call;
+    const queue = this.#owners.join(owner, () => new Turns()).join(semaphore, () => []);
     semaphore?.waiting.join(owner, () => queue);
-    if (end === "first") queue.unshift(entry);
-    else queue.push(entry);
-    this.entries.add(entry);
-    this.#count(entry, 1);
-    if (entry.expiresAtMs < this.#deadlines.atMs) this.#deadlines.set(entry.expiresAtMs);
+    if (end === "first") queue.unshift(call);
+    else queue.push(call);
+    call.state = "queued";
+    this.entries.add(call);
+    this.#count(call, 1);
   }
 
-  #count({ byteLength, takesSlot, held }: QueueEntry, change: 1 | -1): void {
-    this.queuedBytes += change * byteLength;
-    if (takesSlot) this.#slotCount += change;
-    if (takesSlot && held === undefined) this.#callCount += change;
+  #count(call: Call, change: 1 | -1): void {
+    if (call.kind === "sidecar") return;
+    this.length += change;
+    this.queuedBytes += change * call.byteLength;
+    if (call.needsSlot) this.#lengthWithSlot += change;
   }
 
   #hasRoomWithoutSlot(owner: object): boolean {
     const { maxHeldRequests } = this.#context.config;
-    if (this.entries.size - this.#slotCount >= Math.ceil(maxHeldRequests * SHARE_WITHOUT_SLOT)) return false;
-    const entries = this.#sessions.get(owner)?.get(undefined) ?? [];
-    return entries.filter(({ takesSlot }) => !takesSlot).length < Math.ceil(maxHeldRequests * OWNER_SHARE_WITHOUT_SLOT);
+    if (this.length - this.#lengthWithSlot >= Math.ceil(maxHeldRequests * SHARE_WITHOUT_SLOT)) return false;
+    const calls = this.#owners.get(owner)?.get(undefined) ?? [];
+    return calls.filter(({ needsSlot }) => !needsSlot).length < Math.ceil(maxHeldRequests * OWNER_SHARE_WITHOUT_SLOT);
   }
 
-  /** Evicts an entry of the longest session queue, if that is longer than the owner's. Entries without a slot are never evicted. */
+  /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */
   #makeRoom(owner: object): boolean {
-    let longest: QueueEntry[][] = [];
-    let length = 1 + countEntries(this.#sessions.get(owner)?.values() ?? []);
-    for (const queues of this.#sessions.values()) {
-      const removable = [...queues.values()].map((queue) => queue.filter(({ takesSlot }) => takesSlot));
-      const count = countEntries(removable);
+    let longest: Call[][] = [];
+    let length = 1 + countCalls(this.#owners.get(owner)?.values() ?? []);
+    for (const queues of this.#owners.values()) {
+      const removable = [...queues.values()].map((queue) => queue.filter(({ needsSlot }) => needsSlot));
+      const count = countCalls(removable);
       if (count > length) [longest, length] = [removable, count];
     }
     const newest = longest.toSorted((a, b) => b.length - a.length)[0]?.at(-1);
     if (newest === undefined) return false;
-    this.remove(newest);
-    newest.refuse();
+    this.#reject(newest);
     return true;
   }
 }
 
-function countEntries(queues: Iterable<readonly QueueEntry[]>): number {
+function countCalls(queues: Iterable<readonly Call[]>): number {
   let count = 0;
   for (const { length } of queues) count += length;
   return count;

@@ -14,9 +14,8 @@ import { type Log, LogLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { ClientCall } from "./call.ts";
 import type { InitializeRules } from "./initialize.ts";
-import type { CallLimits } from "./slots.ts";
+import type { CallLimits, ClientCall } from "./call.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
@@ -67,7 +66,7 @@ export type RequestDecision =
   | {
       /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
       readonly kind: "carry";
-      readonly onSettled?: (hasResult: boolean) => void;
+      readonly onEnded?: (hasResult: boolean) => void;
       readonly limits?: CallLimits;
       /** The request in the form of the server; undefined if the server gets the client's. */
       readonly request?: RequestMessage;

@@ -3,7 +3,7 @@ import { type AskKinds, offeredKinds } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
 import type { AskingLanes } from "./asking-lanes.ts";
-import type { HeldRequest } from "./dispatch.ts";
+import type { HeldRequest } from "./calls.ts";
 import { shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { EraLane, Target } from "./stateless-client.ts";
@@ -43,7 +43,7 @@ export class ServerEras {
 
   /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
-    const shared = this.shared.lane.dispatch.lastHandshake?.era;
+    const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "modern" ? shared : shared === undefined ? undefined : this.#verdict;
   }
 
@@ -54,7 +54,7 @@ export class ServerEras {
    */
   find(client: HeldRequest, declared: AskKinds, onFound: (target: Target) => void, onFailed: (error: SidecarError) => void): void {
     const { shared, asking } = this;
-    const handshake = shared.lane.dispatch.lastHandshake;
+    const handshake = shared.lane.calls.lastHandshake;
     if (handshake === undefined) return shared.lane.whenReady(client, () => this.find(client, declared, onFound, onFailed), onFailed);
     if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
     const findLegacy = (): void => {
@@ -66,7 +66,7 @@ export class ServerEras {
     if (this.#verdict === "legacy") return findLegacy();
     if (this.modern === undefined && this.#context.draining.aborted) return onFailed(shuttingDown(client.request.method, false));
     const modern = (this.modern ??= this.#probe());
-    const known = modern.lane.dispatch.lastHandshake;
+    const known = modern.lane.calls.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
     const onReady = (): void => this.find(client, declared, onFound, onFailed);
     modern.lane.whenReady(client, onReady, (error) => {

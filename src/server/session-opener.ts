@@ -16,7 +16,7 @@ import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
-import type { HeldRequest } from "./dispatch.ts";
+import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
 import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
 

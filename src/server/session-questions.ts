@@ -11,7 +11,7 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
-import { PendingRequests } from "./call-table.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import { cancellation } from "./forwarded-requests.ts";
@@ -171,7 +171,7 @@ export class SessionQuestions {
   /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. */
   onInputRequired(call: ClientCall, request: RepeatableRequest, response: ResponseMessage): void {
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
-    const { calls } = this.#lane.dispatch;
+    const { calls } = this.#lane;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
     else this.#begin(call, request, asked);
@@ -204,16 +204,16 @@ export class SessionQuestions {
 
   /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, request: RepeatableRequest, { questions, stateText }: InputRequired): void {
-    const { dispatch, context } = this.#lane;
+    const { calls, context } = this.#lane;
     const { config, nowMs, timers } = context;
     const refusal = checkDeclared(questions, request.declared);
-    if (refusal !== undefined) return dispatch.calls.giveUp(call, "question of an undeclared kind", refusal);
+    if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
     if (questions.length > 0 && ++request.questionRounds > MAX_QUESTION_ROUNDS) {
       return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
-    if (memory === undefined) return dispatch.calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
+    if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     const timer = timers.add(() => this.#onDue(round));
     const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
     request.onEnd = () => {
@@ -267,11 +267,11 @@ export class SessionQuestions {
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
     if (stateText !== undefined) members.push(`"requestState":${stateText}`);
     this.#end(round);
-    this.#lane.dispatch.repeat(call, request.with(members.join(",")));
+    this.#lane.calls.repeat(call, request.with(members.join(",")));
   }
 
   #fail(call: ClientCall, reason: string, description: string): void {
-    this.#lane.dispatch.calls.giveUp(call, reason, questionFailed(description));
+    this.#lane.calls.giveUp(call, reason, questionFailed(description));
   }
 
   #end(round: Round): void {

@@ -5,13 +5,12 @@ import { messageToServer } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
-import type { ClientCall } from "./call.ts";
-import type { Dispatch } from "./dispatch.ts";
+import { type ClientCall, sendIf } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import { SHARED_INITIALIZE } from "./initialize.ts";
 import type { InternalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { answerPing, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
-import type { CallLimits } from "./slots.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 
 /** Returns the severity of a level, from 0; -1 if it is not a level. */
@@ -104,10 +103,10 @@ export class Subscriptions {
   /**
    * Adds a subscription, which stays if any of its requests has a result.
    *
-   * @returns two functions: `isCurrent` returns false if the caller has unsubscribed since. `onSettled` must be called at the end of the
+   * @returns two functions: `isCurrent` returns false if the caller has unsubscribed since. `onEnded` must be called at the end of the
    *   request, with false for an error. Returns the reason if the subscription is rejected.
    */
-  subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onSettled: (hasResult: boolean) => void } | string {
+  subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onEnded: (hasResult: boolean) => void } | string {
     const uris = this.#byCaller.get(caller) ?? new Set();
     const known = this.#byUri.get(uri)?.subscriptions.get(caller);
     if (known === undefined && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return TOO_MANY;
@@ -121,13 +120,13 @@ export class Subscriptions {
     subscriptions.set(caller, subscription);
     subscription.requestsInFlight++;
     const isCurrent = (): boolean => subscriptions.get(caller) === subscription;
-    const onSettled = (hasResult: boolean): void => {
+    const onEnded = (hasResult: boolean): void => {
       subscription.requestsInFlight--;
       if (!isCurrent()) return;
       if (hasResult) subscription.isConfirmed = resource.isConfirmed = true;
       else if (!subscription.isConfirmed && subscription.requestsInFlight === 0) this.delete(caller, uri);
     };
-    return { isCurrent, onSettled };
+    return { isCurrent, onEnded };
   }
 
   /** The resources that any caller is subscribed to, or is subscribing to. */
@@ -178,7 +177,7 @@ export class Subscriptions {
         method: "resources/subscribe",
         params: { uri },
         isCurrent: () => this.#byUri.get(uri) === resource,
-        onSettled: (hasResult) => (resource.isConfirmed ||= hasResult),
+        onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
       });
     }
     return requests;
@@ -206,19 +205,10 @@ function subscriptionBytes(uri: string): number {
  * Returns the oldest call of the only caller with calls in flight, and if it is its only call. Undefined if several callers have some, or none.
  * Undefined too if this generation has got anything of another principal: the server may still work for that one.
  */
-function findOnlyCaller({
-  calls,
-  hasOnePrincipal,
-}: Pick<Dispatch, "calls" | "hasOnePrincipal">): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
-  let oldest: ClientCall | undefined;
-  let isOnly = true;
-  for (const call of calls.values()) {
-    if (call.kind === "sidecar" || !call.isWritten) continue;
-    if (oldest !== undefined && oldest.caller !== call.caller) return undefined;
-    isOnly = oldest === undefined;
-    oldest ??= call;
-  }
-  return oldest === undefined || !hasOnePrincipal ? undefined : { call: oldest, isOnly };
+function findOnlyCaller({ ofClients, hasOnePrincipal }: Calls): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
+  const [oldest] = ofClients;
+  if (oldest === undefined || !hasOnePrincipal || ofClients.some(({ caller }) => caller !== oldest.caller)) return undefined;
+  return { call: oldest, isOnly: ofClients.length === 1 };
 }
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
@@ -235,21 +225,6 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 ]);
 
 const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
-
-/**
- * Answers a held request with an empty result if a later request has made it outdated. Callers take turns, so the server may get the
- * requests in another order than the sidecar did.
- */
-function sendIf(isCurrent: () => boolean): CallLimits {
-  return {
-    check: (onVerdict) => {
-      onVerdict(isCurrent() ? undefined : { resultText: "{}" });
-      return () => {
-        // The check is over already.
-      };
-    },
-  };
-}
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
@@ -292,7 +267,7 @@ export class SharedRouting implements Routing {
     const taskId = stringOf(text, span);
     if (span !== undefined && taskId === undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');
-    const isForeign = this.lane.dispatch.calls.tasks.owners.isOfOther(taskId, memory.holder);
+    const isForeign = this.lane.calls.tasks.owners.isOfOther(taskId, memory.holder);
     return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 
@@ -314,10 +289,10 @@ export class SharedRouting implements Routing {
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { dispatch, dropped } = this.lane;
+    const { calls, dropped } = this.lane;
     const isPing = request.method === "ping";
-    if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
-    const owner = isPing ? undefined : findOnlyCaller(dispatch);
+    if (!calls.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
+    const owner = isPing ? undefined : findOnlyCaller(calls);
     if (owner?.isOnly === true) owner.call.reply.asking?.onRefused(request);
   }
 
@@ -331,7 +306,7 @@ export class SharedRouting implements Routing {
     this.#levels.forgetSentLevel();
     this.#sendPendingLevel();
     for (const request of this.#subscriptions.restart()) this.#ask(request);
-    for (const { memory } of this.#subscriptions.callers) this.lane.dispatch.noteClient(memory.holder);
+    for (const { memory } of this.#subscriptions.callers) this.lane.calls.noteClient(memory.holder);
     this.lane.tools.onInitialized();
   }
 
@@ -375,7 +350,7 @@ export class SharedRouting implements Routing {
     return {
       kind: "carry",
       limits: sendIf(() => this.#isSentLevel(level)),
-      onSettled: (hasResult) => {
+      onEnded: (hasResult) => {
         if (hasResult) return;
         // The former level holds again, unless the caller has set another one meanwhile.
         if (this.#levels.levelOf(caller) === level && !this.#levels.set(caller, former)) this.#levels.delete(caller);
@@ -399,16 +374,16 @@ export class SharedRouting implements Routing {
 
   /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
   #ask(request: InternalRequest): void {
-    if (this.#isReady) this.lane.dispatch.askInTurn(request);
+    if (this.#isReady) this.lane.calls.askInTurn(request);
   }
 
   #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
     if (uri === undefined) return undefined;
     const request = this.#subscriptions.subscribe(caller, uri);
     if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
-    const { isCurrent, onSettled } = request;
-    if (!this.#subscriptions.isConfirmed(uri)) return { kind: "carry", onSettled, limits: sendIf(isCurrent) };
-    onSettled(true);
+    const { isCurrent, onEnded } = request;
+    if (!this.#subscriptions.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
+    onEnded(true);
     return EMPTY_RESULT;
   }
 
@@ -430,7 +405,7 @@ export class SharedRouting implements Routing {
    * if the server has ever got something of another principal.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.dispatch);
+    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.calls);
     if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     const { caller, reply } = call;

@@ -1,6 +1,4 @@
 import { shorten } from "../json/text.ts";
-import type { SidecarError } from "../mcp/errors.ts";
-import type { MemoryHolder, Reservation } from "../memory.ts";
 
 /** A map whose keys take turns. The next one comes first, and a new one last. */
 export class Turns<Key, Value> extends Map<Key, Value> {
@@ -33,7 +31,7 @@ export class ToolSemaphore {
   readonly toolName: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
-  /** The queued calls of each session. The queue maintains it. */
+  /** The queued calls of each owner. The queue maintains it. */
   readonly waiting = new Turns<object, readonly object[]>();
 
   /** @param limit at least 1. */
@@ -62,7 +60,7 @@ export class ToolSemaphore {
     return this.waiting.size === 0 && this.#holders.size === 0;
   }
 
-  /** True if a queued call of this session may be sent. Each free slot belongs to one of the sessions that have waited longest. */
+  /** True if a queued call of this owner may be sent. Each free slot belongs to one of the owners that have waited longest. */
   isFreeFor(owner: object): boolean {
     const { freeCount } = this;
     return (
@@ -86,51 +84,4 @@ export class ToolSemaphore {
   describe(): string {
     return `tool ${shorten(this.toolName)} has ${this.limit} in flight, ${this.waitingCount} queued`;
   }
-}
-
-/** The sidecar's own response to a call: an error, or the JSON text of a result. */
-export type CallVerdict = { readonly error: SidecarError } | { readonly resultText: string };
-
-/**
- * Checks a call before it is sent. Calls `onVerdict` once, synchronously or later, unless the check is stopped: with undefined if the call
- * may be sent.
- *
- * @returns a function that stops the check.
- */
-export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
-
-/** The limits of a single call, in addition to the limits of its lane. */
-export interface CallLimits {
-  /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
-  readonly timeoutMs?: number;
-  /** The setting that this timeout comes from, if there is one. */
-  readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
-  readonly semaphore?: ToolSemaphore;
-  readonly check?: CallCheck | undefined;
-}
-
-/** An entry of the queue. Exactly one of `release` and `refuse` is called, unless the entry is removed first. */
-export interface QueueEntry {
-  /** The session or other object that the entry belongs to. The queue is fair between owners. */
-  readonly owner: object;
-  /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT). */
-  readonly takesSlot: boolean;
-  /** The semaphore of its tool, which has its own slots; only with `takesSlot`. Entries of one owner and semaphore stay in order. */
-  readonly semaphore?: ToolSemaphore | undefined;
-  /** The time at which the entry is rejected. */
-  readonly expiresAtMs: number;
-  /** The UTF-8 length of its text. */
-  readonly byteLength: number;
-  /** For a request that waits for the server without being one of its calls; undefined for a call or a notification. */
-  readonly held?: {
-    readonly holder: MemoryHolder;
-    readonly memory: Reservation;
-    /** Removes the entry, and fails the request. */
-    fail(error: SidecarError): void;
-  };
-  /** Sends the entry. */
-  release(): void;
-  /** Rejects the entry, because it has expired or was evicted. */
-  refuse(): void;
 }

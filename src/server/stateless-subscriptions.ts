@@ -44,7 +44,7 @@ class LegacySubscription extends StatelessClient {
     this.#lane = lane;
     this.#filterMemory = filterMemory;
     this.#pendingMemory = memory.hold("unread", 0);
-    this.#accepted = supportedPart(filter, readCapabilities(lane.dispatch.lastHandshake?.resultText ?? "{}"));
+    this.#accepted = supportedPart(filter, readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}"));
   }
 
   /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */

@@ -15,7 +15,7 @@ import {
 import type { Reservation } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
 import type { Timer } from "../timers.ts";
-import type { Dispatch } from "./dispatch.ts";
+import type { Calls } from "./calls.ts";
 import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
@@ -268,7 +268,7 @@ export class LaneSubscription {
       () => (hasFailed = true),
     );
     // It may fail at once.
-    listening.call = this.#lane.dispatch.open(internalReply(this.#lane.context, target), request);
+    listening.call = this.#lane.calls.open(internalReply(this.#lane.context, target), request);
     this.#overdue.set(nowMs + this.#lane.context.config.requestTimeoutMs);
   }
 
@@ -418,7 +418,7 @@ export class ModernSubscription implements ReplyTarget {
   readonly #subscription: Subscription;
   readonly #context: Context;
   readonly #request: RequestMessage;
-  readonly #dispatch: Dispatch;
+  readonly #calls: Calls;
   readonly #memory: Reservation;
   readonly #onEnd: (subscription: ModernSubscription) => void;
   #open: OpenCall | undefined;
@@ -427,14 +427,14 @@ export class ModernSubscription implements ReplyTarget {
 
   constructor(
     context: Context,
-    dispatch: Dispatch,
+    calls: Calls,
     subscription: Subscription,
     request: RequestMessage,
     memory: Reservation,
     onEnd: (subscription: ModernSubscription) => void,
   ) {
     this.#context = context;
-    this.#dispatch = dispatch;
+    this.#calls = calls;
     this.#subscription = subscription;
     this.#request = request;
     this.#memory = memory;
@@ -448,7 +448,7 @@ export class ModernSubscription implements ReplyTarget {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#dispatch.open(internalReply(this.#context, this), this.#request);
+    this.#open = this.#calls.open(internalReply(this.#context, this), this.#request);
   }
 
   /** Forgets the lost generation. */

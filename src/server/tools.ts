@@ -6,10 +6,9 @@ import type { SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import { RateLimit, type Timer } from "../timers.ts";
-import { isSent } from "./call.ts";
-import type { Dispatch, LanePolicy } from "./dispatch.ts";
+import type { CallLimits } from "./call.ts";
+import type { Calls, LanePolicy } from "./calls.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
-import type { CallLimits } from "./slots.ts";
 
 /**
  * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns
@@ -118,7 +117,7 @@ export class ServerTools {
   /** Counts the generations, and the changes of their tools. */
   version = 0;
   readonly #context: Context;
-  readonly #dispatch: Dispatch;
+  readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
   #handshake: UpstreamHandshake | undefined;
   #isInitialized = false;
@@ -133,9 +132,9 @@ export class ServerTools {
   readonly #delayed: Timer;
 
   /** @param watcher the policy of the lane if it needs the tools. With RETRY=read-only, they are listed even without one. */
-  constructor(context: Context, dispatch: Dispatch, watcher: LanePolicy | undefined) {
+  constructor(context: Context, calls: Calls, watcher: LanePolicy | undefined) {
     this.#context = context;
-    this.#dispatch = dispatch;
+    this.#calls = calls;
     this.#watcher = watcher;
     const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
     this.#delayed = context.timers.add(() => context.defects.guard("tool listing", () => this.#list(), fail));
@@ -143,7 +142,7 @@ export class ServerTools {
 
   /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
-    return this.#dispatch.queue.blocks.has("tools");
+    return this.#calls.queue.blocks.has("tools");
   }
 
   /**
@@ -164,9 +163,9 @@ export class ServerTools {
     this.#handshake = handshake;
     this.version++;
     this.#failures = 0;
-    this.#dispatch.calls.readOnlyTools = new Set();
+    this.#calls.readOnlyTools = new Set();
     if (this.#watcher === undefined) return;
-    this.#dispatch.queue.blocks.add("tools");
+    this.#calls.queue.blocks.add("tools");
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
@@ -186,7 +185,7 @@ export class ServerTools {
   onChanged(): void {
     this.version++;
     if (!this.#isOpen) return;
-    this.#dispatch.calls.readOnlyTools = new Set();
+    this.#calls.readOnlyTools = new Set();
     this.#listAgain();
   }
 
@@ -242,7 +241,7 @@ export class ServerTools {
       else goOn(pages.next(text));
     };
     const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
-      if (done !== true) return void this.#dispatch.ask("tools/list", value, undefined, onResult, limits?.());
+      if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#context.log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
@@ -272,7 +271,8 @@ export class ServerTools {
   }
 
   #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
-    const { calls, queue } = this.#dispatch;
+    const calls = this.#calls;
+    const { queue } = calls;
     this.#failures = 0;
     // Outdated annotations must not be used.
     if (!areOutdated)
@@ -292,7 +292,7 @@ export class ServerTools {
     if (!isTimeout) this.#failures++;
     const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);
     if (watcher !== undefined && isGivenUp)
-      return this.#dispatch.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
+      return this.#calls.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
       this.#context.log.warn(
         { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
@@ -304,10 +304,10 @@ export class ServerTools {
 
   /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
   #review(watcher: LanePolicy): void {
-    const { calls } = this.#dispatch;
+    const calls = this.#calls;
     for (const call of calls.values()) {
       if (call.method !== "tools/call" || call.kind === "sidecar" || call.isWritten) continue;
-      const verdict = watcher.review(call, isSent(call));
+      const verdict = watcher.review(call, call.isSent);
       if (verdict !== undefined) calls.answer(call, verdict);
     }
   }

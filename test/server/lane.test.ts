@@ -103,13 +103,13 @@ describe("a client's cancellation", () => {
     const session = bench.join();
     const request = { method: "x/waiting", params: { text: "€".repeat(100) } };
     const first = bench.request(session, request);
-    const { queuedBytes } = bench.lane.dispatch.load;
+    const { queuedBytes } = bench.lane.calls.load;
     const second = bench.request(session, request);
     expect([first.outcome, second.outcome]).toEqual([undefined, "OVERLOADED"]);
     bench.start();
     const read = bench.upstream.takeRead().find((text) => text.includes("€")) ?? "";
     expect(queuedBytes).toBe(Buffer.byteLength(read));
-    expect(bench.lane.dispatch.load.queuedBytes).toBe(0);
+    expect(bench.lane.calls.load.queuedBytes).toBe(0);
   });
 
   it("a cancellation withdraws an unread request, and the server hears nothing", () => {

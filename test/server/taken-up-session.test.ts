@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../src/mcp/errors.ts";
-import type { HeldRequest } from "../../src/server/dispatch.ts";
+import type { HeldRequest } from "../../src/server/calls.ts";
 import type { Principal, Session } from "../../src/session/session.ts";
 import { LanesBench, type LanesInput } from "./support/lanes-bench.ts";
 import { type MemoryAccount, MemoryBudget } from "../../src/memory.ts";

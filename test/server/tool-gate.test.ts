@@ -3,7 +3,7 @@ import type { JsonObject } from "../../src/mcp/message.ts";
 import { toolNotFound } from "../../src/server/failures.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Call } from "../../src/server/call.ts";
-import type { CallVerdict } from "../../src/server/slots.ts";
+import { type CallVerdict } from "../../src/server/call.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, OpenPolicy } from "./support/lane-bench.ts";
 
@@ -25,8 +25,7 @@ class Watcher extends OpenPolicy {
   }
 
   override review({ toolName: name, text }: Call): CallVerdict | undefined {
-    if (name === "b") return { error: toolNotFound(name) };
-    return text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
+    return name === "b" ? toolNotFound(name) : text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
   }
 }
 
@@ -101,7 +100,7 @@ describe("a server whose tools must be known", () => {
     const refused = ["TOOL_NOT_FOUND", "TOOL_NOT_FOUND", { isError: true }];
     expect([watcher.told.length, waiting.map(({ outcome }) => outcome)]).toEqual([2, [...refused, undefined]]);
     bench.say({ id, result: {} });
-    expect([running.outcome, heardMethods(bench), bench.lane.dispatch.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
+    expect([running.outcome, heardMethods(bench), bench.lane.calls.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
   });
 
   it("known tools survive two failed listings, and the third restarts the server", () => {

@@ -5,11 +5,11 @@ import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessa
 import type { Config } from "../../../src/config/load.ts";
 import type { Call } from "../../../src/server/call.ts";
 import type { RetryMode } from "../../../src/config/options.ts";
-import type { CallLimits, CallVerdict } from "../../../src/server/slots.ts";
+import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/dispatch.ts";
+import type { LanePolicy } from "../../../src/server/calls.ts";
 import type { Routing } from "../../../src/server/routing.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";

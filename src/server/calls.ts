@@ -1,0 +1,719 @@
+import type { Context } from "../context.ts";
+import { shorten } from "../json/text.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import { type JsonObject, type NotificationMessage, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import { limitedLog, type Log } from "../observe/log.ts";
+import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
+import type { Reply, Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
+import { Timer } from "../timers.ts";
+import {
+  Call,
+  type CallCheck,
+  type CallLimits,
+  type CallVerdict,
+  type ClientCall,
+  createLine,
+  type Effect,
+  effectOf,
+  isOfClient,
+  type LaneLoad,
+  MAX_RENEWED_TIMES,
+  type Outcome,
+  sendIf,
+} from "./call.ts";
+import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
+import {
+  internalReply,
+  type InternalRequest,
+  internalRequest,
+  InternalTarget,
+  type OnInternalResult,
+  type OpenCall,
+} from "./internal-calls.ts";
+import { PendingRequests } from "./pending-requests.ts";
+import { RequestQueue } from "./queue.ts";
+import { ClientTasks } from "./tasks.ts";
+
+/** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
+const MAX_KEPT_BYTES = 64 * 1024;
+/** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
+const MAX_OWN_BYTES = 256 * 1024;
+
+/** A request that waits until the server is ready, without being a call of it yet. */
+export interface HeldRequest {
+  /** The client. It takes turns with others. */
+  readonly owner: { readonly memory: MemoryAccount };
+  readonly reply: Pick<Reply, "acceptedAtMs" | "onDisconnect">;
+  readonly request: Pick<RequestMessage, "method" | "text">;
+}
+
+/**
+ * The calls of one server, by their id on the wire: each is sent at once, queued until the server is ready and has a free slot, or rejected.
+ * It may be ended while the calls are iterated.
+ */
+export class Calls extends PendingRequests<Call> {
+  readonly upstream: Upstream;
+  readonly queue: RequestQueue;
+  readonly tasks = new ClientTasks();
+  /** The stdin of the current generation; undefined if there is none. */
+  input: UpstreamInput | undefined;
+  /** The handshake of the current generation; undefined until it has finished. */
+  handshake: UpstreamHandshake | undefined;
+  /** The handshake of the current or the last generation; undefined before the first. */
+  lastHandshake: UpstreamHandshake | undefined;
+  /** The tools that certainly only read. Empty until all tools are listed, and while they are outdated. */
+  readOnlyTools: ReadonlySet<string> = new Set();
+  /** Called with each call that times out. */
+  onTimeout: ((call: Call) => void) | undefined;
+  /** Called when a call of a client that the server has is given up. */
+  onAbandoned: ((call: Call) => void) | undefined;
+  /** Called after the end of each client's call. */
+  onEnd: (() => void) | undefined;
+  /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
+  sentCount = 0;
+  /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
+  hasOnePrincipal = true;
+  readonly #context: Context;
+  /** Of lines that clients can cause at any rate. */
+  readonly #log: Log;
+  readonly #isWaitingForClient: () => boolean;
+  /** The calls of clients that wait for a response, without parked ones; and how many of these are suspended. */
+  #openCount = 0;
+  #suspendedCount = 0;
+  #empty: PromiseWithResolvers<void> | undefined;
+  /** The bytes of the calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. */
+  #checkingBytes = 0;
+  /** The bytes of the lines that the server has caused and has not read. */
+  #ownBytes = 0;
+  /** The client whose messages this generation has got; undefined if it has got none. */
+  #principal: MemoryHolder | undefined;
+  /** The sidecar itself, as the owner of requests of which only a few are sent at a time. */
+  readonly #inTurn = {};
+
+  /** @param isWaitingForClient true while the server waits for the answer of a client: that time does not count. */
+  constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
+    super();
+    this.#context = context;
+    this.upstream = upstream;
+    this.#log = limitedLog(context.log, context.nowMs);
+    this.#isWaitingForClient = isWaitingForClient;
+    this.queue = new RequestQueue(
+      context,
+      upstream,
+      (call) => this.#admit(call),
+      (call) => this.#reject(call),
+    );
+  }
+
+  get load(): LaneLoad & { readonly suspended: number } {
+    const requestsInFlight = this.#openCount - this.#suspendedCount;
+    return { requestsInFlight, suspended: this.#suspendedCount, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+  }
+
+  /** Resolves when no client waits for a response. */
+  whenEmpty(): Promise<void> {
+    if (this.#openCount === 0) return Promise.resolve();
+    this.#empty ??= Promise.withResolvers();
+    return this.#empty.promise;
+  }
+
+  /**
+   * Sends a request or queues it. Rejects it if neither is possible.
+   *
+   * @param caller undefined for a request of the sidecar itself.
+   * @returns the call; undefined if it was rejected.
+   */
+  carry(
+    caller: Caller | undefined,
+    reply: Reply,
+    request: RequestMessage,
+    onEnded?: Call["onEnded"],
+    limits?: CallLimits,
+    isInTurn = false,
+  ): Call | undefined {
+    const { counters, defects } = this.#context;
+    const call = this.#create(caller, reply, request, limits, isInTurn);
+    call.onEnded = onEnded;
+    const isSentNow = this.queue.isOpenFor(call);
+    if (!isSentNow) {
+      if (!this.queue.add(call)) {
+        const error = this.notSent(call);
+        if (caller === undefined) reply.fail(error);
+        else reply.refuse(error);
+        onEnded?.(false);
+        return undefined;
+      }
+      if (caller !== undefined) counters.requests.held++;
+    }
+    this.set(call.wireId, call);
+    if (caller !== undefined) {
+      this.#open(call);
+      call.holdMemory();
+    }
+    reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
+    if (isSentNow) {
+      this.queue.take(call);
+      this.#admit(call);
+    } else this.#schedule(call);
+    return call;
+  }
+
+  /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
+  carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
+    const { config, nowMs } = this.#context;
+    const error = this.roomError(text);
+    if (error !== undefined) return error;
+    const call = new Call("notification", caller, caller.memory, method, text);
+    if (!this.queue.isOpenFor(call)) return this.hold(call, nowMs() + config.holdTimeoutMs);
+    call.holdMemory();
+    this.#admit(call);
+    return undefined;
+  }
+
+  /**
+   * Holds a request in the queue until the server is ready.
+   *
+   * @param onReady called then, to send the request.
+   * @param onFailed called instead if the request waits for too long, or the queue is full.
+   */
+  holdRequest({ owner, reply, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+    const call = new Call("waiting", undefined, owner.memory, request.method, request.text, undefined, owner);
+    call.onReady = onReady;
+    call.onEnded = (_hasResult, error) => error && onFailed(error);
+    const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.#context.config.holdTimeoutMs);
+    if (error !== undefined) onFailed(error);
+    else reply.onDisconnect = () => this.end(call, "unread");
+  }
+
+  /** Queues a call until the server is ready. @returns the error if there is no room for it. */
+  hold(call: Call, expiresAtMs: number): SidecarError | undefined {
+    if (!this.queue.add(call)) return this.notSent();
+    call.expiresAtMs = expiresAtMs;
+    call.holdMemory();
+    this.#schedule(call);
+    return undefined;
+  }
+
+  /** Lets requests that wait go on now, whether the server is free or not: another one may take them. */
+  releaseWaiting(): void {
+    for (const call of [...this.queue.entries].filter(({ kind }) => kind === "waiting")) {
+      if (!this.queue.entries.has(call)) continue;
+      this.queue.remove(call);
+      this.#admit(call);
+    }
+  }
+
+  /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
+  ask(
+    method: string,
+    params: object,
+    onEnded: Call["onEnded"],
+    onResult?: OnInternalResult,
+    limits?: CallLimits,
+    isInTurn = false,
+  ): Call | undefined {
+    const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
+    const reply = internalReply(this.#context, new InternalTarget(onResult, onFailed));
+    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits, isInTurn);
+  }
+
+  /** Sends a request of the sidecar itself, in order and a few at a time. */
+  askInTurn({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
+    const call = this.ask(method, params, onEnded, undefined, isCurrent && sendIf(isCurrent), true);
+    if (call === undefined || call.state === "ended") memory?.release();
+    else call.memory = memory;
+  }
+
+  /** Sends a request that only shows if the server responds. */
+  ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
+    return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
+  }
+
+  /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */
+  open(reply: Reply, request: RequestMessage): OpenCall {
+    const call = this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
+    return { wireId: call?.wireId ?? Number.NaN, cancel: (reason) => call && this.giveUp(call, reason, "unread") };
+  }
+
+  /**
+   * Sends a line of the sidecar to this generation only. The lines in the stdin are limited, since a server may never read them.
+   *
+   * @param cause the memory of the client that has caused the line; undefined for the server. @returns false if there is no room.
+   */
+  sendInternal(text: string, cause?: MemoryAccount): boolean {
+    if (this.inputRoomError(text) !== undefined) return false;
+    this.onNotification();
+    if (cause !== undefined) {
+      this.input?.send(createLine(cause, text));
+      return true;
+    }
+    if (this.input === undefined) return true;
+    const byteLength = Buffer.byteLength(text);
+    if (this.#ownBytes + byteLength > MAX_OWN_BYTES) return false;
+    this.#ownBytes += byteLength;
+    this.input.send({ ...outgoing(text), byteLength, onEmptied: () => (this.#ownBytes -= byteLength) });
+    return true;
+  }
+
+  /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
+  roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
+    const roomBytes = this.#context.config.maxQueuedBytes - queuedBytes;
+    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
+    const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
+    return hasRoom ? undefined : overloaded("its input queue is full");
+  }
+
+  /** @returns the error if there is no room for a line that is never held. Held calls do not count: the server may need this line to end one. */
+  inputRoomError(text: string): SidecarError | undefined {
+    return this.roomError(text, this.input?.queuedBytes ?? 0);
+  }
+
+  /** Returns the error for a server that is not ready. @param call undefined for a request that was never queued. */
+  notReady(call?: Call): SidecarError {
+    const status = this.upstream.status();
+    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
+    return describe(status, Date.now(), call?.isSent, call && this.effectOf(call));
+  }
+
+  /** Returns the error for the current obstacle. @param call undefined for a request that was never queued. */
+  notSent(call?: Call): SidecarError {
+    if (!this.queue.isReady) return this.notReady(call);
+    const { blocks, length } = this.queue;
+    const semaphore = call?.semaphore;
+    const outcome = [call?.isSent, call && this.effectOf(call)] as const;
+    if (blocks.has("tools")) return toolsNotListed(...outcome);
+    if (blocks.has("question"))
+      return overloaded("its processes wait for answers of clients (CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS)", ...outcome);
+    if (semaphore !== undefined && semaphore.freeCount <= 0) return overloaded(semaphore.describe(), ...outcome);
+    return overloaded(`${this.#context.config.maxInFlight} in flight, ${length} queued`, ...outcome);
+  }
+
+  /** Returns the effect of sending a call again. */
+  effectOf({ method, toolName = "", retry }: Call): Effect {
+    // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
+    if (retry !== "none") return "safe";
+    if (method === "tools/call") return this.#context.config.retry === "read-only" && this.readOnlyTools.has(toolName) ? "safe" : "unknown";
+    return effectOf(method);
+  }
+
+  /** Returns the arguments for the error of a call that is given up. */
+  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
+    return [call.method, call.isSent, this.effectOf(call)];
+  }
+
+  /** Returns the call that was sent with this id, and is not queued again. */
+  getWritten(wireId: unknown): Call | undefined {
+    const call = this.get(wireId);
+    return call?.isWritten === true ? call : undefined;
+  }
+
+  /** The requests of clients that the server has, in the order of their ids. */
+  get ofClients(): ClientCall[] {
+    return [...this.values()].filter(isOfClient).filter(({ isWritten }) => isWritten);
+  }
+
+  /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
+  findOnly(): Call | undefined {
+    let only: Call | undefined;
+    for (const call of this.values()) {
+      if (!call.isWritten || (call.kind === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
+      if (only !== undefined) return undefined;
+      only = call;
+    }
+    return only;
+  }
+
+  /**
+   * True if nobody but the sender of this call can have chosen what the server prints: its client is the only principal, or the sidecar has sent
+   * it, and this generation has got nothing of a client.
+   */
+  isOnlySender({ kind }: Call): boolean {
+    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
+  }
+
+  /** Must be called when this generation gets something of a client. */
+  noteClient(holder: MemoryHolder): void {
+    if (holder === this.#principal) return;
+    this.hasOnePrincipal = this.#principal === undefined;
+    this.#principal = holder;
+  }
+
+  /**
+   * Ends a call without a response from the server. Sends the server a cancellation if it may have the call (MCP 2025-11-25,
+   * basic/utilities/cancellation).
+   *
+   * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
+   */
+  giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", cancellation?: string): void {
+    const { wireId, method, toolName, account } = call;
+    if (call.state === "ended") return;
+    if (call.isWritten) {
+      this.abandon(wireId, reason, this.#context.nowMs());
+      const params = { requestId: wireId, reason };
+      const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+      this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
+      if (account !== undefined) this.onAbandoned?.(call);
+    }
+    const code = outcome instanceof SidecarError ? outcome.code : undefined;
+    const setting = code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
+    const fields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
+    if (call.kind === "client") this.#log.info(fields, "request given up");
+    else this.#log.debug(fields, "internal request given up");
+    this.end(call, outcome);
+  }
+
+  /** Ends a call that was not sent with the sidecar's own response. */
+  answer(call: Call, verdict: CallVerdict): void {
+    if (verdict instanceof SidecarError) this.giveUp(call, "rejected by a check", verdict);
+    else this.end(call, verdict);
+  }
+
+  /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
+  giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
+    const { queued = [], others = [] } = Object.groupBy(calls, ({ state }) => (state === "queued" ? "queued" : "others"));
+    for (const call of [...queued, ...others]) this.giveUp(call, reason, describe(call));
+  }
+
+  /** Fails a call whose time is up. */
+  #timeOut(call: Call): void {
+    this.onTimeout?.(call);
+    // The time since its acceptance, or its last full renewal.
+    const takenMs = Math.round(call.deadlineMs - (call.lastDeadlineMs - call.timeoutMs * MAX_RENEWED_TIMES));
+    this.giveUp(call, "timeout", requestTimedOut(call, takenMs, call.isSent, this.effectOf(call)));
+  }
+
+  /** Renews the time of all calls that the server has, up to the limit of each. */
+  extend(nowMs: number): void {
+    for (const call of this.values()) if (call.isWritten) call.extend(nowMs);
+  }
+
+  /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
+  park(call: Call): void {
+    call.state = "parked";
+    call.timer?.clear();
+    this.#close(call);
+    this.queue.free(call);
+  }
+
+  /** Continues a parked call with the next request of its client, which has a time of its own. */
+  resume(call: Call): void {
+    call.state = "sent";
+    call.renew(call.reply?.acceptedAtMs ?? 0);
+    this.queue.take(call);
+    this.#open(call);
+    this.#schedule(call);
+  }
+
+  /**
+   * Suspends a call that the server has answered without ending it. Its client goes on waiting.
+   *
+   * @param isAsked true if the client is asked. A person who answers takes more time than the call has.
+   */
+  suspend(call: Call, isAsked: boolean): void {
+    this.onAnswered(call.wireId);
+    call.state = "suspended";
+    call.isWritten = false;
+    call.mustNotRestart = true;
+    if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
+    this.#suspendedCount++;
+    this.#schedule(call);
+    this.queue.free(call);
+  }
+
+  /** Sends a suspended call as this request, or queues it. It gets a new time if its client was asked. */
+  repeat(call: Call, request: RequestMessage): void {
+    const nowMs = this.#context.nowMs();
+    if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
+    call.expiresAtMs = nowMs + this.#maxWaitMs(call.timeoutMs);
+    this.#suspendedCount--;
+    this.delete(call.wireId);
+    call.wireId = this.mintId();
+    this.set(call.wireId, call);
+    call.text = requestToServer(request, call.wireId);
+    call.byteLength = Buffer.byteLength(call.text);
+    call.holdMemory();
+    call.state = "queued";
+    if (this.queue.isOpenFor(call)) {
+      this.queue.take(call);
+      this.#admit(call);
+    } else if (this.queue.add(call)) this.#schedule(call);
+    else this.#reject(call);
+  }
+
+  /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
+  end(call: Call, outcome: Outcome): void {
+    const { kind, reply, state } = call;
+    if (state === "ended") return;
+    if (state === "suspended") this.#suspendedCount--;
+    this.forget(call);
+    call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
+    if (kind === "client" && state !== "parked") this.#close(call);
+    this.queue.free(call);
+    if (kind === "client") this.onEnd?.();
+    if (reply === undefined || outcome === "unread") return;
+    if (outcome instanceof SidecarError) return reply.fail(outcome);
+    if (outcome === "dismissed") return reply.dismiss();
+    try {
+      if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
+      else reply.respond(responseToClient(outcome, reply.idText), outcome);
+    } catch (error) {
+      this.#context.defects.recover("server response", error, () => reply.fail(internalError(true)));
+    }
+  }
+
+  /** Removes a call that must not be sent any more, without an outcome. */
+  forget(call: Call): void {
+    if (call.state === "queued") this.queue.remove(call);
+    else if (call.state === "checking") this.#stopCheck(call);
+    else if (call.state === "sent" && !call.isWritten) this.input?.withdraw(call);
+    call.state = "ended";
+    call.timer?.clear();
+    call.memory?.release();
+    this.delete(call.wireId);
+  }
+
+  /**
+   * Queues the lost generation's calls of clients for the next one: first those to send again, then those that were never sent. Fails those
+   * that the lost generation may have seen, and the requests of the sidecar itself.
+   *
+   * @returns the number of clients' calls that failed.
+   */
+  onLost(unwritten: readonly Outgoing[], describe: (call: Call) => SidecarError): number {
+    const { config, nowMs } = this.#context;
+    this.input = undefined;
+    this.handshake = undefined;
+    this.#principal = undefined;
+    this.hasOnePrincipal = true;
+    const isReturned = (line: Outgoing): line is Call => line instanceof Call && line.kind !== "sidecar";
+    for (const line of unwritten) if (!isReturned(line)) line.onEmptied?.();
+    // The next generation gets the state of that time.
+    for (const call of this.queue.entries) if (call.kind === "sidecar") this.end(call, "dismissed");
+    // The next generation may have other tools, so calls are checked again.
+    const checked = this.values()
+      .filter(({ state }) => state === "checking")
+      .toArray();
+    for (const call of checked) this.#stopCheck(call);
+    const returned = [...this.#takeRetries(), ...unwritten.filter(isReturned), ...checked];
+    const expiresAtMs = nowMs() + config.holdTimeoutMs;
+    this.queue.close(returned);
+    for (const call of returned) {
+      call.expiresAtMs = expiresAtMs;
+      this.#schedule(call);
+    }
+    if (this.upstream.status().state === "failed") this.queue.rejectAll();
+    let count = 0;
+    for (const call of this.values()) {
+      if (!call.isWritten && call.kind === "client") continue;
+      if (call.kind === "client") count++;
+      this.end(call, describe(call));
+    }
+    this.forgetAbandoned();
+    this.tasks.clear();
+    return count;
+  }
+
+  /** Rejects all that is queued. */
+  close(): void {
+    this.queue.end();
+  }
+
+  /** Returns a call that was not sent yet, with its text for the server. */
+  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined, isInTurn: boolean): Call {
+    const { retry, requestTimeoutMs } = this.#context.config;
+    const { method } = request;
+    const { acceptedAtMs } = reply;
+    const wireId = this.mintId();
+    const text = requestToServer(request, wireId);
+    // The sidecar's own requests have a common owner.
+    const owner = caller ?? (isInTurn ? this.#inTurn : this);
+    const call = new Call(caller === undefined ? "sidecar" : "client", caller, caller?.memory, method, text, reply, owner);
+    call.wireId = wireId;
+    call.isInTurn = isInTurn;
+    const isTool = method === "tools/call";
+    if (isTool) call.toolName = request.outline.stringAt(Slot.toolName);
+    const mayRetry = retry !== "off" && (isTool ? retry === "read-only" : effectOf(method) === "safe");
+    call.isKept = caller !== undefined && call.byteLength <= MAX_KEPT_BYTES && mayRetry;
+    call.progressTokenText = progressTokenText(request);
+    call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
+    call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
+    call.renew(acceptedAtMs);
+    call.expiresAtMs = acceptedAtMs + this.#maxWaitMs(call.timeoutMs);
+    call.semaphore = limits?.semaphore;
+    call.check = limits?.check;
+    return call;
+  }
+
+  /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
+  #maxWaitMs(timeoutMs: number): number {
+    const { holdTimeoutMs } = this.#context.config;
+    return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
+  }
+
+  /** A client begins to wait for a call. */
+  #open({ caller, reply }: Call): void {
+    reply?.accept();
+    this.#openCount++;
+    caller?.beginCall();
+  }
+
+  /** A client no longer waits for a call. */
+  #close({ caller }: Call): void {
+    this.#openCount--;
+    caller?.endCall(this.#context.nowMs());
+    if (this.#openCount > 0) return;
+    this.#empty?.resolve();
+    this.#empty = undefined;
+  }
+
+  /** Handles a call that has left the queue, or needed not wait. */
+  #admit(call: Call): void {
+    const { onReady } = call;
+    if (call.kind === "waiting") this.forget(call);
+    if (onReady !== undefined) return onReady();
+    if (call.retry === "due") {
+      call.retry = "done";
+      this.#context.counters.requests.repeated++;
+    }
+    // A call that a server may have seen was checked before.
+    if (call.check !== undefined && !call.isSent) this.#check(call, call.check);
+    else this.#send(call);
+  }
+
+  #check(call: Call, check: CallCheck): void {
+    const { defects } = this.#context;
+    call.state = "checking";
+    this.#checkingBytes += call.byteLength;
+    this.#schedule(call);
+    const onVerdict = (verdict: CallVerdict | undefined): void => {
+      if (call.state !== "checking") return;
+      call.stopCheck = undefined;
+      this.#stopCheck(call);
+      if (verdict === undefined) this.#send(call);
+      else this.answer(call, verdict);
+    };
+    const fail = (): void => this.end(call, internalError(false));
+    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
+    if (call.state === "checking") call.stopCheck = stop;
+  }
+
+  /** Ends the check of a call. */
+  #stopCheck(call: Call): void {
+    this.#checkingBytes -= call.byteLength;
+    call.state = "queued";
+    call.stopCheck?.();
+    call.stopCheck = undefined;
+  }
+
+  /** Sends a call. Times it out instead if reading its body or queueing took too long. */
+  #send(call: Call): void {
+    const nowMs = this.#context.nowMs();
+    if (nowMs >= call.deadlineMs) return this.#timeOut(call);
+    const { account, reply } = call;
+    if (account !== undefined) this.noteClient(account.holder);
+    call.state = "sent";
+    call.sentAtMs = nowMs;
+    if (reply === undefined) {
+      this.onNotification();
+      call.timer?.clear();
+    } else {
+      call.sentNumber = ++this.sentCount;
+      reply.observed?.onSent(nowMs);
+      this.#schedule(call);
+    }
+    this.input?.send(call);
+  }
+
+  #schedule(call: Call): void {
+    call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
+    const { state, deadlineMs, expiresAtMs } = call;
+    if (state === "queued") return call.timer.set(Math.min(deadlineMs, expiresAtMs));
+    const slowAtMs = this.#slowAtMs(call);
+    call.timer.set(state === "sent" && slowAtMs > this.#context.nowMs() ? Math.min(deadlineMs, slowAtMs) : deadlineMs);
+  }
+
+  /** Returns the time at which the response to a call that was sent begins, because it takes long. Infinity if nobody waits for it. */
+  #slowAtMs({ caller, reply, sentAtMs = 0 }: Call): number {
+    if (caller === undefined || reply === undefined) return Number.POSITIVE_INFINITY;
+    const { streamAfterMs } = this.#context.config;
+    const dueAtMs = reply.acceptedAtMs + streamAfterMs;
+    // While it was queued, it could still fail with status 503, which is impossible once its response has begun.
+    return dueAtMs > sentAtMs ? dueAtMs : sentAtMs + streamAfterMs;
+  }
+
+  #onDue(call: Call, nowMs: number): void {
+    // The time in which a person answers the server does not count.
+    if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
+    if (call.deadlineMs <= nowMs) return this.#timeOut(call);
+    if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
+    if (call.state === "sent" && this.#slowAtMs(call) <= nowMs) call.reply?.keepAlive();
+    this.#schedule(call);
+  }
+
+  /** Ends a call that is queued, because it has waited for too long, another one needs its place, or there is no server any more. */
+  #reject(call: Call): void {
+    const { kind, method } = call;
+    this.queue.remove(call);
+    if (kind === "client" || kind === "sidecar")
+      return this.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.notSent(call));
+    this.end(call, this.notSent(call));
+    if (kind !== "notification") return;
+    this.#context.counters.dropped.clientNotifications++;
+    this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+  }
+
+  /** Returns the lost generation's calls that are sent again to the next one. */
+  #takeRetries(): Call[] {
+    const nowMs = this.#context.nowMs();
+    const retried: Call[] = [];
+    for (const call of this.values()) {
+      // The lost generation may have left it unwritten.
+      call.sentAtMs = undefined;
+      // Each generation gets new requests of the sidecar itself.
+      if (!call.isWritten || call.kind === "sidecar" || !call.isKept || call.retry !== "none") continue;
+      // Its client would see progress or a question again.
+      if (call.mustNotRestart || call.deadlineMs <= nowMs || this.effectOf(call) !== "safe") continue;
+      call.isWritten = false;
+      call.retry = "due";
+      retried.push(call);
+    }
+    return retried;
+  }
+
+  get #queuedBytes(): number {
+    return (this.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
+  }
+}
+
+function hasResult(outcome: Outcome): boolean {
+  if (outcome instanceof SidecarError || typeof outcome === "string") return false;
+  return "resultText" in outcome || !outcome.isError;
+}
+
+/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
+export interface LanePolicy {
+  /** True if client requests must wait until the server's tools are known. */
+  readonly needsTools: boolean;
+  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
+  transformOf(method: string, listAgain: () => void): Transform | undefined;
+  /**
+   * Decides on a client's message before the lane accepts it.
+   *
+   * @param caller the calls of one caller share a rate.
+   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
+   */
+  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
+  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
+  onTools(tools: readonly JsonObject[], generation: number): void;
+  /** Called when the server is lost, and its tools are no longer valid. */
+  onLost(): void;
+  /**
+   * Reviews a call that was accepted before the tools were known.
+   *
+   * @param isSent true if a former generation may have seen the call.
+   * @returns the response if the call must not be sent.
+   */
+  review(call: Call, isSent: boolean): CallVerdict | undefined;
+}
