@@ -235,22 +235,20 @@ export function textMemoryBytes(text: string, byteLength = Buffer.byteLength(tex
   return byteLength === text.length ? byteLength : text.length * 2;
 }
 
-/** The time for which the memory has been full. Room that costs clients something is made only after a while. */
-export class FullTime {
-  readonly #minMs: number;
-  #sinceMs = 0;
-  #untilMs = Number.NEGATIVE_INFINITY;
-
-  constructor(minMs: number) {
-    this.#minMs = minMs;
-  }
-
-  /** To be called whenever the memory is full. @returns true if it has been so for the minimum, without a pause of that length between two calls. */
-  hasLasted(nowMs: number): boolean {
-    if (nowMs - this.#untilMs > this.#minMs) this.#sinceMs = nowMs;
-    this.#untilMs = nowMs;
-    return nowMs - this.#sinceMs >= this.#minMs;
-  }
+/**
+ * Measures how long the memory has been full. Room that costs clients something is made only after a while.
+ *
+ * @returns a function to be called whenever the memory is full. It returns true if it has been called for the minimum, without a pause of that
+ *   length between two calls.
+ */
+export function lastingTime(minMs: number): (nowMs: number) => boolean {
+  let sinceMs = 0;
+  let untilMs = Number.NEGATIVE_INFINITY;
+  return (nowMs) => {
+    if (nowMs - untilMs > minMs) sinceMs = nowMs;
+    untilMs = nowMs;
+    return nowMs - sinceMs >= minMs;
+  };
 }
 
 const MIB = 1024 * 1024;

@@ -1,6 +1,5 @@
 import type { ChildEraMode } from "./config/options.ts";
 import { type Context, contextWith } from "./context.ts";
-import type { ServerStatus } from "./http/health.ts";
 import type { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
@@ -199,7 +198,7 @@ export class McpServer {
     return this.#shared.failed;
   }
 
-  status(): ServerStatus {
+  status() {
     const modern = this.#eras?.modern === undefined ? [] : [this.#eras.modern.lane.calls.load];
     return {
       replica: this.#eventLog.replica,
@@ -207,7 +206,6 @@ export class McpServer {
       lanes: { ...this.#lanes.load, modern: { servers: modern.length, ...addLoads(modern) }, asking: this.#eras?.asking?.load ?? {} },
       sessions: this.#sessions.size,
       openStreams: this.#endpoint?.connections.size ?? 0,
-      counters: this.#context.counters,
       stateless: this.#stateless?.status,
       policy: this.#options.policy?.status,
     };

@@ -4,7 +4,7 @@ import { type Config, type Environment, serverEnvironment } from "./config/load.
 import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import { isLoopback } from "./config/authority.ts";
-import type { ServerStatus } from "./http/health.ts";
+import { createStatus } from "./http/health.ts";
 import { HttpListener } from "./http/listener.ts";
 import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
@@ -135,9 +135,9 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     import("./http/app.ts"),
     activity && import("./http/page-server.ts"),
   ]);
-  const status = (): ServerStatus => server.status();
-  const page = pageModule && activity && new pageModule.Page(context, version, activity, status);
-  const operatorRoutes = { ...createOperatorRoutes(context, version, status, metrics), ...page?.routes };
+  const status = createStatus(context, version, () => server.status());
+  const page = pageModule && activity && new pageModule.Page(context, activity, status);
+  const operatorRoutes = { ...createOperatorRoutes(context, status, metrics), ...page?.routes };
   listener.serve(createApp(context, tokens, status, admin === undefined ? { ...operatorRoutes, ...server.routes } : server.routes));
   admin?.serve(createApp(context, tokens, status, operatorRoutes));
   // A sidecar whose command cannot be started ends at once, and does not announce its address.

@@ -66,7 +66,7 @@ export async function listFromProcess(
       if (!hasMethod) fail(`its response to ${awaited()} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
     },
   });
-  onStart(() => server.stderrTail.at(-1));
+  onStart(() => server.log.stderrTail.at(-1));
   addAbortListener(signal, () => failed.reject(endedError(bounds, awaited())));
   void server.lost.then((exit) => fail(lossText(server, exit, command, awaited())));
 
@@ -117,7 +117,7 @@ function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSi
 }
 
 /** Describes the request of the handshake that is not answered. The second one follows a refusal of `initialize`. */
-function describeAttempt({ method, refusal }: Handshake): string {
+function describeAttempt({ current: { method }, refusal }: Handshake): string {
   return refusal === undefined ? method : `${method}, after ${refusal.message.replace("the MCP server", "it")}`;
 }
 
@@ -136,5 +136,5 @@ async function explain(error: unknown, isAborted: boolean, server: Generation, {
   const cause = isLate ? server.likelyCause("handshake-timeout", await server.lost) : undefined;
   const likely = cause === undefined ? "" : `; likely cause: ${cause}`;
   const noise = dropped.noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${dropped.noiseLines})`;
-  return new DiscoverError(`${error.message}${likely}${noise}`, server.stderrTail);
+  return new DiscoverError(`${error.message}${likely}${noise}`, server.log.stderrTail);
 }

@@ -1,12 +1,11 @@
 import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
-import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
+import { COMMAND_LINE, type LoadResult } from "../config/load.ts";
 import { maskCommand, MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { RecentLog } from "../http/recent.ts";
 import { describeError } from "../mcp/errors.ts";
 import { createLogger, type Logger } from "../observe/logger.ts";
-import { maskedPlainLines, type Secrets } from "../observe/redact.ts";
-import type { Descriptor } from "../policy/descriptor.ts";
+import { maskedPlainLines } from "../observe/redact.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
 import {
@@ -41,13 +40,7 @@ export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number)
 }
 
 export interface ServeOptions
-  extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Pick<SidecarOptions, "startProcess"> {
-  readonly config: Config;
-  readonly environment: Environment;
-  /** The descriptor in DESCRIPTOR; undefined if not set. */
-  readonly descriptor: Descriptor | undefined;
-  readonly secrets: Secrets;
-  readonly version: string;
+  extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Omit<SidecarOptions, "log" | "recentLog" | "kill"> {
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
   readonly stdout: Omit<Terminal, "write"> & { readonly fd: number };
@@ -125,15 +118,15 @@ class Serving {
 
   /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
   async untilEnd(failedStart: Promise<FailedStart> = new Promise(() => undefined)): Promise<number> {
-    const { config, environment, descriptor, secrets, version, startProcess } = this.#options;
-    const [log, recentLog, display, kill] = [this.#log, this.#recentLog, this.#display, this.#kill];
+    const { config, environment } = this.#options;
+    const [log, display, kill] = [this.#log, this.#display, this.#kill];
     logWarnings(this.#options, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
     if (commandError !== undefined) return this.#onUnusableCommand(commandError);
     let sidecar: Sidecar | undefined;
     const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
-      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, recentLog, kill: kill.signal, startProcess });
+      sidecar = await startSidecar({ ...this.#options, log, recentLog: this.#recentLog, kill: kill.signal });
     } catch (error) {
       kill.abort();
       return this.#onListenFailure(error);

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
-import type { Config } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
 import { maskArgs } from "../config/secret-file.ts";
 import { shorten } from "../json/text.ts";
@@ -9,7 +8,7 @@ import { readValue } from "../json/value.ts";
 import { isJsonObject, MetaKey } from "../mcp/message.ts";
 import { type Log, logOf } from "../observe/log.ts";
 import type { Logger } from "../observe/logger.ts";
-import { maskedPlainLines, maskedPlainText, type Secrets } from "../observe/redact.ts";
+import { maskedPlainLines, maskedPlainText } from "../observe/redact.ts";
 import type { Sidecar, SidecarOptions } from "../sidecar.ts";
 import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
 
@@ -24,23 +23,13 @@ function originOf(address: string): string {
   return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
 }
 
-/** Programs that download a package before they run it, and their options with a value. */
-const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: readonly string[]; readonly otherFlags: readonly string[] }>> = {
-  npx: { packageFlags: ["-p", "--package"], otherFlags: ["-c", "--call", "-w", "--workspace", "--registry", "--cache", "--prefix"] },
-  bunx: { packageFlags: ["-p", "--package"], otherFlags: [] },
+/** Programs that download a package before they run it: their options that name it, and others with a value. */
+const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: string; readonly otherFlags: string }>> = {
+  npx: { packageFlags: "-p --package", otherFlags: "-c --call -w --workspace --registry --cache --prefix" },
+  bunx: { packageFlags: "-p --package", otherFlags: "" },
   uvx: {
-    packageFlags: ["--from"],
-    otherFlags: [
-      "--with",
-      "--with-editable",
-      "--with-requirements",
-      "-p",
-      "--python",
-      "--index",
-      "--index-url",
-      "--default-index",
-      "--cache-dir",
-    ],
+    packageFlags: "--from",
+    otherFlags: "--with --with-editable --with-requirements -p --python --index --index-url --default-index --cache-dir",
   },
 };
 
@@ -60,10 +49,10 @@ export function packageCommand(
     const word = args[index] ?? "";
     const [flag = "", inline] = word.startsWith("--") ? word.split("=", 2) : [word];
     if (!word.startsWith("-")) return { program, packageName: word };
-    const isPackage = known.packageFlags.includes(flag);
+    const isPackage = known.packageFlags.split(" ").includes(flag);
     const value = inline ?? args[index + 1];
     if (isPackage && value !== undefined) return { program, packageName: value };
-    if (inline === undefined && known.otherFlags.includes(flag)) index++;
+    if (inline === undefined && known.otherFlags.split(" ").includes(flag)) index++;
   }
   return undefined;
 }
@@ -94,11 +83,10 @@ const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
 export class StartDisplay {
   /** The log without the messages that the banner replaces. Erases the progress line before each log line. */
   readonly log: Log;
-  readonly #config: Config;
-  readonly #secrets: Secrets;
-  readonly #version: string;
-  readonly #stdout: Omit<Terminal, "write">;
+  readonly #options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">;
   readonly #logger: Logger;
+  /** Writes through the log, in order with its lines. Output is dropped if the terminal is not read, so that nothing waits for it. */
+  readonly #terminal: Terminal;
   readonly #progress: ProgressLine;
   #lastWords = "";
   #childPid: number | undefined;
@@ -106,15 +94,20 @@ export class StartDisplay {
   #isOver = false;
 
   constructor(
-    { config, environment, secrets, version }: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">,
+    options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">,
     stdout: Omit<Terminal, "write">,
     logger: Logger,
   ) {
-    this.#config = config;
-    this.#secrets = secrets;
-    this.#version = version;
-    this.#stdout = stdout;
+    const { config, environment } = options;
+    this.#options = options;
     this.#logger = logger;
+    this.#terminal = {
+      isTTY: stdout.isTTY === true,
+      get columns() {
+        return stdout.columns ?? 0;
+      },
+      write: (text) => logger.show(text),
+    };
     this.#progress = new ProgressLine(
       this.#terminal,
       environment,
@@ -153,7 +146,7 @@ export class StartDisplay {
     resultText: string,
     toolNames: readonly string[] | undefined,
   ): string {
-    const config = this.#config;
+    const { config, version } = this.#options;
     const url = `${originOf(address)}${config.path}`;
     const result = readValue(resultText);
     const era = isJsonObject(result) && result["supportedVersions"] !== undefined ? " --protocol-era modern" : "";
@@ -172,7 +165,7 @@ export class StartDisplay {
 `,
     );
     return `
-${styleText("bold", `claw-mcp-stdio ${this.#version}`)} serves ${this.#serverName(result)}
+${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${this.#serverName(result)}
 ${shown.join("")}
 `;
   }
@@ -211,7 +204,7 @@ ${shown.join("")}
   /** Shows a failure, and ends the display. */
   fail(text: string): void {
     this.end();
-    this.#logger.show(maskedPlainLines(text, this.#secrets.redact));
+    this.#logger.show(maskedPlainLines(text, this.#options.secrets.redact));
   }
 
   /** Ends the display. */
@@ -234,21 +227,9 @@ ${shown.join("")}
     this.#logger.show("\n");
   }
 
-  /** Writes through the log, in order with its lines. Output is dropped if the terminal is not read, so that nothing waits for it. */
-  get #terminal(): Terminal {
-    const stdout = this.#stdout;
-    return {
-      isTTY: stdout.isTTY === true,
-      get columns() {
-        return stdout.columns ?? 0;
-      },
-      write: (text) => this.#logger.show(text),
-    };
-  }
-
   /** Names the package while it is downloaded. */
   #subject(): string {
-    const { command, args } = this.#config;
+    const { command, args } = this.#options.config;
     const download = packageCommand(command, args);
     if (download === undefined) return this.#plain(`waiting for ${basename(command)}`);
     const { program, packageName } = download;
@@ -257,7 +238,7 @@ ${shown.join("")}
   }
 
   #plain(text: string): string {
-    return maskedPlainText(text, this.#secrets.redact);
+    return maskedPlainText(text, this.#options.secrets.redact);
   }
 }
 

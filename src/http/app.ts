@@ -8,7 +8,7 @@ import type { RequestMetrics } from "../observe/metrics.ts";
 import { ALL_METHODS, allowHeader, LEGACY_PATHS, type RouteName, ROUTES } from "../routes.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { Guards, pathAndQuery, sendMethods } from "./guards.ts";
-import { createHealthRoutes, createStatusRoute, type ServerStatus } from "./health.ts";
+import { createHealthRoutes, createStatusRoute, type Status } from "./health.ts";
 import { createMetricsRoute } from "./metrics.ts";
 import { reject, type Route, type RoutedRequest, sendDefect, sendError, sendRejection } from "./response.ts";
 
@@ -51,10 +51,10 @@ function sendNotFound(response: ServerResponse, target: string, path: string | u
 }
 
 /** Creates the routes of operators, without the page. @param metrics undefined if there is no `/metrics`. */
-export function createOperatorRoutes(context: Context, version: string, status: () => ServerStatus, metrics: RequestMetrics | undefined) {
+export function createOperatorRoutes(context: Context, status: () => Status, metrics: RequestMetrics | undefined) {
   return {
-    status: createStatusRoute(context, version, status),
-    ...(metrics && { metrics: createMetricsRoute(context, version, status, metrics) }),
+    status: createStatusRoute(context, status),
+    ...(metrics && { metrics: createMetricsRoute(context, status, metrics) }),
   };
 }
 
@@ -68,7 +68,7 @@ export function createOperatorRoutes(context: Context, version: string, status: 
 export function createApp(
   context: Context,
   tokens: AuthTokens | undefined,
-  status: () => ServerStatus,
+  status: () => Status,
   { endpoint: endpointRoute, ...routes }: Readonly<Partial<Record<RouteName, Route>>>,
 ): RequestListener {
   const { config, defects } = context;

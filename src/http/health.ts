@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
+import type { MemoryBudget } from "../memory.ts";
 import type { Counters } from "../observe/record.ts";
 import type { UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
@@ -16,7 +17,7 @@ import { discardBody, type Route, sendJson } from "./response.ts";
  */
 export function createHealthRoutes(
   { secrets }: Context,
-  readStatus: () => ServerStatus,
+  readStatus: () => Status,
   mayReadDetails: (request: IncomingMessage) => boolean,
 ): Readonly<Record<"live" | "ready" | "health", Route>> {
   const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {
@@ -59,8 +60,10 @@ function describeReadiness({ state, pid, generation, restarts, lastExit, nextRet
   };
 }
 
-/** The present state of one MCP server, and its counters. */
-export interface ServerStatus {
+/** A snapshot for `/status`, `/metrics` and the page. */
+export interface Status {
+  readonly version: string;
+  readonly uptimeMs: number;
   /** The name of this process in event ids and in the states of calls that wait for answers. */
   readonly replica: string;
   readonly upstream: UpstreamStatus;
@@ -71,15 +74,31 @@ export interface ServerStatus {
   };
   readonly sessions: number;
   readonly openStreams: number;
-  readonly counters: Counters;
   /** The requests without a session, and the era of the server for them; undefined if they are not served. */
   readonly stateless: StatelessRequests["status"] | undefined;
+  readonly rssBytes: number;
+  readonly memory: MemoryBudget["status"];
+  readonly counters: Counters;
   /** The status of the tool policy; undefined without one. */
   readonly policy: object | undefined;
 }
 
+/** Returns a function that takes a snapshot. To be called at the start of the sidecar. @param ofServer returns what the MCP server knows of it. */
+export function createStatus(
+  { counters, memory, nowMs }: Context,
+  version: string,
+  ofServer: () => Omit<Status, "version" | "uptimeMs" | "rssBytes" | "memory" | "counters">,
+): () => Status {
+  const startedAtMs = nowMs();
+  return () => {
+    const { policy, ...server } = ofServer();
+    const uptimeMs = Math.round(nowMs() - startedAtMs);
+    return { version, uptimeMs, ...server, rssBytes: process.memoryUsage.rss(), memory: memory.status, counters, policy };
+  };
+}
+
 /** Returns the loads of all lanes. Those of all capabilities that ask count as one. */
-export function laneLoads({ upstream, lanes }: ServerStatus): Readonly<Record<string, PageLane>> {
+export function laneLoads({ upstream, lanes }: Status): Readonly<Record<string, PageLane>> {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);
   return {
@@ -91,24 +110,10 @@ export function laneLoads({ upstream, lanes }: ServerStatus): Readonly<Record<st
 }
 
 /** Creates the route of `/status`: state and counters since the start (docs/operations/status.md). It answers 200 even if not ready. */
-export function createStatusRoute({ memory, nowMs, secrets }: Context, version: string, readStatus: () => ServerStatus): Route {
-  const startedAtMs = nowMs();
+export function createStatusRoute({ secrets }: Context, readStatus: () => Status): Route {
   return (request, response) => {
-    const { replica, upstream, lanes, sessions, openStreams, stateless, counters, policy } = readStatus();
-    const body = {
-      version,
-      replica,
-      uptimeMs: Math.round(nowMs() - startedAtMs),
-      ...describeReadiness(upstream),
-      lanes,
-      sessions,
-      openStreams,
-      stateless,
-      rssBytes: process.memoryUsage.rss(),
-      memory: memory.status,
-      counters,
-      policy,
-    };
+    const { version, replica, uptimeMs, upstream, ...rest } = readStatus();
+    const body = { version, replica, uptimeMs, ...describeReadiness(upstream), ...rest };
     sendJson(response, 200, JSON.stringify(body, secrets.replacer), { "Cache-Control": "no-store" });
     discardBody(request);
   };

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { LogLimiter } from "../observe/log.ts";
+import { logLimiter } from "../observe/log.ts";
 import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
@@ -56,12 +56,12 @@ class Connections {
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
   readonly #observer: RequestObserver | undefined;
-  readonly #limiter: LogLimiter;
+  readonly #mayLog: () => boolean;
 
   /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
   constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
     [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
-    this.#limiter = new LogLimiter(context.nowMs, 1);
+    this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
   /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
@@ -192,7 +192,7 @@ class Connections {
 
   #report(limit: string): void {
     this.#context.counters.http.connectionsDropped++;
-    if (this.#limiter.allows()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
+    if (this.#mayLog()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
   #delete(socket: Socket): void {

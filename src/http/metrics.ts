@@ -1,17 +1,18 @@
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
-import { MEMORY_KINDS, type MemoryBudget } from "../memory.ts";
+import { MEMORY_KINDS } from "../memory.ts";
 import { type Counters, EXIT_KINDS } from "../observe/record.ts";
 import type { MetricName, RequestMetrics, Sample } from "../observe/metrics.ts";
 import { UPSTREAM_STATES, type UpstreamStatus } from "../process/port.ts";
 import type { Exposition } from "./exposition.ts";
-import { laneLoads, type ServerStatus } from "./health.ts";
+import { laneLoads, type Status } from "./health.ts";
 import { discardBody, type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 /** Returns the samples of the present state and of the counters: the numbers of `/status`. */
-function* stateSamples(status: ServerStatus, memory: MemoryBudget["status"]): Generator<Sample> {
-  const { sessions, openStreams, counters, stateless } = status;
+function* stateSamples(status: Status): Generator<Sample> {
+  const { version, memory, sessions, openStreams, counters, stateless } = status;
+  yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
   yield* serverSamples(status.upstream);
   yield* laneSamples(status);
   yield { metric: "claw_mcp_stdio_sessions", value: sessions };
@@ -32,7 +33,7 @@ function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus
     yield { metric: "claw_mcp_stdio_server_ready_time_seconds", value: readyAt.getTime() / 1000 };
 }
 
-function* laneSamples(status: ServerStatus): Generator<Sample> {
+function* laneSamples(status: Status): Generator<Sample> {
   for (const [lane, load] of Object.entries(laneLoads(status))) {
     const labels = { lane };
     yield { metric: "claw_mcp_stdio_requests_in_flight", labels, value: load.requestsInFlight };
@@ -43,7 +44,7 @@ function* laneSamples(status: ServerStatus): Generator<Sample> {
   yield { metric: "claw_mcp_stdio_calls_suspended", value: status.lanes.shared.suspended };
 }
 
-function* statelessSamples({ requests, clients, subscriptions, asks }: NonNullable<ServerStatus["stateless"]>): Generator<Sample> {
+function* statelessSamples({ requests, clients, subscriptions, asks }: NonNullable<Status["stateless"]>): Generator<Sample> {
   yield { metric: "claw_mcp_stdio_stateless_requests_total", value: requests };
   yield { metric: "claw_mcp_stdio_stateless_clients", value: clients };
   yield { metric: "claw_mcp_stdio_stateless_subscriptions", value: subscriptions };
@@ -84,8 +85,7 @@ function* labelled(metric: MetricName, label: string, counts: Iterable<readonly 
 const REUSE_FACTOR = 10;
 
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
-export function createMetricsRoute(context: Context, version: string, status: () => ServerStatus, requests: RequestMetrics): Route {
-  const { defects, memory, nowMs } = context;
+export function createMetricsRoute({ defects, nowMs }: Context, status: () => Status, requests: RequestMetrics): Route {
   let exposition: Exposition | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
   let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
@@ -111,15 +111,9 @@ export function createMetricsRoute(context: Context, version: string, status: ()
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
     exposition ??= new (await import("./exposition.ts")).Exposition();
     const startedAtMs = nowMs();
-    const bytes = Buffer.from(await exposition.text(samples()));
+    const bytes = Buffer.from(await exposition.text([...requests.samples(), ...stateSamples(status())]));
     const renderedAtMs = nowMs();
     usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;
     return { bytes, contentType: exposition.contentType };
-  }
-
-  function* samples(): Generator<Sample> {
-    yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
-    yield* requests.samples();
-    yield* stateSamples(status(), memory.status);
   }
 }

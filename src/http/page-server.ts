@@ -11,7 +11,7 @@ import type { Principal } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
-import { laneLoads, type ServerStatus } from "./health.ts";
+import { laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageRequest, PageState, PageUpdate } from "./page-update.ts";
 import type { RecentActivity, RecentRequest } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
@@ -130,40 +130,32 @@ function endpointPath({ config }: Context): string | undefined {
   return config.adminAddr === undefined ? config.path : undefined;
 }
 
-/** Creates a function that returns the present state for the page. */
-function createReadState(context: Context, version: string, readStatus: () => ServerStatus): () => PageState {
-  const { config, memory, nowMs } = context;
-  const startedAtMs = nowMs();
-  const command = [maskCommand(config.command), ...maskArgs(config.args)];
-
-  return () => {
-    const status = readStatus();
-    const { upstream, sessions, openStreams, stateless } = status;
-    const { state, pid, generation, restarts, readyAt, nextRetryAt, lastExit } = upstream;
-    const exit = state === "ready" ? undefined : lastExit;
-    const { limitBytes, usedBytes } = memory.status;
-    return {
-      version,
-      uptimeMs: Math.round(nowMs() - startedAtMs),
-      command,
-      endpointPath: endpointPath(context) ?? null,
-      isIsolated: config.isolation === "session",
-      hasOwnServerForQuestions: config.isolation === "auto" && stateless?.serverEra !== "modern",
-      state,
-      pid: pid ?? null,
-      generation,
-      restarts,
-      readySince: state === "ready" ? (readyAt?.toISOString() ?? null) : null,
-      nextRetryAt: nextRetryAt?.toISOString() ?? null,
-      reason: exit?.reason ?? null,
-      likelyCause: exit?.likelyCause ?? null,
-      sessions,
-      statelessClients: stateless?.clients ?? 0,
-      openStreams,
-      lanes: laneLoads(status),
-      memory: { limitBytes, usedBytes },
-      rssBytes: process.memoryUsage.rss(),
-    };
+function pageState(context: Context, status: Status): PageState {
+  const { config } = context;
+  const { version, uptimeMs, upstream, sessions, openStreams, stateless, memory, rssBytes } = status;
+  const { state, pid, generation, restarts, readyAt, nextRetryAt, lastExit } = upstream;
+  const exit = state === "ready" ? undefined : lastExit;
+  return {
+    version,
+    uptimeMs,
+    command: [maskCommand(config.command), ...maskArgs(config.args)],
+    endpointPath: endpointPath(context) ?? null,
+    isIsolated: config.isolation === "session",
+    hasOwnServerForQuestions: config.isolation === "auto" && stateless?.serverEra !== "modern",
+    state,
+    pid: pid ?? null,
+    generation,
+    restarts,
+    readySince: state === "ready" ? (readyAt?.toISOString() ?? null) : null,
+    nextRetryAt: nextRetryAt?.toISOString() ?? null,
+    reason: exit?.reason ?? null,
+    likelyCause: exit?.likelyCause ?? null,
+    sessions,
+    statelessClients: stateless?.clients ?? 0,
+    openStreams,
+    lanes: laneLoads(status),
+    memory: { limitBytes: memory.limitBytes, usedBytes: memory.usedBytes },
+    rssBytes,
   };
 }
 
@@ -196,10 +188,10 @@ export class Page {
   readonly #updates: Timer;
   #isClosed = false;
 
-  constructor(context: Context, version: string, activity: RecentActivity, status: () => ServerStatus) {
+  constructor(context: Context, activity: RecentActivity, status: () => Status) {
     [this.#context, this.#activity] = [context, activity];
     this.#updates = context.timers.add((nowMs) => this.#sendAll(nowMs));
-    this.#readState = createReadState(context, version, status);
+    this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context, new UnreadOutput(context));
     const files = new PageFiles(context);
     this.routes = {
@@ -266,12 +258,12 @@ export class Page {
       seconds: rate.between(stream.nextSecond, current),
       requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.lines.after(stream.logLineCount),
-      generations: generations.all === stream.generations ? undefined : generations.all,
+      generations: generations === stream.generations ? undefined : generations,
     };
     stream.nextSecond = current;
     stream.requestCount = requests.count;
     stream.logLineCount = log.lines.count;
-    stream.generations = generations.all;
+    stream.generations = generations;
     stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
   }
 

@@ -4,43 +4,6 @@ import { isToolError } from "../observe/metrics.ts";
 import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
-/** The last generations of all lanes. */
-class RecentGenerations {
-  /** Oldest first. Another array after each change. */
-  all: readonly PageGeneration[] = [];
-
-  /**
-   * Returns an observer of one lane.
-   *
-   * @param lane its name in the log.
-   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
-   */
-  observe(lane: string, isProbe: boolean): UpstreamObserver {
-    let number = 0;
-    let wasReady = false;
-    return {
-      onStarted: () => {
-        const all = [...this.all, { lane, number: ++number, startedAt: now(), readyAt: null, exit: null }];
-        // Running servers stay, as long as there are others. The first one is that of the shared lane.
-        const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
-        this.all = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
-      },
-      onReady: () => {
-        wasReady = true;
-        this.#change(lane, number, { readyAt: now() });
-      },
-      onLost: (exit) => {
-        if (isProbe && !wasReady) this.all = this.all.filter((each) => each.lane !== lane || each.number !== number);
-        else this.#change(lane, number, { exit: pageExit(exit) });
-      },
-    };
-  }
-
-  #change(lane: string, number: number, change: Partial<PageGeneration>): void {
-    this.all = this.all.map((each) => (each.lane === lane && each.number === number ? { ...each, ...change } : each));
-  }
-}
-
 function now(): string {
   return new Date().toISOString();
 }
@@ -160,7 +123,6 @@ class RequestRate {
   }
 }
 
-/** Rounds to a tenth of a millisecond. */
 /** Names of methods and tools. Most requests have one of a few. */
 const MAX_KNOWN_NAMES = 200;
 
@@ -174,7 +136,8 @@ export type RecentRequest = Omit<PageRequest, "at"> & { readonly at: number };
 export class RecentActivity implements RequestObserver {
   readonly requests = new RecentItems<RecentRequest>(HISTORY_LIMITS.requests);
   readonly rate: RequestRate;
-  readonly generations = new RecentGenerations();
+  /** The last generations of all lanes, oldest first. Another array after each change. */
+  generations: readonly PageGeneration[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
   readonly #knownNames = new Map<string, string>();
@@ -185,8 +148,36 @@ export class RecentActivity implements RequestObserver {
     this.rate = new RequestRate(nowMs);
   }
 
-  /** Returns an observer of a lane's server. @param isProbe as in `RecentGenerations`. */
-  readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => this.generations.observe(lane, isProbe);
+  /**
+   * Returns an observer of a lane's server.
+   *
+   * @param lane its name in the log.
+   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
+   */
+  readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
+    let number = 0;
+    let wasReady = false;
+    const isThis = (each: PageGeneration): boolean => each.lane === lane && each.number === number;
+    const change = (changed: Partial<PageGeneration>): void => {
+      this.generations = this.generations.map((each) => (isThis(each) ? { ...each, ...changed } : each));
+    };
+    return {
+      onStarted: () => {
+        const all = [...this.generations, { lane, number: ++number, startedAt: now(), readyAt: null, exit: null }];
+        // Running servers stay, as long as there are others. The first one is that of the shared lane.
+        const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
+        this.generations = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
+      },
+      onReady: () => {
+        wasReady = true;
+        change({ readyAt: now() });
+      },
+      onLost: (exit) => {
+        if (isProbe && !wasReady) this.generations = this.generations.filter((each) => !isThis(each));
+        else change({ exit: pageExit(exit) });
+      },
+    };
+  };
 
   ended({ method, tool, acceptedAtMs }: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
     const durationMs = this.#nowMs() - acceptedAtMs;

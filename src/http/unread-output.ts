@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
-import { FullTime, type MemoryAccount, type Reservation } from "../memory.ts";
-import { LogLimiter } from "../observe/log.ts";
+import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
+import { logLimiter } from "../observe/log.ts";
 import type { Timer } from "../timers.ts";
 
 /**
@@ -11,10 +11,10 @@ import type { Timer } from "../timers.ts";
  * @returns a function that gets the unread text of a connection, in UTF-16 units.
  */
 export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
-  const limiter = new LogLimiter(nowMs);
+  const mayLog = logLimiter(nowMs);
   return (unreadLength) => {
     counters.http.readersCutOff++;
-    if (limiter.allows()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
+    if (mayLog()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
   };
 }
 
@@ -51,7 +51,7 @@ export class UnreadOutput {
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #fullTime = new FullTime(SLOW_READER_MS);
+  readonly #hasBeenFull = lastingTime(SLOW_READER_MS);
 
   constructor(context: Context) {
     this.#context = context;
@@ -84,7 +84,7 @@ export class UnreadOutput {
   /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
   #cutOffReading(bytes: number): void {
     const nowMs = this.#context.nowMs();
-    if (this.#fullTime.hasLasted(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
+    if (this.#hasBeenFull(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
   /** @param dueAtMs returns the time from which on a connection may be closed. The earliest is closed first. */

@@ -86,28 +86,21 @@ export function atDebug(log: Log): Log {
 const LINES_PER_PERIOD = 10;
 const PERIOD_MS = 10_000;
 
-/** Limits log lines that a client or server can cause at any rate. Only the first lines of each period are allowed. */
-export class LogLimiter {
-  readonly #nowMs: () => number;
-  readonly #linesPerPeriod: number;
-  #periodStartMs = Number.NEGATIVE_INFINITY;
-  #linesInPeriod = 0;
-
-  constructor(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD) {
-    this.#nowMs = nowMs;
-    this.#linesPerPeriod = linesPerPeriod;
-  }
-
-  /** Returns true if a line may be logged. To be called once per line. */
-  allows(): boolean {
-    const nowMs = this.#nowMs();
-    if (nowMs - this.#periodStartMs >= PERIOD_MS) {
-      this.#periodStartMs = nowMs;
-      this.#linesInPeriod = 0;
+/**
+ * Limits log lines that a client or server can cause at any rate: only the first ones of each period are allowed.
+ *
+ * @returns a function to be called once per line. It returns true if the line may be logged.
+ */
+export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD): () => boolean {
+  let periodStartMs = Number.NEGATIVE_INFINITY;
+  let lines = 0;
+  return () => {
+    if (nowMs() - periodStartMs >= PERIOD_MS) {
+      periodStartMs = nowMs();
+      lines = 0;
     }
-    this.#linesInPeriod++;
-    return this.#linesInPeriod <= this.#linesPerPeriod;
-  }
+    return ++lines <= linesPerPeriod;
+  };
 }
 
 /** In a period, of the lines that end requests: a crash of the server may end as many at once. */
@@ -115,10 +108,10 @@ const LIMITED_LINES_PER_PERIOD = 100;
 
 /** Returns a logger of lines that a client can cause at any rate. The next line after suppressed ones is preceded by their count. */
 export function limitedLog(log: Log, nowMs: () => number): Log {
-  const limiter = new LogLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
+  const mayLog = logLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
   let suppressed = 0;
   return logOf((level, fields, message) => {
-    if (!limiter.allows()) {
+    if (!mayLog()) {
       suppressed++;
       return;
     }

@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
 import type { JsonObject } from "../mcp/message.ts";
-import { type LogFields, LogLimiter } from "../observe/log.ts";
+import { type LogFields, logLimiter } from "../observe/log.ts";
 import type { Descriptor, DescriptorTool } from "./descriptor.ts";
 import { changedParts, compareTools, fingerprintOf, type DriftKind, readableName, type ToolDrift } from "./drift.ts";
 
@@ -22,7 +22,7 @@ export class PinnedDescriptor {
   readonly #descriptor: Descriptor;
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
   /** A server may change its tools at any rate. */
-  readonly #limiter: LogLimiter;
+  readonly #mayLog: () => boolean;
   /** The drift of the shared lane; undefined until its server has listed its tools. */
   #drifted: readonly { readonly name: string; readonly kinds: readonly DriftKind[] }[] | undefined;
   /** The fingerprints of the shared lane's drift, by tool. */
@@ -33,7 +33,7 @@ export class PinnedDescriptor {
   constructor(context: Context, descriptor: Descriptor) {
     this.#context = context;
     this.#descriptor = descriptor;
-    this.#limiter = new LogLimiter(context.nowMs);
+    this.#mayLog = logLimiter(context.nowMs);
     this.#reviewed = new Map(descriptor.tools.map((tool) => [tool.name, tool]));
   }
 
@@ -78,7 +78,7 @@ export class PinnedDescriptor {
       const fingerprint = fingerprints.get(name) ?? "";
       return this.#fingerprints.get(name) !== fingerprint && !this.#privateFingerprints.has(fingerprint);
     });
-    if (fresh.length === 0 || !this.#limiter.allows()) return;
+    if (fresh.length === 0 || !this.#mayLog()) return;
     for (const { name, kinds } of fresh.slice(0, MAX_LINES)) {
       log.warn({ ...fields, tool: this.#shown(name), reason: kinds.join(", "), mode }, "tool differs from the descriptor");
     }
@@ -91,7 +91,7 @@ export class PinnedDescriptor {
     const isClean = fingerprints.size === 0;
     const isFirst = this.#drifted === undefined;
     if (gone.length === 0 && !(isFirst && isClean)) return;
-    if (!this.#limiter.allows()) return;
+    if (!this.#mayLog()) return;
     if (isClean) return log.info({ ...fields, count: this.#reviewed.size }, "all tools match the descriptor");
     for (const name of gone.slice(0, MAX_LINES)) log.info({ ...fields, tool: this.#shown(name) }, "tool matches the descriptor again");
   }

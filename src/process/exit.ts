@@ -23,21 +23,20 @@ const KILLED_CODE = 137;
  * @param awaited the method of the request that was not answered yet.
  * @param refusal the error that an earlier request of the same handshake got.
  */
-export function describeExit(exit: ProcessExit, awaited?: string, refusal?: string): ExitCause {
-  const { kind, reason } = describeEnd(exit, awaited);
-  return { kind, reason: refusal === undefined ? reason : `${refusal}; then it ${reason}` };
-}
-
-function describeEnd({ exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit, awaited: string | undefined): ExitCause {
-  if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
-  const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
-  if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE)) {
-    const how = signal === undefined ? `exited with code ${KILLED_CODE}` : `ended by ${signal}`;
-    return { kind: "out-of-memory", reason: `${how}${before}: the kernel killed it for lack of memory` };
-  }
-  if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}${before}` };
-  if (exitCode !== 0) return { kind: "crash", reason: `exited with code ${exitCode ?? "unknown"}${before}` };
-  return { kind: "clean-exit", reason: `exited with code 0${before}${awaited === "initialize" ? OTHER_PROGRAM : ""}` };
+export function describeExit(
+  { exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit,
+  awaited?: string,
+  refusal?: string,
+): ExitCause {
+  const first = refusal === undefined ? "" : `${refusal}; then it `;
+  if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `${first}could not be started (${spawnErrorCode})` };
+  const how = `${first}${signal === undefined ? `exited with code ${exitCode ?? "unknown"}` : `ended by ${signal}`}`;
+  const end = `${how}${awaited === undefined ? "" : ` before it answered ${awaited}`}`;
+  if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE))
+    return { kind: "out-of-memory", reason: `${end}: the kernel killed it for lack of memory` };
+  if (signal !== undefined) return { kind: "signal", reason: end };
+  if (exitCode !== 0) return { kind: "crash", reason: end };
+  return { kind: "clean-exit", reason: awaited === "initialize" ? `${end}${OTHER_PROGRAM}` : end };
 }
 
 /** Errors of a start that a retry cannot repair. Others, such as EAGAIN, mean that the machine is short of a resource. */

@@ -1,17 +1,25 @@
 import type { Readable } from "node:stream";
 import type { Context } from "../context.ts";
 import { describeError, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { LONG_TEXT_LENGTH, type Message, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { OTHER_TEXT } from "../mcp/server-line.ts";
+import {
+  LONG_TEXT_LENGTH,
+  type Message,
+  outgoing,
+  type OverlongLine,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../mcp/message.ts";
+import { OTHER_TEXT, type ResponseAfterText } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
-import { MAX_TIMER_MS } from "../timers.ts";
+import { MAX_TIMER_MS, type Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
-import { type StartLog, StderrLog, StdoutNoise } from "./output-log.ts";
+import { OutputLog, type StartLog } from "./output-log.ts";
 import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import { type OutputListener, OutputMemory, OutputReader, StdinWriter } from "./stdio.ts";
 
@@ -39,25 +47,21 @@ export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: StartProcess;
   readonly outputs: OutputMemory;
+  /** The time limit of a start. All processes share it, because what slows one down, such as a download, slows down all. */
+  readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
-  #readyTimeoutMs: number;
 
   constructor({ config, memory }: Context, command: ChildCommand, start: StartProcess = startProcess) {
     this.command = command;
     this.start = start;
     this.outputs = new OutputMemory(memory);
-    this.#readyTimeoutMs = config.readyTimeoutMs;
+    this.readyTimeoutMs = config.readyTimeoutMs;
     this.#longestTimeoutMs = Math.min(config.readyTimeoutMs * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
-  }
-
-  /** The time limit of a start. All processes share it, because what slows one down, such as a download, slows down all. */
-  get readyTimeoutMs(): number {
-    return this.#readyTimeoutMs;
   }
 
   /** Doubles the limit after a start that was too slow. @param usedMs its limit. */
   allowMoreTime(usedMs: number): void {
-    this.#readyTimeoutMs = Math.max(this.#readyTimeoutMs, Math.min(2 * usedMs, this.#longestTimeoutMs));
+    this.readyTimeoutMs = Math.max(this.readyTimeoutMs, Math.min(2 * usedMs, this.#longestTimeoutMs));
   }
 }
 
@@ -68,11 +72,13 @@ type GenerationListener = Pick<
 >;
 
 /** One generation of the MCP server: its process group, its handshake, and its output as messages. */
-export class Generation {
+export class Generation implements OutputListener {
   readonly number: number;
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
+  /** What the server has printed besides messages. */
+  readonly log: OutputLog;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** Resolves when the process has exited and its last output is delivered. Never rejects. */
@@ -88,16 +94,19 @@ export class Generation {
   readonly #listener: GenerationListener;
   readonly #group: ProcessGroup;
   readonly #output: OutputReader;
-  readonly #stderr: StderrLog;
-  readonly #noise: StdoutNoise;
   readonly #abandoned = Promise.withResolvers<ProcessExit>();
   /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
   #isHeard = true;
+  /** True when the process has exited, and a moment later, when its last output is delivered too. */
+  #isGone = false;
   #hasExited = false;
   /** True if nothing was printed to stdout until the stop; undefined before it. */
   #wasSilent: boolean | undefined;
-  #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
-  #failHandshake: ((reason: string) => void) | undefined;
+  /** The handshake, until it has succeeded or failed. */
+  #handshake: Handshake | undefined;
+  readonly #answered = Promise.withResolvers<UpstreamHandshake>();
+  #deadline: Timer | undefined;
+  #readyTimeoutMs = 0;
   /** The timer of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
 
@@ -122,21 +131,16 @@ export class Generation {
     this.#group = start(command);
     const { pid, stdin, stdout, stderr } = this.#group;
     this.pid = pid;
-    this.input = new StdinWriter(stdin, (error) => this.#onDefect(error));
+    this.input = new StdinWriter(stdin, (error) => this.onDefect(error));
     stdin.on("error", () => this.#onBroken("stdin"));
-    this.#output = new OutputReader(stdout, context, outputs, client, this.#outputListener());
+    this.#output = new OutputReader(stdout, context, outputs, client, this);
     const fields = { childPid: pid, generation: number };
-    this.#stderr = new StderrLog(context, fields, startLog);
-    this.#noise = new StdoutNoise(context, fields, startLog);
-    if (pid !== undefined) startLog.started(fields);
+    this.log = new OutputLog(context, fields, startLog);
+    if (pid !== undefined) startLog.log.info(fields, "mcp server started");
     context.kill.addEventListener("abort", this.#kill);
-    this.exited = this.#waitForExit(closed(stdout), this.#log(stderr));
+    this.exited = this.#waitForExit(closed(stdout), this.#readStderr(stderr));
     this.ended = this.#waitForEnd();
     this.lost = Promise.race([this.exited, this.#abandoned.promise]);
-  }
-
-  get stderrTail(): readonly string[] {
-    return this.#stderr.tail;
   }
 
   get traffic(): UpstreamTraffic {
@@ -147,17 +151,10 @@ export class Generation {
   /** Returns the likely cause of the exit, masked, for people. */
   likelyCause(kind: ExitKind, { exitCode }: ProcessExit): string | undefined {
     const { command, args, env } = this.#command;
-    const cause = likelyCause({
-      kind,
-      exitCode,
-      stderrTail: this.stderrTail,
-      command: [command, ...args],
-      env,
-      isNoisy: this.#noise.isNoisy,
-      isSilent: this.#wasSilent === true,
-      sign: this.#noise.sign,
-      wasReady: this.wasReady,
-    });
+    const { stderrTail, isNoisy, sign } = this.log;
+    const isSilent = this.#wasSilent === true;
+    const { wasReady } = this;
+    const cause = likelyCause({ kind, exitCode, stderrTail, command: [command, ...args], env, isNoisy, isSilent, sign, wasReady });
     return cause === undefined ? undefined : this.#context.secrets.redact(cause);
   }
 
@@ -188,63 +185,59 @@ export class Generation {
 
   readonly #kill = (): void => void this.#group.signal("SIGKILL");
 
-  #onDefect(error: unknown): void {
-    this.#context.defects.note("server process", error);
-    this.abandon("defect", "the sidecar could not handle its output");
-  }
-
   /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
   #onBroken(pipe: "stdin" | "stdout"): void {
-    let hasExited = false;
-    void this.#group.exited.then(() => (hasExited = true));
     const abandon = (): void => {
-      if (!hasExited) this.abandon("pipe-closed", `the server closed its ${pipe}`);
+      if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}`);
     };
     // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
     setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();
   }
 
-  #outputListener(): OutputListener {
-    return {
-      onMessage: (message) => this.#onMessage(message),
-      onNoise: ({ text, reason, answeredId }) => {
-        if (!this.#isHeard) return;
-        this.#noise.report(text, reason);
-        if (answeredId === undefined) return;
-        if (this.#onHandshakeResponse !== undefined && answeredId === HANDSHAKE_ID) this.#failHandshake?.(reason);
-        else this.#listener.onInvalidResponse(answeredId, reason);
-      },
-      onResponseAfterText: ({ text, response }) => {
-        if (!this.#isHeard) return;
-        if (this.#onHandshakeResponse !== undefined && isHandshakeResponse(response)) this.#onHandshakeResponse(response);
-        else if (!this.#listener.onResponseAfterText(response)) return this.#noise.report(text, OTHER_TEXT);
-        this.#noise.reportTextBefore(text);
-      },
-      onOverlongLine: (line) => {
-        if (this.#isHeard) this.#listener.onOverlongLine(line);
-      },
-      onDefect: (error) => this.#onDefect(error),
-    };
-  }
-
-  #onMessage(message: Message): void {
+  onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    this.#noise.openBraces = 0;
-    if (this.#onHandshakeResponse === undefined) this.#listener.onMessage(message);
+    this.log.openBraces = 0;
+    if (this.#handshake === undefined) this.#listener.onMessage(message);
     // An error without an id may be about something else: then there is another response in a moment.
     else if (message.kind === "response" && message.id === undefined)
-      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse?.(message), UNADDRESSED_MS);
+      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse(message), UNADDRESSED_MS);
     else if (isHandshakeResponse(message)) this.#onHandshakeResponse(message);
     else this.#listener.onMessage(message);
   }
 
+  onNoise(text: string, reason: string, answeredId?: number): void {
+    if (!this.#isHeard) return;
+    this.log.addNoise(text, reason);
+    if (answeredId === undefined) return;
+    if (this.#handshake === undefined || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
+    const { method } = this.#handshake.current;
+    this.#failHandshake(new HandshakeError("handshake-refused", `the MCP server's response to ${method} is invalid: ${reason}`));
+  }
+
+  onResponseAfterText({ text, response }: ResponseAfterText): void {
+    if (!this.#isHeard) return;
+    const isOfHandshake = this.#handshake !== undefined && isHandshakeResponse(response);
+    if (isOfHandshake) this.#onHandshakeResponse(response);
+    const isUsed = isOfHandshake || this.#listener.onResponseAfterText(response);
+    this.log.addNoise(text, isUsed ? undefined : OTHER_TEXT);
+  }
+
+  onOverlongLine(line: OverlongLine): void {
+    if (this.#isHeard) this.#listener.onOverlongLine(line);
+  }
+
+  onDefect(error: unknown): void {
+    this.#context.defects.note("server process", error);
+    this.abandon("defect", "the sidecar could not handle its output");
+  }
+
   /** Logs stderr. @returns a promise that resolves at its end. */
-  #log(stderr: Readable): Promise<void> {
+  #readStderr(stderr: Readable): Promise<void> {
     stderr.on("data", (chunk: Buffer) => {
       try {
-        this.#stderr.push(chunk);
+        this.log.addStderr(chunk);
       } catch (error) {
-        this.#onDefect(error);
+        this.onDefect(error);
       }
       // Up to 2 MiB of short lines would otherwise be handled in one turn.
       stderr.pause();
@@ -257,48 +250,50 @@ export class Generation {
    * To be called once, when the process has been started. Rejects on an error response, an early exit, or if there is no response within
    * `readyTimeoutMs`. The caller then stops this generation.
    */
-  async shakeHands(script: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
-    const { promise: answered, resolve, reject } = Promise.withResolvers<UpstreamHandshake>();
-    const { nowMs, secrets, timers } = this.#context;
-    const deadline = timers.add(() => {
-      const late = `no response to ${script.method} within ${readyTimeoutMs} ms`;
-      reject(script.refusal ?? new HandshakeError("handshake-timeout", late));
+  async shakeHands(handshake: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
+    const { nowMs, timers } = this.#context;
+    this.#handshake = handshake;
+    this.#readyTimeoutMs = readyTimeoutMs;
+    this.#deadline = timers.add(() => {
+      const late = `no response to ${handshake.current.method} within ${readyTimeoutMs} ms`;
+      this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
     });
-    this.#failHandshake = (reason) => {
-      this.#onHandshakeResponse = undefined;
-      reject(new HandshakeError("handshake-refused", `the MCP server's response to ${script.method} is invalid: ${reason}`));
-    };
-    this.#onHandshakeResponse = (response) => {
-      const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
-      try {
-        const read = script.read(shown, this.number);
-        if (typeof read === "string") {
-          clearTimeout(this.#unaddressed);
-          this.#unaddressed = undefined;
-          if (!refusesRevision(shown)) deadline.set(nowMs() + Math.min(readyTimeoutMs, SECOND_ATTEMPT_MS));
-          return this.input.send(outgoing(read));
-        }
-        this.#onHandshakeResponse = undefined;
-        resolve(read);
-      } catch (error) {
-        this.#onHandshakeResponse = undefined;
-        if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
-        reject(error instanceof Error ? error : new Error(describeError(error)));
-      }
-    };
-    deadline.set(nowMs() + readyTimeoutMs);
-    void this.exited.then(() => reject(new Error(`the MCP server exited before it answered ${script.method}`)));
-    this.input.send(outgoing(script.begin()));
+    this.#deadline.set(nowMs() + readyTimeoutMs);
+    this.input.send(outgoing(handshake.begin()));
     try {
-      const handshake = await answered;
+      const result = await this.#answered.promise;
       this.wasReady = true;
-      if (handshake.era === "legacy" && script.initialized !== undefined) this.input.send(outgoing(script.initialized));
-      return handshake;
+      if (result.era === "legacy" && handshake.initialized !== undefined) this.input.send(outgoing(handshake.initialized));
+      return result;
     } finally {
-      deadline.clear();
+      this.#deadline.clear();
       clearTimeout(this.#unaddressed);
-      this.#onHandshakeResponse = undefined;
     }
+  }
+
+  #onHandshakeResponse(response: RequestMessage | ResponseMessage): void {
+    const handshake = this.#handshake;
+    if (handshake === undefined) return;
+    const shown = response.kind === "response" && response.isError ? masked(response, this.#context.secrets.redactJson) : response;
+    try {
+      const read = handshake.read(shown, this.number);
+      if (typeof read === "string") {
+        clearTimeout(this.#unaddressed);
+        this.#unaddressed = undefined;
+        if (!refusesRevision(shown)) this.#deadline?.set(this.#context.nowMs() + Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
+        return this.input.send(outgoing(read));
+      }
+      this.#handshake = undefined;
+      this.#answered.resolve(read);
+    } catch (error) {
+      this.#failHandshake(error instanceof Error ? error : new Error(describeError(error)));
+      if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
+    }
+  }
+
+  #failHandshake(error: Error): void {
+    this.#handshake = undefined;
+    this.#answered.reject(error);
   }
 
   async #waitForExit(stdout: Promise<void>, stderr: Promise<void>): Promise<ProcessExit> {
@@ -309,15 +304,15 @@ export class Generation {
       return stderr;
     });
     const exit = await this.#group.exited;
+    this.#isGone = true;
     await this.#output.whenIdle();
     await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
     await this.#output.whenIdle();
     this.#hasExited = true;
     this.#isHeard = false;
-    this.#context.defects.guard("server exit", () => {
-      this.#stderr.end();
-      this.#noise.reportSuppressed();
-    });
+    const awaited = this.#handshake?.current.method;
+    if (awaited !== undefined) this.#failHandshake(new Error(`the MCP server exited before it answered ${awaited}`));
+    this.#context.defects.guard("server exit", () => this.log.end());
     return exit;
   }
 
@@ -341,17 +336,16 @@ function closed(stream: Readable): Promise<void> {
   return new Promise((resolve) => stream.once("close", resolve));
 }
 
-/** Resolves to true if the promise resolves within the timeout. */
+/** Resolves to true if the promise resolves within the timeout. It must not reject. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  const late = {};
   let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, false);
+  const timeout = new Promise((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, late);
   });
-  try {
-    return await Promise.race([promise.then(() => true), timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const first = await Promise.race([promise, timeout]);
+  clearTimeout(timer);
+  return first !== late;
 }
 
 /** Returns an error response to the handshake with secrets masked, as clients may read it. */

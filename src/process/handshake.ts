@@ -75,34 +75,26 @@ export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
 export class Handshake {
   readonly #first: Attempt;
   readonly #second: Attempt | undefined;
-  #current: Attempt;
+  /** The attempt that the server has not answered yet. */
+  current: Attempt;
   /** The attempt that begins the next generation: the one that has succeeded, or the first one. */
   #next: Attempt;
-  #refusal: HandshakeError | undefined;
+  /** The error that the first attempt got, while there is another one. It stays the reason if that has no response. */
+  refusal: HandshakeError | undefined;
   /** Follows an `initialize`. Undefined until a client has sent its own; the handshake does not wait for it. */
   initialized: string | undefined = INITIALIZED;
 
   constructor(first: Attempt, second?: Attempt) {
-    this.#first = this.#current = this.#next = first;
+    this.#first = this.current = this.#next = first;
     this.#second = second;
-  }
-
-  /** The method of the request that the server has not answered yet. */
-  get method(): string {
-    return this.#current.method;
-  }
-
-  /** The error that the first attempt got, while there is another one. It stays the reason if that has no response. */
-  get refusal(): HandshakeError | undefined {
-    return this.#refusal;
   }
 
   /** Begins the handshake of a generation. @returns the first request. */
   begin(): string {
-    this.#refusal = undefined;
-    this.#current = this.#next;
+    this.refusal = undefined;
+    this.current = this.#next;
     this.#next = this.#first;
-    return this.#current.request;
+    return this.current.request;
   }
 
   /**
@@ -114,18 +106,18 @@ export class Handshake {
    */
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
     try {
-      const handshake = readHandshake(message, generation, this.#current);
-      this.#next = this.#current;
-      this.#refusal = undefined;
+      const handshake = readHandshake(message, generation, this.current);
+      this.#next = this.current;
+      this.refusal = undefined;
       return handshake;
     } catch (error) {
-      const other = this.#current === this.#first ? this.#second : this.#first;
-      const mayTryOther = this.#refusal !== undefined || (message.kind === "response" && message.isError);
+      const other = this.current === this.#first ? this.#second : this.#first;
+      const mayTryOther = this.refusal !== undefined || (message.kind === "response" && message.isError);
       if (!(error instanceof HandshakeError) || other === undefined || !mayTryOther) throw error;
-      this.#current = other;
+      this.current = other;
       // The server refuses both, or does not know the second one. The first error shows the cause.
-      if (this.#refusal !== undefined) throw this.#refusal;
-      this.#refusal = error;
+      if (this.refusal !== undefined) throw this.refusal;
+      this.refusal = error;
       return other.request;
     }
   }

@@ -10,10 +10,12 @@ import type { Timer } from "../timers.ts";
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 class OutputLimit {
+  /** The logger of the lines that it allows. */
+  readonly log: Log;
   readonly #nowMs: () => number;
   readonly #periodMs: number;
   readonly #maxCost: number;
-  readonly #report: (fields: LogFields) => void;
+  readonly #report: (log: Log, fields: LogFields) => void;
   #periodEndMs = Number.NEGATIVE_INFINITY;
   #cost = 0;
   #count = 0;
@@ -23,17 +25,13 @@ class OutputLimit {
   readonly #timer: Timer;
 
   /** @param maxCost in units that the caller chooses. @param report logs the number and size of the lines that were left out. */
-  constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (fields: LogFields) => void) {
+  constructor(log: Log, { nowMs, timers }: Context, periodMs: number, maxCost: number, report: (log: Log, fields: LogFields) => void) {
+    this.log = log;
     this.#nowMs = nowMs;
     this.#timer = timers.add(() => this.report());
     this.#periodMs = periodMs;
     this.#maxCost = maxCost;
     this.#report = report;
-  }
-
-  /** True if a line has been left out in this period. */
-  get isReached(): boolean {
-    return this.#count > 0 && this.#nowMs() < this.#periodEndMs;
   }
 
   /**
@@ -65,15 +63,10 @@ class OutputLimit {
   report(): void {
     this.#timer.clear();
     if (this.#count === 0) return;
-    this.#report({ ...this.#fields, count: this.#count, bytes: this.#bytes });
+    this.#report(this.log, { ...this.#fields, count: this.#count, bytes: this.#bytes });
     this.#count = this.#bytes = 0;
   }
 }
-
-/** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
-const MAX_PIECE_LENGTH = 16 * 1024;
-const TAIL_LINES = 20;
-const MAX_TAIL_LINE_LENGTH = 512;
 
 /** Each line of a server's stderr counts with these bytes for the other fields of the log line. */
 const FIELDS_BYTES = 200;
@@ -81,103 +74,14 @@ const FIELDS_BYTES = 200;
 const STDERR_PERIOD_MS = 60_000;
 const MAX_STDERR_BYTES = 25_000_000;
 
-/** Copies the MCP server's stderr to the log, line by line, and keeps its tail to explain an exit. */
-export class StderrLog {
-  readonly #context: Context;
-  readonly #fields: LogFields;
-  readonly #startLog: StartLog;
-  readonly #decoder = new StringDecoder("utf8");
-  readonly #tail: string[] = [];
-  #partial = "";
-  #isContinued = false;
-
-  constructor(context: Context, fields: LogFields, startLog: StartLog) {
-    this.#context = context;
-    this.#fields = fields;
-    this.#startLog = startLog;
-  }
-
-  /** The last lines, shortened, oldest first. */
-  get tail(): readonly string[] {
-    return this.#tail;
-  }
-
-  push(chunk: Buffer): void {
-    this.#partial += this.#decoder.write(chunk);
-    let from = 0;
-    for (;;) {
-      const newline = this.#partial.indexOf("\n", from);
-      if (newline === -1) break;
-      this.#line(this.#partial.slice(from, newline));
-      from = newline + 1;
-    }
-    this.#partial = this.#partial.slice(from);
-    if (this.#partial.length > MAX_PIECE_LENGTH + MAX_SECRET_LENGTH) {
-      // Secrets are masked before the cut. The rest is long enough to hold a secret that is not complete yet.
-      this.#partial = this.#cut(this.#context.secrets.redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
-    }
-  }
-
-  end(): void {
-    const rest = this.#partial + this.#decoder.end();
-    this.#partial = "";
-    if (rest !== "") this.#line(rest);
-    this.#startLog.stderrLimit.report();
-    this.#startLog.repeatedStderrLimit.report();
-  }
-
-  #line(line: string): void {
-    const masked = this.#context.secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line);
-    const rest = this.#cut(masked, MAX_PIECE_LENGTH);
-    if (rest !== "") this.#piece(rest, this.#isContinued);
-    this.#isContinued = false;
-  }
-
-  /** Logs pieces until at most `restLength` UTF-16 units are left, and returns the rest. */
-  #cut(text: string, restLength: number): string {
-    let rest = text;
-    while (rest.length > restLength) {
-      const piece = beginning(rest, MAX_PIECE_LENGTH);
-      this.#piece(piece, true);
-      this.#isContinued = true;
-      rest = rest.slice(piece.length);
-    }
-    return rest;
-  }
-
-  #piece(text: string, isPartial: boolean): void {
-    const bytes = Buffer.byteLength(text);
-    // Most of a flood is left out, and needs no comparison with earlier starts.
-    const { stderrLimit, repeatedStderrLimit } = this.#startLog;
-    const isRepeated = !stderrLimit.isReached && this.#startLog.isRepeated(text);
-    const limit = isRepeated ? repeatedStderrLimit : stderrLimit;
-    if (limit.allows(bytes + FIELDS_BYTES, bytes, this.#fields)) {
-      const fields = { ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) };
-      this.#context.log[isRepeated ? "debug" : "info"](fields, text);
-    }
-    // The cause of an exit is in the last lines, logged or not.
-    if (this.#isContinued) return;
-    this.#tail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
-    if (this.#tail.length > TAIL_LINES) this.#tail.shift();
-  }
-}
-
 /** The number of different lines that are remembered. Their hashes take about 200 kB. */
 const MAX_LINES = 1000;
 const MAX_COMPARED_LENGTH = 4096;
 /** The longest time without a count of exits that repeat. */
 const COUNT_INTERVAL_MS = 60 * 60 * 1000;
 
-/** Parts of a line that differ between two starts that fail alike: times, durations, process ids, addresses, random ids. */
-const VARYING_PARTS: readonly RegExp[] = [
-  /\d{4}-\d\d-\d\d(?:[T_ ]\d\d[:_]\d\d[:_]\d\d(?:[.,_]\d+)?Z?)?/g,
-  /\b\d\d:\d\d:\d\d(?:[.,]\d+)?/g,
-  /\b1\d{9}(?:\d{3}|\.\d+)?\b/g,
-  /\b\d+(?:\.\d+)? ?(?:ns|[mµ]?s|seconds?)\b/g,
-  /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi,
-  /\b0x[0-9a-f]+\b/gi,
-  /(?<=\b(?:pid|process)[ =:#]{1,2}|\(node:|\w\[)\d+\b/gi,
-];
+/** Parts of a line that differ between two starts that fail alike: addresses in memory, UUIDs, and numbers, as in times, durations and process ids. */
+const VARYING_PARTS = /\b0x[0-9a-f]+\b|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\d+(?:[.,:_-]\d+)*(?: ?(?:[mnµ]?s|seconds?)\b)?/gi;
 
 /**
  * Logs the starts and exits of one server. A server that fails at every start would fill the log with the same lines. So lines and exits
@@ -202,25 +106,25 @@ export class StartLog {
     const { log, nowMs } = context;
     this.#log = log;
     this.#nowMs = nowMs;
-    const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
-        at.warn(counts, "stderr lines left out: over the limit of a minute"),
-      );
-    [this.stderrLimit, this.repeatedStderrLimit] = [limitFor(log), limitFor(atDebug(log))];
+    const report = (at: Log, counts: LogFields): void => at.warn(counts, "stderr lines left out: over the limit of a minute");
+    this.stderrLimit = new OutputLimit(log, context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
+    this.repeatedStderrLimit = new OutputLimit(atDebug(log), context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, report);
   }
 
-  started(fields: LogFields): void {
-    this.#unlessRepeating.info(fields, "mcp server started");
+  /** The logger of starts: at the level `debug` while exits are alike. */
+  get log(): Log {
+    return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
   }
 
   /** True if a start that failed had printed this line too. Remembers the line. */
   isRepeated(line: string): boolean {
     if (this.#isReady) return false;
+    // Nothing is known of the lines after the limit. Those of the first start are logged.
+    if (this.#known.size >= MAX_LINES) return true;
     const key = hash("sha1", unvarying(line), "base64");
     if (this.#known.has(key)) return true;
     if (this.#present.size < MAX_LINES) this.#present.add(key);
-    // Nothing is known of the lines after the limit. Those of the first start are logged.
-    return this.#known.size >= MAX_LINES;
+    return false;
   }
 
   /** Forgets the starts that failed. */
@@ -235,16 +139,11 @@ export class StartLog {
   /** @param isExpected true in a crash loop, or if the exit is no failure. */
   exited(fields: LogFields, stderrTail: readonly string[], isExpected: boolean): void {
     const wasReady = this.#isReady;
-    if (wasReady || !this.#isLikeBefore(fields, stderrTail)) {
-      // Otherwise, the lines of stderr may have been omitted as known.
-      if (isExpected) this.#log.info(wasReady ? fields : { ...fields, stderrTail }, "mcp server exited");
-      else this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
-    }
     this.#isReady = false;
-  }
-
-  willRestart(fields: LogFields): void {
-    this.#unlessRepeating.info(fields, "mcp server will be restarted");
+    if (!wasReady && this.#isLikeBefore(fields, stderrTail)) return;
+    // Lines of stderr may have been omitted as known, but not those of a server that was ready.
+    if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
+    else this.#log.info(wasReady ? fields : { ...fields, stderrTail }, "mcp server exited");
   }
 
   /** Logs the exit that the sidecar has requested. */
@@ -268,7 +167,7 @@ export class StartLog {
     for (const line of this.#present) if (this.#known.size < MAX_LINES) this.#known.add(line);
     this.#present.clear();
     const { kind, exitCode, signal, reason } = fields;
-    const key = JSON.stringify([kind, exitCode, signal, ...[String(reason), ...stderrTail].map((line) => unvarying(line))]);
+    const key = JSON.stringify([kind, exitCode, signal, ...[String(reason), ...stderrTail].map(unvarying)]);
     const exit = this.#exit;
     if (exit?.key !== key) {
       this.#count();
@@ -283,21 +182,23 @@ export class StartLog {
     if (isPowerOfTwo || this.#nowMs() - exit.countedMs >= COUNT_INTERVAL_MS) this.#count();
     return true;
   }
-
-  get #unlessRepeating(): Log {
-    return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
-  }
 }
 
 /** Returns the beginning of a line without the parts that differ each time. */
 function unvarying(line: string): string {
-  return VARYING_PARTS.reduce((text, part) => text.replace(part, "#"), line.slice(0, MAX_COMPARED_LENGTH));
+  return line.slice(0, MAX_COMPARED_LENGTH).replaceAll(VARYING_PARTS, "#");
 }
 
-const MAX_SHOWN_LENGTH = 200;
+/** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
+const MAX_PIECE_LENGTH = 16 * 1024;
+/** The part of an incomplete line that is kept. It is long enough to hold a secret that is not complete yet. */
+const MAX_PARTIAL_LENGTH = MAX_PIECE_LENGTH + MAX_SECRET_LENGTH;
+const TAIL_LINES = 20;
+const MAX_TAIL_LINE_LENGTH = 512;
 
 const NOISE_PERIOD_MS = 10_000;
 const MAX_NOISE_LINES = 10;
+const MAX_SHOWN_LENGTH = 200;
 
 /** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
 const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
@@ -306,15 +207,11 @@ const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 export type NoiseSign = "framing" | "several-lines" | "text-before" | "not-json" | "no-version";
 const SIGN_LENGTH = 1000;
 
-/** Logs a server's stdout lines that are not JSON-RPC. The first lines of each period are shown, shortened; the others are counted. */
-export class StdoutNoise {
-  readonly #context: Context;
-  readonly #fields: LogFields;
-  readonly #startLog: StartLog;
-  readonly #limit: OutputLimit;
-  /** Lines that are logged at the level debug do not use up the limit of the others. */
-  readonly #repeatedLimit: OutputLimit;
-  /** True if there was any such line. */
+/** Logs the output of one process that is not JSON-RPC, and keeps what explains an exit. */
+export class OutputLog {
+  /** The last lines of stderr, shortened, with secrets masked, oldest first. */
+  readonly stderrTail: string[] = [];
+  /** True if there was any noise. */
   isNoisy = false;
   /** The first way in which the server has written a message that the sidecar cannot read. */
   sign: NoiseSign | undefined;
@@ -323,46 +220,94 @@ export class StdoutNoise {
    * that was read: no part of another one can precede it.
    */
   openBraces = 0;
+  readonly #context: Context;
+  readonly #fields: LogFields;
+  readonly #startLog: StartLog;
+  readonly #decoder = new StringDecoder("utf8");
+  #partial = "";
+  #isContinued = false;
+  readonly #noiseLimit: OutputLimit;
+  readonly #repeatedNoiseLimit: OutputLimit;
 
+  /** @param fields those of its lines. */
   constructor(context: Context, fields: LogFields, startLog: StartLog) {
     this.#context = context;
     this.#fields = fields;
     this.#startLog = startLog;
-    const limitFor = (at: Log): OutputLimit =>
-      new OutputLimit(context, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) => at.warn(counts, "more stdout lines skipped: not json-rpc"));
-    this.#limit = limitFor(context.log);
-    this.#repeatedLimit = limitFor(atDebug(context.log));
+    const report = (at: Log, counts: LogFields): void => at.warn(counts, "more stdout lines skipped: not json-rpc");
+    this.#noiseLimit = new OutputLimit(context.log, context, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
+    this.#repeatedNoiseLimit = new OutputLimit(atDebug(context.log), context, NOISE_PERIOD_MS, MAX_NOISE_LINES, report);
   }
 
-  report(line: string, reason: string): void {
-    this.isNoisy = true;
-    this.sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
-    this.#show(line, (log, shown) => log.warn({ ...shown, reason }, "stdout line skipped: not json-rpc"));
+  /** Copies stderr to the log, line by line. */
+  addStderr(chunk: Buffer): void {
+    const { secrets } = this.#context;
+    const lines = (this.#partial + this.#decoder.write(chunk)).split("\n");
+    this.#partial = lines.pop() ?? "";
+    for (const line of lines) {
+      const rest = this.#cut(secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
+      if (rest !== "") this.#piece(rest, this.#isContinued);
+      this.#isContinued = false;
+    }
+    // Secrets are masked before the cut.
+    if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#cut(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
   }
 
-  /** Reports other text before a message that was read nevertheless. */
-  reportTextBefore(line: string): void {
-    this.#show(line, (log, shown) => log.warn(shown, "stdout line read: text before a message"));
-  }
-
-  /** Logs the number of suppressed lines, if there are any. */
-  reportSuppressed(): void {
-    this.#limit.report();
-    this.#repeatedLimit.report();
-  }
-
-  #show(line: string, write: (log: Log, shown: LogFields) => void): void {
+  /**
+   * Logs a line of stdout. The first ones of each period are shown, shortened; the others are counted.
+   *
+   * @param reason undefined if a message on the line was read nevertheless.
+   */
+  addNoise(line: string, reason?: string): void {
     this.#context.counters.dropped.noiseLines++;
+    if (reason !== undefined) {
+      this.isNoisy = true;
+      this.sign ??= signOf(line.slice(0, SIGN_LENGTH), reason);
+    }
     const isPart = this.openBraces > 0 || LIKE_MESSAGE.test(line);
     if (isPart) this.openBraces = openBracesAfter(line, this.openBraces);
-    const isRepeated = this.#startLog.isRepeated(line);
+    const limit = this.#startLog.isRepeated(line) ? this.#repeatedNoiseLimit : this.#noiseLimit;
     const bytes = Buffer.byteLength(line);
-    if (!(isRepeated ? this.#repeatedLimit : this.#limit).allows(1, bytes, this.#fields)) return;
+    if (!limit.allows(1, bytes, this.#fields)) return;
     // Messages are not logged, nor are parts of them.
+    const { secrets } = this.#context;
     const shown = isPart
       ? { bytes }
-      : { line: shorten(this.#context.secrets.redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
-    write(isRepeated ? atDebug(this.#context.log) : this.#context.log, { ...this.#fields, ...shown });
+      : { line: shorten(secrets.redact(line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH)), MAX_SHOWN_LENGTH) };
+    const fields = { ...this.#fields, ...shown };
+    if (reason === undefined) limit.log.warn(fields, "stdout line read: text before a message");
+    else limit.log.warn({ ...fields, reason }, "stdout line skipped: not json-rpc");
+  }
+
+  /** Logs the last line of stderr, even without a newline, and the numbers of lines that were left out. */
+  end(): void {
+    this.addStderr(Buffer.from("\n"));
+    const { stderrLimit, repeatedStderrLimit } = this.#startLog;
+    for (const limit of [stderrLimit, repeatedStderrLimit, this.#noiseLimit, this.#repeatedNoiseLimit]) limit.report();
+  }
+
+  /** Logs pieces of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
+  #cut(text: string, restLength: number): string {
+    let rest = text;
+    while (rest.length > restLength) {
+      const piece = beginning(rest, MAX_PIECE_LENGTH);
+      this.#piece(piece, true);
+      this.#isContinued = true;
+      rest = rest.slice(piece.length);
+    }
+    return rest;
+  }
+
+  #piece(text: string, isPartial: boolean): void {
+    const bytes = Buffer.byteLength(text);
+    const { stderrLimit, repeatedStderrLimit } = this.#startLog;
+    const limit = this.#startLog.isRepeated(text) ? repeatedStderrLimit : stderrLimit;
+    if (limit.allows(bytes + FIELDS_BYTES, bytes, this.#fields))
+      limit.log.info({ ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) }, text);
+    // The cause of an exit is in the last lines, logged or not.
+    if (this.#isContinued) return;
+    this.stderrTail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
+    if (this.stderrTail.length > TAIL_LINES) this.stderrTail.shift();
   }
 }
 

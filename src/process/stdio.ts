@@ -2,18 +2,9 @@ import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Context } from "../context.ts";
 import { EnvelopeScanner } from "../json/envelope.ts";
-import {
-  type InvalidMessage,
-  LONG_TEXT_LENGTH,
-  type Message,
-  type Outgoing,
-  type OverlongLine,
-  readInSteps,
-  readText,
-  withoutSteps,
-} from "../mcp/message.ts";
+import { LONG_TEXT_LENGTH, type Message, type Outgoing, type OverlongLine, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../mcp/server-line.ts";
-import { FullTime, HOLDER_SHARE, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
+import { HOLDER_SHARE, lastingTime, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
 
@@ -181,12 +172,12 @@ const SHORT_MS = 1000;
 export class OutputMemory {
   readonly readers = new Set<OutputReader>();
   readonly #budget: MemoryBudget;
-  readonly #shortTime = new FullTime(SHORT_MS);
+  readonly #hasBeenShort = lastingTime(SHORT_MS);
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
     budget.onShortage("slow", (bytes) => {
-      if (bytes > 0 && this.#shortTime.hasLasted(performance.now())) this.#discardLongest(bytes);
+      if (bytes > 0 && this.#hasBeenShort(performance.now())) this.#discardLongest(bytes);
     });
     budget.onShortage("share", (bytes, holder) => {
       const readers = [...this.readers].filter(({ client }) => client === holder);
@@ -213,8 +204,8 @@ function discard(bytes: number, readers: readonly OutputReader[]): void {
 
 export interface OutputListener {
   onMessage(message: Message): void;
-  /** Called with a line, or an element of a batch, that is not a JSON-RPC message. */
-  onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson" | "answeredId">): void;
+  /** Called with a line, or an element of a batch, that is not a JSON-RPC message. @param answeredId the request that it is meant to answer. */
+  onNoise(text: string, reason: string, answeredId?: number): void;
   /** Called with a line that has other text before a response. */
   onResponseAfterText(line: ResponseAfterText): void;
   onOverlongLine(line: OverlongLine): void;
@@ -383,16 +374,15 @@ export class OutputReader {
   }
 
   #deliver(reading: ServerReading): void {
-    if (reading.kind === "invalid") this.#listener.onNoise(reading);
+    if (reading.kind === "invalid") this.#listener.onNoise(reading.text, reading.reason, reading.answeredId);
     else if (reading.kind === "after-text") this.#listener.onResponseAfterText(reading);
     else if (reading.kind !== "batch") this.#listener.onMessage(reading);
     else {
       // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
       const { text, count, messages } = reading;
       for (const each of messages) this.#deliver(each);
-      if (count === 0) this.#listener.onNoise({ text, isJson: true, reason: "the batch is empty" });
-      if (count > messages.length)
-        this.#listener.onNoise({ text, isJson: true, reason: `only ${messages.length} messages of the batch are read` });
+      if (count === 0) this.#listener.onNoise(text, "the batch is empty");
+      if (count > messages.length) this.#listener.onNoise(text, `only ${messages.length} messages of the batch are read`);
     }
   }
 }

@@ -18,44 +18,6 @@ import type {
   UpstreamTraffic,
 } from "./port.ts";
 
-/**
- * Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is longer than a
- * whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not show that a
- * server keeps running.
- */
-export class CrashLoop {
-  readonly #exits: number;
-  readonly #periodMs: number;
-  /** The times of the latest exits, at most as many as make a crash loop. */
-  readonly #exitsMs: number[] = [];
-  #isLooping = false;
-
-  /** @param exits the number of exits within the period that makes a crash loop. */
-  constructor(exits: number, periodMs: number) {
-    this.#exits = exits;
-    this.#periodMs = periodMs;
-  }
-
-  get isLooping(): boolean {
-    return this.#isLooping;
-  }
-
-  /**
-   * Records an exit that was not requested.
-   *
-   * @param runMs from ready to exit; 0 for a run that was never ready.
-   * @returns true if this exit begins a crash loop.
-   */
-  isEnteredBy(runMs: number, nowMs: number): boolean {
-    this.#exitsMs.push(nowMs);
-    if (this.#exitsMs.length > this.#exits) this.#exitsMs.shift();
-    const [firstMs = 0] = this.#exitsMs;
-    const lasts = this.#isLooping && runMs < this.#periodMs;
-    this.#isLooping = lasts || (this.#exitsMs.length === this.#exits && nowMs - firstMs < this.#periodMs);
-    return this.#isLooping && !lasts;
-  }
-}
-
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
   /** The first start found no program to run. */
@@ -63,22 +25,10 @@ export type SupervisorFailure =
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
-/** The end of a run: an attempt of p-retry that has failed. */
-class Loss extends Error {
-  readonly generation: Generation;
-  readonly exit: ProcessExit;
-  readonly beginsCrashLoop: boolean;
-
-  constructor(generation: Generation, exit: ProcessExit, beginsCrashLoop: boolean) {
-    super("the MCP server has exited");
-    this.generation = generation;
-    this.exit = exit;
-    this.beginsCrashLoop = beginsCrashLoop;
-  }
-}
-
 /** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
 export class Supervisor implements Upstream {
+  /** Resolves when a generation is ready for the first time. */
+  readonly firstReady: Promise<UpstreamHandshake>;
   readonly #context: Context;
   readonly #program: ServerProgram;
   readonly #script: Handshake;
@@ -86,11 +36,10 @@ export class Supervisor implements Upstream {
   readonly #client: MemoryHolder | undefined;
   readonly #probeTimeoutMs: number | undefined;
   readonly #startLog: StartLog;
-  readonly #crashLoop: CrashLoop;
   readonly #stopping = new AbortController();
   /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
-  readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
+  readonly #ready = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
   /** Those of state changes; the listener is the last one. */
   #observers: readonly UpstreamObserver[] = [];
@@ -98,6 +47,11 @@ export class Supervisor implements Upstream {
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: UpstreamStatus["state"] = "starting";
   #generationCount = 0;
+  /** The end of the last run. */
+  #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
+  /** The times of the latest exits, at most as many as make a crash loop. */
+  readonly #exitsMs: number[] = [];
+  #isLooping = false;
   /** The number of restarts since the last stable run. */
   #streak = 0;
   #readyAt: Date | undefined;
@@ -128,7 +82,7 @@ export class Supervisor implements Upstream {
     this.#client = client;
     this.#probeTimeoutMs = probeTimeoutMs;
     this.#startLog = new StartLog(context);
-    this.#crashLoop = new CrashLoop(context.config.crashLoopExits, context.config.crashLoopPeriodMs);
+    this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
 
@@ -141,11 +95,6 @@ export class Supervisor implements Upstream {
     this.#listener = listener;
     this.#observers = [...observers, listener];
     return (this.#loop = this.#supervise(listener));
-  }
-
-  /** Resolves when a generation is ready for the first time. */
-  get firstReady(): Promise<UpstreamHandshake> {
-    return this.#firstReady.promise;
   }
 
   status(): UpstreamStatus {
@@ -185,20 +134,22 @@ export class Supervisor implements Upstream {
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
-    let loss: Loss | undefined;
+    const attempt = async (number: number): Promise<void> => {
+      // Pauses that begin anew begin after the last loss.
+      const isLost = (number === 1 && this.#loss !== undefined) || !(await this.#run(listener));
+      if (isLost) throw new Error("the MCP server has exited");
+    };
     try {
       for (;;) {
-        const first = loss;
         const share = 1 - Math.random() / 4;
         const longestMs = Math.max(Math.min(restartBackoffMs, restartMaxMs), restartMaxMs * share);
-        loss = await pRetry((attempt) => (attempt === 1 && first !== undefined ? Promise.reject(first) : this.#attempt(listener)), {
+        await pRetry(attempt, {
           retries: restartLimit - this.#streak,
-          minTimeout: this.#crashLoop.isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
+          minTimeout: this.#isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
           maxTimeout: longestMs,
           factor: 1.5 + share / 2,
           signal: this.#ending,
-          shouldRetry: () => this.#failure === undefined,
-          onFailedAttempt: (attempt) => this.#afterLoss(attempt),
+          onFailedAttempt: (failed) => this.#afterLoss(failed),
         });
       }
     } catch (error) {
@@ -207,61 +158,71 @@ export class Supervisor implements Upstream {
       this.#setState("failed");
       throw error;
     } finally {
-      const generation = this.#generation;
       // The exit of a server that was stopped is not reported yet.
-      if (generation !== undefined) this.#report(generation, await generation.ended);
+      if (this.#generation !== undefined) this.#reportEnd(this.#generation, await this.#generation.ended);
       this.#generation = undefined;
     }
   }
 
-  /**
-   * Runs a generation until it is lost. An attempt of p-retry has one of three outcomes:
-   * - It throws the loss. p-retry then makes its next pause.
-   * - It returns the loss, because the pauses begin anew with it: after a stable run, and when a crash loop begins or ends. It is then the
-   *   first failed attempt of another p-retry.
-   * - It throws any other error, which is a defect and ends the supervisor.
-   */
-  async #attempt(listener: UpstreamListener): Promise<Loss> {
-    const { generation, exit, runMs } = await this.#run(listener);
-    if (this.#ending.aborted) this.#report(generation, exit);
-    const { nowMs, config } = this.#context;
-    const wasLooping = this.#crashLoop.isLooping;
-    // A start that gets more time the next time may then be ready, so its exit does not count.
-    const loss = new Loss(generation, exit, !this.#getsMoreTime && this.#crashLoop.isEnteredBy(runMs, nowMs()));
-    const isStable = runMs >= config.restartMaxMs;
-    if (isStable) this.#streak = 0;
-    if (isStable || wasLooping !== this.#crashLoop.isLooping) return loss;
-    throw loss;
-  }
-
-  /** Runs a generation until it is lost. `runMs` is from ready to exit; 0 for a run that was never ready. */
-  async #run(listener: UpstreamListener): Promise<{ generation: Generation; exit: ProcessExit; runMs: number }> {
+  /** Runs a generation until it is lost. @returns true if the pauses begin anew: after a stable run, and when a crash loop begins or ends. */
+  async #run(listener: UpstreamListener): Promise<boolean> {
+    const { config, log, nowMs } = this.#context;
     const number = ++this.#generationCount;
-    this.#nextRetryAt = undefined;
-    if (this.#state !== "failed") this.#setState("starting");
     const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#program.readyTimeoutMs;
+    this.#loss = this.#nextRetryAt = undefined;
+    if (this.#state !== "failed") this.#setState("starting");
     // A sidecar that ends after the first start never says so.
-    if (this.#getsMoreTime) this.#context.log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
+    if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
     const generation = new Generation(this.#context, this.#program, this.#startLog, number, listener, this.#client);
     this.#generation = generation;
     const shaken = generation.shakeHands(this.#script, timeoutMs);
     this.#tell("server start", generation, (each) => each.onStarted(generation.input));
-    let handshake: UpstreamHandshake;
-    try {
-      handshake = await shaken;
-    } catch (error) {
-      // If the server has exited by itself, that cause is kept, because it says more than this one.
-      await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
-      const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
-      if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
-      this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
-      return { generation, exit: await generation.exited, runMs: 0 };
+    let exit: ProcessExit | undefined;
+    let runMs = 0;
+    const handshake = await shaken.catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
+    if (handshake === undefined) exit = await generation.exited;
+    else {
+      const readyAtMs = nowMs();
+      this.#becomeReady(generation, handshake);
+      exit = await generation.lost;
+      runMs = nowMs() - readyAtMs;
     }
-    const readyAtMs = this.#context.nowMs();
-    this.#becomeReady(generation, handshake);
-    const exit = await generation.lost;
-    return { generation, exit, runMs: this.#context.nowMs() - readyAtMs };
+    if (this.#ending.aborted) this.#reportEnd(generation, exit);
+    const wasLooping = this.#isLooping;
+    // A start that gets more time the next time may then be ready, so its exit does not count.
+    const beginsCrashLoop = !this.#getsMoreTime && this.#beginsCrashLoop(runMs);
+    this.#loss = { generation, exit, beginsCrashLoop };
+    const isStable = runMs >= config.restartMaxMs;
+    if (isStable) this.#streak = 0;
+    return isStable || wasLooping !== this.#isLooping;
+  }
+
+  /**
+   * Counts an exit. Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is
+   * longer than a whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not
+   * show that a server keeps running.
+   *
+   * @param runMs from ready to exit; 0 for a run that was never ready.
+   * @returns true if this exit begins a crash loop.
+   */
+  #beginsCrashLoop(runMs: number): boolean {
+    const { nowMs, config } = this.#context;
+    this.#exitsMs.push(nowMs());
+    if (this.#exitsMs.length > config.crashLoopExits) this.#exitsMs.shift();
+    const [firstMs = 0] = this.#exitsMs;
+    const lasts = this.#isLooping && runMs < config.crashLoopPeriodMs;
+    this.#isLooping = lasts || (this.#exitsMs.length === config.crashLoopExits && nowMs() - firstMs < config.crashLoopPeriodMs);
+    return this.#isLooping && !lasts;
+  }
+
+  /** Ends a generation whose handshake has failed. */
+  async #endStart(generation: Generation, error: unknown, timeoutMs: number): Promise<undefined> {
+    // If the server has exited by itself, that cause is kept, because it says more than this one.
+    await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
+    const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
+    if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
+    this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
   }
 
   /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
@@ -278,71 +239,85 @@ export class Supervisor implements Upstream {
     this.#readyAt = new Date();
     log.info({ childPid, generation, state: this.#state }, "mcp server ready");
     this.#tell("server ready", current, (each) => each.onReady(handshake));
-    this.#firstReady.resolve(handshake);
+    this.#ready.resolve(handshake);
   }
 
   /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
   #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
-    const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
-    this.#context.defects.guard(event, () => this.#observers.forEach(tell), recover);
+    try {
+      for (const each of this.#observers) tell(each);
+    } catch (error) {
+      const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
+      this.#context.defects.recover(event, error, recover);
+    }
   }
 
-  /** Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. */
-  async #afterLoss({ error: loss, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
-    if (!(loss instanceof Loss)) throw loss;
-    const { generation, exit } = loss;
-    const decide = (fields: LogFields): void => {
-      if (generation.number === 1 && isCommandUnusable(exit)) {
-        // The caller of `run` logs it.
-        this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
-        return this.#setState("failed");
-      }
-      const { log } = this.#context;
-      const { isLooping } = this.#crashLoop;
-      const { stderrTail } = generation;
-      this.#startLog.exited(fields, stderrTail, isLooping || this.#isProbe);
+  /**
+   * Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is
+   * no restart.
+   */
+  async #afterLoss({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
+    // A defect.
+    if (this.#loss === undefined) throw error;
+    const { generation, exit, beginsCrashLoop } = this.#loss;
+    const { log } = this.#context;
+    const { stderrTail } = generation.log;
+    const restarts = this.#generationCount - 1;
+    const [lastExit, fields] = this.#recordExit(generation, exit);
+    if (generation.number === 1 && isCommandUnusable(exit)) {
+      // The caller of `run` logs it.
+      this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
+    } else {
+      this.#startLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
       if (retriesLeft <= 0) {
-        const restarts = this.#generationCount - 1;
         this.#failure = { kind: "restart-limit", restarts };
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
-      } else if (loss.beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
-      this.#setState(this.#failure === undefined && !isLooping ? "backing-off" : "failed");
-      // This is the earliest time. It is set again when the pause begins.
-      if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    };
-    this.#report(generation, exit, decide);
+      } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
+    }
+    this.#setState(this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed");
+    // This is the earliest time. It is set again when the pause begins.
+    if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
+    this.#tellLost(generation, lastExit);
     const { exitCode, signal } = await generation.ended;
     // An abandoned server had not exited yet.
-    if (this.#lastExit !== undefined) this.#lastExit = { ...this.#lastExit, exitCode, signal };
+    this.#lastExit = { ...lastExit, exitCode, signal };
     this.#generation = undefined;
-    if (this.#failure !== undefined || this.#ending.aborted) return;
+    if (this.#failure !== undefined) throw error;
+    if (this.#ending.aborted) return;
     this.#streak++;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#startLog.willRestart({ pauseMs, restarts: this.#generationCount, state: this.#state });
+    this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
   }
 
-  /** Records an exit and tells the observers. @param decide called before that, unless the sidecar has requested the exit. */
-  #report(generation: Generation, exit: ProcessExit, decide?: (fields: LogFields) => void): void {
-    const { number, pid: childPid, stderrTail } = generation;
-    if (this.#lastExit?.generation === number) return;
-    const { secrets, counters, defects } = this.#context;
-    const awaited = generation.wasReady ? undefined : this.#script.method;
+  /** Reports the exit that the sidecar has requested. */
+  #reportEnd(generation: Generation, exit: ProcessExit): void {
+    if (this.#lastExit?.generation === generation.number) return;
+    const [lastExit, fields] = this.#recordExit(generation, exit);
+    this.#startLog.ended(fields);
+    this.#tellLost(generation, lastExit);
+  }
+
+  /** @returns the exit, and the fields of its log lines. */
+  #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
+    const { secrets, counters } = this.#context;
+    const { number, pid: childPid } = generation;
+    const awaited = generation.wasReady ? undefined : this.#script.current.method;
     const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
     const { exitCode, signal } = exit;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
-    const lastExit: UpstreamExit = (this.#lastExit = { ...cause, generation: number, at: new Date(), stderrTail });
+    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.log.stderrTail };
+    this.#lastExit = lastExit;
     if (!this.#isProbe) counters.countExit(kind);
-    const fields = { childPid, generation: number, ...cause };
-    if (decide === undefined) this.#startLog.ended(fields);
-    else decide(fields);
-    defects.guard(
-      "server exit",
-      () => {
-        const unwritten = generation.input.takeUnwritten();
-        for (const each of this.#observers) each.onLost(lastExit, unwritten);
-      },
-      () => this.#listener?.onDefect(),
-    );
+    return [lastExit, { childPid, generation: number, ...cause }];
+  }
+
+  #tellLost({ input }: Generation, exit: UpstreamExit): void {
+    try {
+      const unwritten = input.takeUnwritten();
+      for (const each of this.#observers) each.onLost(exit, unwritten);
+    } catch (error) {
+      this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
+    }
   }
 
   #setState(state: UpstreamStatus["state"]): void {

@@ -10,7 +10,7 @@ import {
   type ResponseMessage,
 } from "../mcp/message.ts";
 import type { Counters } from "../observe/record.ts";
-import { type Log, LogLimiter } from "../observe/log.ts";
+import { type Log, logLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -21,18 +21,18 @@ import type { CallLimits, ClientCall } from "./call.ts";
 export class DropLog {
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
-  readonly #limiter: LogLimiter;
+  readonly #mayLog: () => boolean;
 
   constructor({ counters, log, nowMs }: Context) {
     this.#counts = counters.dropped;
     this.#log = log;
-    this.#limiter = new LogLimiter(nowMs);
+    this.#mayLog = logLimiter(nowMs);
   }
 
   /** @param reason the reason why its request was given up; undefined if there was no such request. */
   answer(id: JsonRpcId | undefined, reason: string | undefined): void {
     const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
-    if (!this.#limiter.allows()) return;
+    if (!this.#mayLog()) return;
     const fields = { requestId: typeof id === "string" ? shorten(id) : id, reason, count };
     if (reason === undefined) this.#log.warn(fields, "answer dropped: no such request");
     else this.#log.info(fields, "late answer dropped");
@@ -48,12 +48,12 @@ export class DropLog {
 
   /** A question of the server to a client was refused. */
   question(method: string, reason: string): void {
-    if (this.#limiter.allows()) this.#log.info({ method: shorten(method), reason }, "server question refused");
+    if (this.#mayLog()) this.#log.info({ method: shorten(method), reason }, "server question refused");
   }
 
   overlongLine({ bytes, isForMemory }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
     this.#counts.overlongLines++;
-    if (!this.#limiter.allows()) return;
+    if (!this.#mayLog()) return;
     const method = call === undefined ? undefined : shorten(call.method);
     const fields = { bytes, method, requestId: call?.wireId };
     if (isForMemory) this.#log.warn(fields, "stdout line discarded: the memory was full");

@@ -8,7 +8,7 @@ import { isJsonObject, type Message, readText, type RequestMessage, type Respons
 import { responseToClient } from "../mcp/rewrite.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { LogLimiter } from "../observe/log.ts";
+import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
@@ -100,7 +100,7 @@ export class SessionOpener {
   readonly #eventLog: EventLog;
   readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
-  readonly #limiter: LogLimiter;
+  readonly #mayLog: () => boolean;
 
   /** @param onSessionEnd undefined if nothing observes the end of sessions. */
   constructor(
@@ -118,7 +118,7 @@ export class SessionOpener {
     this.#eventLog = eventLog;
     this.#onSessionEnd = onSessionEnd;
     const { sessionsPerMinute } = context.config;
-    this.#limiter = new LogLimiter(context.nowMs);
+    this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
@@ -230,7 +230,7 @@ export class SessionOpener {
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
       else if (refusesRevision(refused) && config.isolation !== "session") {
         const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-        if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+        if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
         reply.fail(sharedServerOutdated());
       } else reply.respond(responseToClient(refused, reply.idText));
     };

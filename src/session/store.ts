@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
-import { LogLimiter } from "../observe/log.ts";
+import { logLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */
@@ -38,8 +38,8 @@ export class SessionStore {
   readonly #share: number;
   /** The number of sessions from which on no holder may exceed the share. */
   readonly #manySessions: number;
-  readonly #evictionLog: LogLimiter;
-  readonly #abandonedLog: LogLimiter;
+  readonly #mayLogEviction: () => boolean;
+  readonly #mayLogAbandoned: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(context: Context) {
@@ -49,7 +49,7 @@ export class SessionStore {
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    [this.#evictionLog, this.#abandonedLog] = [new LogLimiter(nowMs), new LogLimiter(nowMs)];
+    [this.#mayLogEviction, this.#mayLogAbandoned] = [logLimiter(nowMs), logLimiter(nowMs)];
     memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
   }
 
@@ -68,7 +68,7 @@ export class SessionStore {
     const room = this.#roomFor(holder);
     if (room === "none") return false;
     if (room !== "free") {
-      this.#logEnd(this.#evictionLog, "room for a new session");
+      this.#logEnd(this.#mayLogEviction, "room for a new session");
       this.evict(room);
     }
     const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
@@ -139,13 +139,13 @@ export class SessionStore {
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
       if (freeBytes >= bytes) return;
       freeBytes += session.memory.lastingBytes;
-      this.#logEnd(this.#abandonedLog, "room in the memory budget");
+      this.#logEnd(this.#mayLogAbandoned, "room in the memory budget");
       this.end(session);
     }
   }
 
-  #logEnd(limiter: LogLimiter, reason: string): void {
-    if (limiter.allows()) this.#context.log.info({ reason }, "session ended");
+  #logEnd(mayLog: () => boolean, reason: string): void {
+    if (mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
   /** Prefers the sessions of the largest holding above the share. */

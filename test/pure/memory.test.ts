@@ -9,9 +9,7 @@ const EMPTY = { usedBytes: 0, ...Object.fromEntries(MEMORY_KINDS.map((kind) => [
 describe("the memory budget", () => {
   it("reservations end when the limit is reached", () => {
     const budget = new MemoryBudget(100);
-    expect(budget.account("a").reserve("bodies", 25)).toBeDefined();
-    expect(budget.account("b").reserve("bodies", 25)).toBeDefined();
-    expect(budget.account("c").reserve("bodies", 25)).toBeDefined();
+    for (const holder of ["a", "b", "c"]) expect(budget.account(holder).reserve("bodies", 25)).toBeDefined();
     expect(budget.account("d").reserve("bodies", 26)).toBeUndefined();
     expect(budget.account("d").reserve("bodies", 25)).toBeDefined();
     expect(budget.account("e").reserve("bodies", 1)).toBeUndefined();

@@ -92,18 +92,24 @@ it("the longest pause applies if the first is longer", async () => {
   expect(await pausesAfter([0, 0], { restartMaxMs: 10 }, 0.9)).toEqual([10, 10]);
 });
 
-it("the longest pause begins with the exit that makes a crash loop, and lasts as long as it", async () => {
-  const runs = [0, 0, 0, 0, 20_000, 60_000, 0];
-  const { pauses } = await courseOf(runs, { crashLoopExits: 3, crashLoopPeriodMs: 60_000 });
-  expect(pauses.map(({ pauseMs, state }) => [pauseMs, state])).toEqual([
-    [1000, "backing-off"],
-    [2000, "backing-off"],
-    [15_000, "failed"],
-    [15_000, "failed"],
-    [15_000, "failed"],
-    [1000, "backing-off"],
-    [2000, "backing-off"],
-  ]);
+it("a crash loop, with the longest pauses, lasts from the exit that makes it until a run was ready for the period", async () => {
+  const runTimes = fc.array(fc.constantFrom(0, 1, 20_000, 39_000, 40_000, 60_000), { maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(runTimes, fc.integer({ min: 1, max: 4 }), async (runs, crashLoopExits) => {
+      const { pauses } = await courseOf(runs, { crashLoopExits, crashLoopPeriodMs: 40_000 });
+      const endsMs: number[] = [];
+      let [nowMs, restarts, isLooping] = [0, 0, false];
+      for (const [index, runMs] of runs.entries()) {
+        endsMs.push((nowMs += runMs));
+        isLooping = (isLooping && runMs < 40_000) || endsMs.filter((endMs) => endMs > nowMs - 40_000).length >= crashLoopExits;
+        if (runMs >= 15_000) restarts = 0;
+        const pauseMs = isLooping ? 15_000 : Math.min(15_000, 1000 * 2 ** restarts++);
+        expect(pauses[index]).toEqual({ pauseMs, state: isLooping ? "failed" : "backing-off" });
+        nowMs += pauseMs;
+      }
+    }),
+    { numRuns: 50 },
+  );
 });
 
 it("the server is given up exactly at the restart limit, after any runs, in a crash loop or not", async () => {

@@ -20,7 +20,7 @@ class Bench {
     this.#reader = new OutputReader(this.stdout, contextOf({ maxLineBytes: 8 * MIB }, { memory }), output, client, {
       onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
-      onNoise: ({ reason }) => this.told.push(reason),
+      onNoise: (_text, reason) => this.told.push(reason),
       onResponseAfterText: unexpected,
       onDefect: unexpected,
     });

@@ -34,10 +34,6 @@ describe("the check of origins", () => {
       https://user@app.example https://app.example/ https://bücher.example http://localhost http://localhost:3000 http://127.0.0.1:5173 null`;
     expect(wrong(check, ["", "https://app.example, https://app.example", ...words(rejected)], false)).toEqual([]);
   });
-
-  it("every origin is allowed by *, null too", () => {
-    expect(wrong(createOriginCheck("*"), words("https://evil.com null file:// http://localhost"), true)).toEqual([]);
-  });
 });
 
 describe("the check of hosts", () => {
@@ -85,9 +81,6 @@ describe("the check of hosts", () => {
     const rejected = `evil.com www.mcp.example mcp.example.evil.com only.example only.example:8444 tls.example:80 plain.example:443 10.0.0.5
       10.0.0.5:80 2001:db8::1`;
     expect(wrong(check, ["", ...words(rejected)], false)).toEqual([]);
-    // An allowed host lets no later one in.
-    expect(wrong(check, ["mcp.example", "mcp.example:1", "only.example:8443"], true)).toEqual([]);
-    expect(wrong(check, ["evil.com", "only.example", "evil.com"], false)).toEqual([]);
   });
 });
 

@@ -1,20 +1,20 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../src/observe/redact.ts";
-import { StartLog, StderrLog } from "../../../src/process/output-log.ts";
+import { OutputLog, StartLog } from "../../../src/process/output-log.ts";
 import { contextOf } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;
 
 /** Returns the log and the tail of a stream that ends. */
-function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({})): { log: RecordedLog; stderr: StderrLog } {
+function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({})): { log: RecordedLog; tail: readonly string[] } {
   const log = new RecordedLog();
   const context = contextOf({}, { log, secrets, nowMs: () => 0 });
-  const stderr = new StderrLog(context, { childPid: 12, generation: 3 }, new StartLog(context));
-  for (const chunk of chunks) stderr.push(Buffer.from(chunk));
-  stderr.end();
-  return { log, stderr };
+  const output = new OutputLog(context, { childPid: 12, generation: 3 }, new StartLog(context));
+  for (const chunk of chunks) output.addStderr(Buffer.from(chunk));
+  output.end();
+  return { log, tail: output.stderrTail };
 }
 
 /** Splits bytes anywhere, also within characters. */
@@ -41,8 +41,8 @@ describe("the log of stderr", () => {
 
 describe("the tail of stderr", () => {
   it("the last 20 lines are kept, oldest first", () => {
-    const { stderr } = record([Array.from({ length: 25 }, (_, index) => `line ${index}\n`).join("")]);
-    expect(stderr.tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
+    const { tail } = record([Array.from({ length: 25 }, (_, index) => `line ${index}\n`).join("")]);
+    expect(tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
   });
 });
 
@@ -72,7 +72,7 @@ describe("secrets on stderr", () => {
   });
 
   it("a secret is masked before the tail is truncated", () => {
-    const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], secrets);
-    expect(stderr.tail).toEqual([`${"x".repeat(506)}***`]);
+    const { tail } = record([`${"x".repeat(506)}sk-0123456789\n`], secrets);
+    expect(tail).toEqual([`${"x".repeat(506)}***`]);
   });
 });
