@@ -16,8 +16,6 @@ const WAIT_MS = 20;
 /** One HTTP request that passed the proxy, or was cut. */
 export interface ProxiedRequest {
   readonly httpMethod: string;
-  /** The method of the JSON-RPC message in the body; undefined for a response. */
-  readonly method: string | undefined;
   readonly lastEventId: string | undefined;
   /** Undefined until a response begins. */
   readonly status: number | undefined;
@@ -26,7 +24,6 @@ export interface ProxiedRequest {
 
 interface Passage {
   readonly httpMethod: string;
-  readonly method: string | undefined;
   readonly lastEventId: string | undefined;
   status: number | undefined;
   isStream: boolean;
@@ -40,7 +37,6 @@ interface Passage {
 
 interface Cut {
   readonly behind: string;
-  readonly method: string | undefined;
   readonly isHalfOpen: boolean;
   readonly done: PromiseWithResolvers<void>;
 }
@@ -94,10 +90,10 @@ export class CuttingProxy implements AsyncDisposable {
     return this.#passages.filter(({ isStream, isCut, response }) => isStream && !isCut && !response.closed).length;
   }
 
-  /** Cuts the next response (to any method, or to the given one) right after this text. Resolves when that is done. */
-  cutBehind(behind: string, { isHalfOpen = false, method }: CutOptions & { readonly method?: string } = {}): Promise<void> {
+  /** Cuts the next response right after this text. Resolves when that is done. */
+  cutBehind(behind: string, { isHalfOpen = false }: CutOptions = {}): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#cuts.add({ behind, isHalfOpen, method, done });
+    this.#cuts.add({ behind, isHalfOpen, done });
     return done.promise;
   }
 
@@ -129,7 +125,6 @@ export class CuttingProxy implements AsyncDisposable {
     const body = Buffer.concat(chunks);
     const passage: Passage = {
       httpMethod: request.method ?? "",
-      method: readMethod(body.toString()),
       lastEventId: request.headers["last-event-id"] as string | undefined,
       status: undefined,
       isStream: false,
@@ -182,7 +177,7 @@ export class CuttingProxy implements AsyncDisposable {
     passage.sent += chunk.toString("latin1");
     for (const cut of this.#cuts) {
       const at = passage.sent.indexOf(cut.behind);
-      if (at === -1 || (cut.method ?? passage.method) !== passage.method) continue;
+      if (at === -1) continue;
       this.#cuts.delete(cut);
       passage.isCut = true;
       passage.response.write(chunk.subarray(0, Math.max(0, at + cut.behind.length - before)), () => {
@@ -194,8 +189,4 @@ export class CuttingProxy implements AsyncDisposable {
     }
     passage.response.write(chunk);
   }
-}
-
-function readMethod(body: string): string | undefined {
-  return body.startsWith("{") ? (JSON.parse(body) as { readonly method?: string }).method : undefined;
 }

@@ -8,9 +8,8 @@ export type Params = Readonly<Record<string, unknown>>;
 export interface Question {
   readonly method: string;
   readonly params: Params;
-  /** True if the server has cancelled the request. */
+  /** Aborted when the server cancels the request. */
   readonly signal: AbortSignal;
-  reportProgress(progress: number): Promise<void>;
 }
 
 /** @returns the result. */
@@ -18,8 +17,8 @@ export type Answer = (question: Question) => object | Promise<object>;
 
 export function answerWithV1(client: ClientV1, answer: Answer): void {
   for (const schema of [CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema]) {
-    client.setRequestHandler(schema as typeof CreateMessageRequestSchema, async ({ method, params }, { signal, sendNotification }) =>
-      answer(toQuestion(method, params, signal, (notification) => sendNotification(notification))),
+    client.setRequestHandler(schema as typeof CreateMessageRequestSchema, async ({ method, params }, { signal }) =>
+      answer({ method, params: { ...params }, signal }),
     );
   }
 }
@@ -28,29 +27,7 @@ export function answerWithV2(client: ClientV2, answer: Answer): void {
   for (const each of ["sampling/createMessage", "elicitation/create", "roots/list"]) {
     client.setRequestHandler(
       each as "sampling/createMessage",
-      async ({ method, params }, { mcpReq: { signal, notify } }) =>
-        (await answer(toQuestion(method, params, signal, (notification) => notify(notification)))) as never,
+      async ({ method, params }, { mcpReq: { signal } }) => (await answer({ method, params: { ...params }, signal })) as never,
     );
   }
-}
-
-interface ProgressNotification {
-  readonly method: "notifications/progress";
-  readonly params: { readonly progressToken: string | number; readonly progress: number };
-}
-
-function toQuestion(
-  method: string,
-  params: { readonly _meta?: { readonly progressToken?: string | number | undefined } | undefined } | undefined,
-  signal: AbortSignal,
-  notify: (notification: ProgressNotification) => Promise<void>,
-): Question {
-  const { _meta: meta } = params ?? {};
-  const progressToken = meta?.progressToken ?? "none was given";
-  return {
-    method,
-    params: { ...params },
-    signal,
-    reportProgress: (progress) => notify({ method: "notifications/progress", params: { progressToken, progress } }),
-  };
 }

@@ -121,10 +121,6 @@ export class InteropClient implements AsyncDisposable {
     return this.#transport.protocolVersion;
   }
 
-  async ping(): Promise<object> {
-    return this.#client.ping();
-  }
-
   async tellRootsChanged(): Promise<void> {
     await this.#client.sendRootsListChanged();
   }
