@@ -73,6 +73,8 @@ export class Call implements Outgoing {
   state: "queued" | "checking" | "sent" | "parked" | "suspended" | "ended" = "queued";
   /** Those with the same owner are in order. The queue is fair between owners: the session or client, or the sidecar itself. */
   readonly owner: object;
+  /** True if it leaves the queue only when the server has a free slot (MAX_IN_FLIGHT). */
+  readonly needsSlot: boolean;
   /** The sender of a request or notification; undefined for the sidecar itself, and if it has no session yet. */
   readonly caller: Caller | undefined;
   /** The memory of the client; undefined for the sidecar itself. */
@@ -140,6 +142,7 @@ export class Call implements Outgoing {
     owner: object = caller ?? {},
   ) {
     this.kind = kind;
+    this.needsSlot = kind === "client" || kind === "waiting";
     this.caller = caller;
     this.account = account;
     this.owner = owner;
@@ -147,11 +150,6 @@ export class Call implements Outgoing {
     this.text = text;
     this.byteLength = Buffer.byteLength(text);
     this.reply = reply;
-  }
-
-  /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT) to leave the queue. */
-  get needsSlot(): boolean {
-    return this.kind === "client" || this.kind === "waiting";
   }
 
   /** True if any generation may have seen the call: the current one or a former one. */

@@ -1,12 +1,12 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { type JsonObject, type NotificationMessage, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Reply, Transform } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
@@ -690,30 +690,4 @@ export class Calls extends PendingRequests<Call> {
 function hasResult(outcome: Outcome): boolean {
   if (outcome instanceof SidecarError || typeof outcome === "string") return false;
   return "resultText" in outcome || !outcome.isError;
-}
-
-/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
-export interface LanePolicy {
-  /** True if client requests must wait until the server's tools are known. */
-  readonly needsTools: boolean;
-  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
-  transformOf(method: string, listAgain: () => void): Transform | undefined;
-  /**
-   * Decides on a client's message before the lane accepts it.
-   *
-   * @param caller the calls of one caller share a rate.
-   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
-   */
-  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
-  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
-  onTools(tools: readonly JsonObject[], generation: number): void;
-  /** Called when the server is lost, and its tools are no longer valid. */
-  onLost(): void;
-  /**
-   * Reviews a call that was accepted before the tools were known.
-   *
-   * @param isSent true if a former generation may have seen the call.
-   * @returns the response if the call must not be sent.
-   */
-  review(call: Call, isSent: boolean): CallVerdict | undefined;
 }

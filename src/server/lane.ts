@@ -17,7 +17,7 @@ import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, Upstream
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
 import { type Call, isOfClient } from "./call.ts";
-import { Calls, type HeldRequest, type LanePolicy } from "./calls.ts";
+import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
   invalidResponse,
@@ -32,7 +32,7 @@ import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
-import { ServerTools } from "./tools.ts";
+import { type LanePolicy, ServerTools } from "./tools.ts";
 
 /** One supervised server, its requests in flight, and its sessions. */
 export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {

@@ -13,10 +13,10 @@ import type { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
-import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
-import { cancellation } from "./forwarded-requests.ts";
+import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { RepeatableRequest } from "./modern-sessions.ts";
+import { cancellation } from "./routing.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -214,7 +214,8 @@ export class SessionQuestions {
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
-    const timer = timers.add(() => this.#onDue(round));
+    const fail = (): void => calls.giveUp(call, "defect", internalError(true));
+    const timer = timers.add(() => context.defects.guard("question", () => this.#onDue(round), fail));
     const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
     request.onEnd = () => {
       const ids = [...round.open];

@@ -9,7 +9,7 @@ import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/calls.ts";
+import type { LanePolicy } from "../../../src/server/tools.ts";
 import type { Routing } from "../../../src/server/routing.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
