@@ -13,7 +13,7 @@ import {
 import { OTHER_TEXT, type ResponseAfterText } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, type Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
