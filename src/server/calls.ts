@@ -483,6 +483,8 @@ export class Calls extends PendingRequests<Call> {
    */
   onLost(unwritten: readonly Outgoing[], describe: (call: Call) => SidecarError): number {
     const { config, nowMs } = this.#context;
+    // Nothing is sent any more, whatever ends meanwhile.
+    this.queue.isReady = false;
     this.input = undefined;
     this.handshake = undefined;
     this.#principal = undefined;
@@ -627,6 +629,7 @@ export class Calls extends PendingRequests<Call> {
   }
 
   #schedule(call: Call): void {
+    if (call.state === "ended") return;
     call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
     const { state, deadlineMs, expiresAtMs } = call;
     if (state === "queued") return call.timer.set(Math.min(deadlineMs, expiresAtMs));
