@@ -107,15 +107,9 @@ export class McpEndpoint implements MessageReceiver {
     const session = method === "DELETE" ? undefined : this.#findOpen(request, principal);
     // It is kept from eviction: while the request arrives, and until its response is read.
     if (session !== undefined) this.#use(session, response);
-    const post: Post = {
-      request,
-      response,
-      principal,
-      acceptedAtMs: nowMs(),
-      // That of a session counts for the client that has opened it.
-      memory: session?.memory ?? memory.account(holderOf(request, principal)),
-      session,
-    };
+    const holder = holderOf(request, principal);
+    const account = session?.memory.holder === holder ? session.memory : memory.account(holder);
+    const post: Post = { request, response, principal, acceptedAtMs: nowMs(), memory: account, session };
     if (method === "POST" && acceptsJson(request)) return this.bodies.read(post, this);
     if (method === "POST") return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     request.resume();
@@ -309,7 +303,7 @@ export class McpEndpoint implements MessageReceiver {
 
   /** Handles a POST of a revision without sessions. */
   #onStateless(stateless: StatelessRequests, post: Post, messages: Message | Message[]): void {
-    const { request, response, principal } = post;
+    const { request, response, principal, memory } = post;
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, modernErrorBody(error, idText));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
@@ -323,14 +317,7 @@ export class McpEndpoint implements MessageReceiver {
     const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
     reply.observed = observe(this.#observers, post, messages);
     if (reply.observed !== undefined) reply.observed.revision = versionOf(request);
-    stateless.handle({
-      request: messages,
-      envelope,
-      headers: request.headers,
-      reply,
-      memory: this.#context.memory.account(holderOf(request, principal)),
-      owner: principal,
-    });
+    stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }
 }
 

@@ -464,7 +464,7 @@ export class Calls extends PendingRequests<Call> {
       if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
-      this.#context.defects.recover("server response", error, () => reply.fail(internalError(true)));
+      this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
     }
   }
 
