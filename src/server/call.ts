@@ -1,7 +1,8 @@
 import type { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import type { ToolSemaphore } from "./slots.ts";
 
@@ -81,8 +82,8 @@ export class Call implements Outgoing {
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   toolName: string | undefined;
-  /** Undefined for a notification, and for a request that waits. */
-  readonly reply: Reply | undefined;
+  /** That of the client's current request, if it has sent several for this call. Undefined for a notification, and for a request that waits. */
+  reply: Reply | undefined;
   /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
   wireId = Number.NaN;
   text: string;
@@ -177,7 +178,7 @@ export class Call implements Outgoing {
 }
 
 /** A request of a client to the server. */
-export type ClientCall = Call & { readonly caller: Caller; readonly reply: Reply };
+export type ClientCall = Call & { readonly caller: Caller; reply: Reply };
 
 export function isOfClient(call: Call): call is ClientCall {
   return call.kind === "client";

@@ -5,7 +5,8 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage } from "../mcp/message.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { RateLimit, type Timer } from "../timers.ts";
 import type { Call, CallLimits, CallVerdict } from "./call.ts";
 import type { Calls } from "./calls.ts";
@@ -101,13 +102,8 @@ function noList(problem: string): ToolList {
 export interface LanePolicy {
   /** True if client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
-  /**
-   * Wraps the reply of a client's request, to change its response.
-   *
-   * @param listAgain lists the server's tools again, because they have changed.
-   * @returns the reply itself if its response stays as it is.
-   */
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply;
+  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
+  transformOf(method: string, listAgain: () => void): Transform | undefined;
   /**
    * Decides on a client's message before the lane accepts it.
    *
