@@ -110,7 +110,7 @@ export class McpEndpoint implements MessageReceiver {
       response,
       principal,
       acceptedAtMs: nowMs(),
-      memory: memory.account(holderOf(request, principal)),
+      memory: session?.memory ?? memory.account(holderOf(request, principal)),
       session,
     };
     if (method === "POST" && acceptsJson(request)) return this.bodies.read(post, this);
