@@ -1,6 +1,6 @@
 import type { Config } from "./config/load.ts";
 import type { MemoryBudget } from "./memory.ts";
-import type { Counters } from "./observe/counters.ts";
+import type { Counters } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 import type { Timers } from "./timers.ts";

@@ -14,7 +14,7 @@ import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
-import { ParkedCalls } from "./server/asking-exchange.ts";
+import { ParkedCalls } from "./server/asking-calls.ts";
 import { AskingLanes } from "./server/asking-lanes.ts";
 import { AskingRouting } from "./server/asking-routing.ts";
 import { addLoads } from "./server/call.ts";

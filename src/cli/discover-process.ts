@@ -6,7 +6,7 @@ import type { Context } from "../context.ts";
 import { type JsonObject, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { MemoryBudget } from "../memory.ts";
-import { Counters } from "../observe/counters.ts";
+import { Counters } from "../observe/record.ts";
 import { Defects, type Log } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
 import type { ChildCommand, ProcessExit } from "../process/child.ts";

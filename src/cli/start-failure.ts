@@ -5,7 +5,7 @@ import { nearest } from "../config/command-line.ts";
 import { OPTIONS } from "../config/options.ts";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { describeError } from "../mcp/errors.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 import { type Log, type LogFields, logOf } from "../observe/log.ts";
 import { ExitCode } from "./terminal.ts";
 

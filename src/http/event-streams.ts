@@ -142,13 +142,13 @@ export class SseConnection implements EventSink {
 
 /** All open connections with event streams. They get their comments at the same time. */
 export class SseConnections {
+  readonly context: Context;
   readonly unread: UnreadOutput;
-  readonly #context: Context;
   readonly #open = new Set<SseConnection>();
   readonly #comments: Timer;
 
   constructor(context: Context, unread: UnreadOutput) {
-    [this.#context, this.unread] = [context, unread];
+    [this.context, this.unread] = [context, unread];
     this.#comments = context.timers.add((nowMs) => this.#keepAlive(nowMs));
   }
 
@@ -161,14 +161,14 @@ export class SseConnections {
     const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
-    if (this.#open.size === 1) this.#comments.set(this.#context.nowMs() + this.#context.config.keepAliveMs);
+    if (this.#open.size === 1) this.#comments.set(this.context.nowMs() + this.context.config.keepAliveMs);
     return connection;
   }
 
   #keepAlive(nowMs: number): void {
-    this.#comments.set(nowMs + this.#context.config.keepAliveMs);
+    this.#comments.set(nowMs + this.context.config.keepAliveMs);
     for (const connection of this.#open) {
-      this.#context.defects.guard(
+      this.context.defects.guard(
         "keep-alive",
         () => connection.comment(),
         () => connection.cutOff(),
@@ -179,7 +179,7 @@ export class SseConnections {
   #onClosed(connection: SseConnection): void {
     this.#open.delete(connection);
     const { onClosed } = connection;
-    if (onClosed !== undefined) this.#context.defects.guard("client disconnect", onClosed);
+    if (onClosed !== undefined) this.context.defects.guard("client disconnect", onClosed);
     if (this.#open.size === 0) this.#comments.clear();
   }
 }

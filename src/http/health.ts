@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { MemoryBudget } from "../memory.ts";
-import type { Counters } from "../observe/counters.ts";
+import type { Counters } from "../observe/record.ts";
 import type { UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
 import type { Lanes } from "../server/lanes.ts";

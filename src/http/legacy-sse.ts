@@ -5,11 +5,11 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { Defects } from "../observe/log.ts";
 import type { ObservedRequest, RequestObserver } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
+import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
@@ -17,14 +17,13 @@ import type { MessageReceiver } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
-import { SharedReply, type SharedResponse } from "./reply.ts";
-import { holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
+import { errorBody, holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
  * after `initialize`. This transport has no resumption: no events are kept, and the session ends with the connection.
  */
-class LegacySsePair implements EventSink, SharedResponse {
+class LegacySsePair implements EventSink, ReplyTarget {
   /**
    * The id in the URL that the client posts to, with 122 random bits. It differs from the session id, which is never sent, so that it
    * cannot be used on the MCP endpoint.
@@ -37,15 +36,16 @@ class LegacySsePair implements EventSink, SharedResponse {
   readonly memory: MemoryAccount;
   /** Undefined until `initialize` is answered. Only the pair changes it. */
   session: Session | undefined;
+  readonly #context: Context;
   readonly #connection: SseConnection;
-  readonly #replies = new Set<SharedReply>();
+  readonly #replies = new Set<Reply>();
   /** The latest `initialize`. */
-  #initialize: { readonly reply: SharedReply; readonly stream: EventStream } | undefined;
+  #initialize: { readonly reply: Reply; readonly stream: EventStream } | undefined;
   #isEnding = false;
 
   /** @param path the path of the stream, as the client has written it. */
-  constructor(connection: SseConnection, path: string, owner: Principal | undefined, memory: MemoryAccount) {
-    [this.#connection, this.owner, this.memory] = [connection, owner, memory];
+  constructor(context: Context, connection: SseConnection, path: string, owner: Principal | undefined, memory: MemoryAccount) {
+    [this.#context, this.#connection, this.owner, this.memory] = [context, connection, owner, memory];
     // Relative to the stream, because a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.sendWithoutId("endpoint", `${messages}?sessionId=${this.id}`);
@@ -57,13 +57,7 @@ class LegacySsePair implements EventSink, SharedResponse {
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
-  initialize(
-    defects: Defects,
-    opener: SessionOpener,
-    request: RequestMessage,
-    acceptedAtMs: number,
-    observed: ObservedRequest | undefined,
-  ): void {
+  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, observed: ObservedRequest | undefined): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
@@ -73,7 +67,7 @@ class LegacySsePair implements EventSink, SharedResponse {
       this.session = session;
       observed?.setSession(session);
     };
-    defects.guard(
+    this.#context.defects.guard(
       "client request",
       () => opener.initialize(reply, request, open, { owner: this.owner, memory: this.memory, streams }),
       () => reply.fail(internalError(true)),
@@ -81,8 +75,9 @@ class LegacySsePair implements EventSink, SharedResponse {
   }
 
   /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
-  openReply(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): SharedReply {
-    const reply = new SharedReply(idText, acceptedAtMs, this, observed);
+  openReply(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): Reply {
+    const reply = new Reply(this.#context, idText, acceptedAtMs, this);
+    reply.observed = observed;
     this.#replies.add(reply);
     return reply;
   }
@@ -95,11 +90,9 @@ class LegacySsePair implements EventSink, SharedResponse {
     // The connection of the stream sends its own comments.
   }
 
-  respond(body: string): void {
-    this.emit(body);
-  }
-
-  onFinished(reply: SharedReply): void {
+  finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
+    const body = outcome instanceof SidecarError ? errorBody(outcome, reply.idText) : outcome;
+    if (body !== undefined) this.emit(body);
     this.#replies.delete(reply);
     if (reply === this.#initialize?.reply && this.session === undefined) {
       // Messages of the server of a failed `initialize` must not reach the next session.
@@ -107,6 +100,7 @@ class LegacySsePair implements EventSink, SharedResponse {
       this.#initialize = undefined;
     }
     this.#endWhenAnswered();
+    return body;
   }
 
   /** Sends a message that belongs to no request. */
@@ -200,7 +194,7 @@ export class LegacySse implements MessageReceiver {
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
     const [path = ""] = (response.req.url ?? "").split("?");
-    const pair = new LegacySsePair(this.#endpoint.connections.open(response, memory), path, owner, memory);
+    const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
     this.#pairs.set(pair.id, pair);
     const unused = timers.add((atMs) => {
       if (!pair.isInitialized) this.#end(pair);
@@ -247,7 +241,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(defects, this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
+      return pair.initialize(this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);

@@ -1,7 +1,7 @@
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
-import { type Counters, EXIT_KINDS } from "../observe/counters.ts";
+import { type Counters, EXIT_KINDS } from "../observe/record.ts";
 import type { MetricName, RequestMetrics, Sample } from "../observe/metrics.ts";
 import { UPSTREAM_STATES, type UpstreamStatus } from "../process/port.ts";
 import type { Exposition } from "./exposition.ts";

@@ -1,4 +1,4 @@
-import type { RequestEnding } from "../observe/counters.ts";
+import type { RequestEnding } from "../observe/record.ts";
 import type { UpstreamStatus } from "../process/port.ts";
 import type { LaneLoad } from "../server/call.ts";
 

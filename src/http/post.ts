@@ -4,20 +4,22 @@ import { JsonScanner, Shape } from "../json/read.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { hasBatches, isModernVersion, LEGACY_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import { hasBatches, isModernMessage, isModernVersion, LEGACY_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { Defects } from "../observe/log.ts";
 import type { RequestObserver } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
+import type { HeldRequest } from "../server/calls.ts";
 import { internalError, sessionNotFound, shuttingDown } from "../server/failures.ts";
-import { checkModernRequest, isModernMessage } from "../server/request-check.ts";
+import { checkModernRequest } from "../server/request-check.ts";
 import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import { type Reply, type Principal, Session } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type MessageReceiver, PostedBodies } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import { PostBatch, PostReply } from "./reply.ts";
+import { PostBatch, PostResponse } from "./reply.ts";
 import {
   acceptsEventStream,
   acceptsJson,
@@ -211,8 +213,9 @@ export class McpEndpoint implements MessageReceiver {
   #takeUp(post: Post, messages: Message | Message[] | undefined, known: KnownSession): void {
     const { response, memory, acceptedAtMs } = post;
     const all = messages === undefined ? [] : [messages].flat();
-    const onDisconnect = (listener: () => void): void => void response.on("close", listener);
-    this.#opener.takeUp(known, memory, { acceptedAtMs, onDisconnect }, all, (taken) => {
+    const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
+    response.on("close", () => held.onDisconnect?.());
+    this.#opener.takeUp(known, memory, held, all, (taken) => {
       if (taken instanceof Session) this.#use(taken, response);
       this.#onFound(post, messages, taken);
     });
@@ -227,7 +230,7 @@ export class McpEndpoint implements MessageReceiver {
       else openGetStream(this.connections, request, response, session);
     } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request")
-      forwardRequest(this.#context.defects, session, this.#openReply(post, session, messages), messages);
+      forwardRequest(this.#context.defects, session, this.#openReply(post, messages, session), messages);
     else answerOneWay(response, forwardOneWay(session, messages));
   }
 
@@ -254,11 +257,12 @@ export class McpEndpoint implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const observed = observe(this.#observer, post, message);
-    const reply = new PostReply(this.#context, this.connections, SESSION_FRONT, post, idText, observed, false);
+    const target = new PostResponse(this.connections, SESSION_FRONT, post, idText, false);
+    const { reply } = target;
+    reply.observed = observe(this.#observer, post, message);
     const onOpen = (opened: Session): void => {
-      reply.headers = { "Mcp-Session-Id": opened.id };
-      observed?.setSession(opened);
+      target.headers = { "Mcp-Session-Id": opened.id };
+      reply.observed?.setSession(opened);
     };
     this.#opener.initialize(reply, message, onOpen, { owner, memory });
   }
@@ -271,10 +275,14 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const batch = new PostBatch(this.#openReply(post, session, undefined), session.memory);
-    const replies = messages.map((each) =>
-      each.kind === "request" ? batch.add(each, observe(this.#observer, post, each, session)) : undefined,
-    );
+    const whole = new PostResponse(this.connections, SESSION_FRONT, post, undefined, acceptsEventStream(post.request), session);
+    const batch = new PostBatch(this.#context, whole, session.memory);
+    const replies = messages.map((each) => {
+      if (each.kind !== "request") return undefined;
+      const reply = batch.add(each);
+      reply.observed = observe(this.#observer, post, each, session);
+      return reply;
+    });
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
     // A response to a server elsewhere concerns only itself.
@@ -286,17 +294,16 @@ export class McpEndpoint implements MessageReceiver {
         const failure = error ?? forwardOneWay(session, each);
         if (failure?.code === "OTHER_REPLICA") elsewhere = failure;
         else error = failure;
-      } else if (reply !== undefined && error !== undefined) session.lane.refuse(reply, error);
+      } else if (reply !== undefined && error !== undefined) reply.refuse(error);
       else if (reply !== undefined) forwardRequest(this.#context.defects, session, reply, each);
     }
     if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
   }
 
-  /** @param message undefined for a batch. */
-  #openReply(post: Post, session: Session, message: RequestMessage | undefined): PostReply {
-    const observed = message && observe(this.#observer, post, message, session);
-    const [idText, acceptsStream] = [message && idTextOf(message), acceptsEventStream(post.request)];
-    return new PostReply(this.#context, this.connections, SESSION_FRONT, post, idText, observed, acceptsStream, session);
+  #openReply(post: Post, message: RequestMessage, session: Session): Reply {
+    const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(message), acceptsEventStream(post.request), session);
+    reply.observed = observe(this.#observer, post, message, session);
+    return reply;
   }
 
   /** Handles a POST of a revision without sessions. */
@@ -311,10 +318,10 @@ export class McpEndpoint implements MessageReceiver {
     const idText = idTextOf(messages);
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
-    const observed = observe(this.#observer, post, messages);
-    if (observed !== undefined) observed.revision = versionOf(request);
     const accepts = messages.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
-    const reply = new PostReply(this.#context, this.connections, MODERN_FRONT, post, idText, observed, accepts(request));
+    const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
+    reply.observed = observe(this.#observer, post, messages);
+    if (reply.observed !== undefined) reply.observed.revision = versionOf(request);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }
 }

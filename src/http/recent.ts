@@ -1,7 +1,6 @@
 import { copied, shorten } from "../json/text.ts";
-import type { RequestEnding } from "../observe/counters.ts";
+import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
 import { isToolError } from "../observe/metrics.ts";
-import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
 import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 

@@ -2,8 +2,7 @@ import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import type { RequestEnding } from "../observe/counters.ts";
-import { type ObservedRequest, type RejectedRequest, type RequestObserver, rounded } from "../observe/record.ts";
+import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
 import { RateLimit, type Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */

@@ -1,7 +1,7 @@
 import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
-import { type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
 
 /** The revisions of MCP with `initialize` and sessions, newest first. */
 export const LEGACY_PROTOCOL_VERSIONS: readonly string[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
@@ -24,6 +24,18 @@ export function isLegacyVersion(protocolVersion: string): boolean {
 export function isModernVersion(protocolVersion: string | undefined): boolean {
   if (protocolVersion === undefined || protocolVersion < FIRST_MODERN_PROTOCOL_VERSION) return false;
   return protocolVersion === FIRST_MODERN_PROTOCOL_VERSION || /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion);
+}
+
+/**
+ * True if a message belongs to a revision without sessions: its `_meta` or the `MCP-Protocol-Version` header says so (MCP 2026-07-28,
+ * basic/versioning). It belongs to a session all the same if both name the same revision with sessions. Other headers and keys show
+ * nothing, because clients of sessions send them too.
+ *
+ * @param headerVersion the value of `MCP-Protocol-Version`.
+ */
+export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
+  if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
+  return headerVersion === undefined || !isLegacyVersion(headerVersion) || !outline.isString(Slot.metaVersion, headerVersion);
 }
 
 /** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */

@@ -1,5 +1,5 @@
 import { describeError } from "../mcp/errors.ts";
-import type { Counters } from "./counters.ts";
+import type { Counters } from "./record.ts";
 
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -5,13 +5,13 @@ import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Call } from "../server/call.ts";
-import type { LanePolicy } from "../server/calls.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
 import { type CallCheck, type CallLimits, type CallVerdict } from "../server/call.ts";
 import { ToolSemaphore } from "../server/slots.ts";
-import { namesOf } from "../server/tools.ts";
-import { type Caller, type Reply, RewrittenReply } from "../session/session.ts";
+import { type LanePolicy, namesOf } from "../server/tools.ts";
+import type { Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { ArgumentCheck } from "./argument-check.ts";
 import { CallRates } from "./call-rates.ts";
 import type { Descriptor } from "./descriptor.ts";
@@ -76,18 +76,19 @@ class LaneRules implements LanePolicy {
     return filter !== undefined || argumentCheck !== undefined || pinned !== undefined;
   }
 
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply {
-    const { maxResultBytes } = this.#context.config;
+  transformOf(method: string, listAgain: () => void): Transform | undefined {
+    const { config, counters } = this.#context;
+    const { maxResultBytes } = config;
     if (method === "tools/list" && (maxResultBytes !== undefined || this.#policy.filter !== undefined))
-      return new RewrittenReply(reply, (body) => this.#rewriteList(body, listAgain));
+      return (text) => this.#rewriteList(text, listAgain);
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
-    if (maxResultBytes === undefined || !hasToolResult) return reply;
-    return new RewrittenReply(reply, (body) => {
-      const short = limitResult(body, reply.idText, maxResultBytes);
-      if (short !== undefined) this.#context.counters.policy.truncatedResults++;
-      return short ?? body;
-    });
+    if (maxResultBytes === undefined || !hasToolResult) return undefined;
+    return (text, idText) => {
+      const shortened = limitResult(text, idText, maxResultBytes);
+      if (shortened !== undefined) counters.policy.truncatedResults++;
+      return shortened ?? text;
+    };
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {

@@ -15,9 +15,15 @@ const FULL_SCORE = 1000;
  * @param root replaces the root directory in tests.
  */
 export function countMemoryKills(root = "/"): number | undefined {
-  for (const file of counterFiles(root)) {
-    const [, count] = /^oom_kill (\d+)$/m.exec(readText(file)) ?? [];
-    if (count !== undefined) return Number(count);
+  // cgroups(7): id:controllers:path. Version 2 has id 0 and no controllers.
+  for (const [, controllers = "", path = ""] of readText(join(root, "proc/self/cgroup")).matchAll(/^\d+:([^:]*):(.*)$/gm)) {
+    if (controllers !== "" && !controllers.split(",").includes("memory")) continue;
+    const [mount, name] = controllers === "" ? ["sys/fs/cgroup", "memory.events"] : ["sys/fs/cgroup/memory", "memory.oom_control"];
+    // The path is that of the host if the container has no cgroup namespace.
+    for (const folder of [path, "/"]) {
+      const [, count] = /^oom_kill (\d+)$/m.exec(readText(join(root, mount, folder, name))) ?? [];
+      if (count !== undefined) return Number(count);
+    }
   }
   return undefined;
 }
@@ -40,19 +46,6 @@ export function withHigherScore<Started>(start: () => Started, root = "/"): Star
   } finally {
     writeText(file, `${ownScore}\n`);
   }
-}
-
-/** The files that may have the count. The path in /proc is that of the host if the container has no cgroup namespace. */
-function counterFiles(root: string): string[] {
-  const cgroups = readText(join(root, "proc/self/cgroup"));
-  const files: string[] = [];
-  // cgroups(7): id:controllers:path. Version 2 has id 0 and no controllers.
-  for (const [, controllers = "", path = ""] of cgroups.matchAll(/^\d+:([^:]*):(.*)$/gm)) {
-    const isMemory = controllers.split(",").includes("memory");
-    if (isMemory) for (const folder of [path, "/"]) files.push(join(root, "sys/fs/cgroup/memory", folder, "memory.oom_control"));
-    if (controllers === "") for (const folder of [path, "/"]) files.push(join(root, "sys/fs/cgroup", folder, "memory.events"));
-  }
-  return files;
 }
 
 function readText(file: string): string {

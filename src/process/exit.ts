@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { shorten } from "../json/text.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 import type { ProcessExit } from "./child.ts";
 import type { NoiseSign } from "./output-log.ts";
 

@@ -13,7 +13,7 @@ import {
 import { OTHER_TEXT, type ResponseAfterText } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, type Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
@@ -21,7 +21,7 @@ import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { OutputLog, type StartLog } from "./output-log.ts";
 import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
-import { type OutputListener, OutputMemory, OutputReader, StdinWriter } from "./stdio.ts";
+import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "./stdio.ts";
 
 /**
  * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
@@ -46,7 +46,7 @@ const MAX_READY_TIMEOUT_FACTOR = 8;
 export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: StartProcess;
-  readonly outputs: OutputMemory;
+  readonly readers: Set<OutputReader>;
   /** The time limit of a start. All processes share it, because what slows one down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
@@ -54,7 +54,7 @@ export class ServerProgram {
   constructor({ config, memory }: Context, command: ChildCommand, start: StartProcess = startProcess) {
     this.command = command;
     this.start = start;
-    this.outputs = new OutputMemory(memory);
+    this.readers = boundedReaders(memory);
     this.readyTimeoutMs = config.readyTimeoutMs;
     this.#longestTimeoutMs = Math.min(config.readyTimeoutMs * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
   }
@@ -118,7 +118,7 @@ export class Generation implements OutputListener {
    */
   constructor(
     context: Context,
-    { command, start, outputs }: ServerProgram,
+    { command, start, readers }: ServerProgram,
     startLog: StartLog,
     number: number,
     listener: GenerationListener,
@@ -133,7 +133,7 @@ export class Generation implements OutputListener {
     this.pid = pid;
     this.input = new StdinWriter(stdin, (error) => this.onDefect(error));
     stdin.on("error", () => this.#onBroken("stdin"));
-    this.#output = new OutputReader(stdout, context, outputs, client, this);
+    this.#output = new OutputReader(stdout, context, readers, client, this);
     const fields = { childPid: pid, generation: number };
     this.log = new OutputLog(context, fields, startLog);
     if (pid !== undefined) startLog.log.info(fields, "mcp server started");

@@ -1,5 +1,5 @@
 import type { Message, Outgoing, OverlongLine, ResponseMessage } from "../mcp/message.ts";
-import type { ExitKind } from "../observe/counters.ts";
+import type { ExitKind } from "../observe/record.ts";
 
 /** The lane's interface to the MCP server. The supervisor implements it; `server.ts` connects the two. */
 export interface Upstream {

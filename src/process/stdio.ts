@@ -165,39 +165,33 @@ function keepBuffer(buffer: typeof EMPTY): void {
 const SHORT_MS = 1000;
 
 /**
- * The memory for the output of all servers. A line of one server has a limit of its own, but there may be many servers, and each may keep its
- * line incomplete for ever. If memory stays short and incomplete lines take more than the largest line may, the longest ones are discarded.
- * The output of a private server counts for its client, so its lines also make room when another client asks for its share.
+ * Returns the set of all readers of one program's output, and bounds their memory. A line of one server has a limit of its own, but there may
+ * be many servers, and each may keep its line incomplete for ever. If memory stays short and incomplete lines take more than the largest line
+ * may, the longest ones are discarded. The output of a private server counts for its client, so its lines also make room when another client
+ * asks for its share.
  */
-export class OutputMemory {
-  readonly readers = new Set<OutputReader>();
-  readonly #budget: MemoryBudget;
-  readonly #hasBeenShort = lastingTime(SHORT_MS);
-
-  constructor(budget: MemoryBudget) {
-    this.#budget = budget;
-    budget.onShortage("slow", (bytes) => {
-      if (bytes > 0 && this.#hasBeenShort(performance.now())) this.#discardLongest(bytes);
-    });
-    budget.onShortage("share", (bytes, holder) => {
-      const readers = [...this.readers].filter(({ client }) => client === holder);
-      discard(bytes, readers);
-    });
-  }
-
-  #discardLongest(bytes: number): void {
-    const readers = [...this.readers];
-    const lineBytes = readers.reduce((sum, reader) => sum + reader.lineBytes, 0);
-    discard(Math.min(bytes, lineBytes - this.#budget.limitBytes * HOLDER_SHARE), readers);
-  }
+export function boundedReaders(budget: MemoryBudget): Set<OutputReader> {
+  const readers = new Set<OutputReader>();
+  const hasBeenShort = lastingTime(SHORT_MS);
+  budget.onShortage("slow", (bytes) => {
+    if (bytes === 0 || !hasBeenShort(performance.now())) return;
+    let lineBytes = 0;
+    for (const { decoder } of readers) lineBytes += decoder.lineBytes;
+    discard(Math.min(bytes, lineBytes - budget.limitBytes * HOLDER_SHARE), [...readers]);
+  });
+  budget.onShortage("share", (bytes, holder) => {
+    const ofHolder = [...readers].filter(({ client }) => client === holder);
+    discard(bytes, ofHolder);
+  });
+  return readers;
 }
 
 /** Discards the longest lines, until this many bytes are free. */
 function discard(bytes: number, readers: readonly OutputReader[]): void {
   let leftBytes = bytes;
-  for (const reader of readers.toSorted((a, b) => b.lineBytes - a.lineBytes)) {
-    if (leftBytes <= 0 || reader.lineBytes === 0) return;
-    leftBytes -= reader.lineBytes;
+  for (const reader of readers.toSorted((a, b) => b.decoder.lineBytes - a.decoder.lineBytes)) {
+    if (leftBytes <= 0) return;
+    leftBytes -= reader.decoder.lineBytes;
     reader.discardLine();
   }
 }
@@ -226,11 +220,11 @@ const MAX_TURN_MS = 50;
 export class OutputReader {
   /** That of a private server, which the output counts for. */
   readonly client: MemoryHolder | undefined;
+  readonly decoder: LineDecoder;
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
-  readonly #decoder: LineDecoder;
   readonly #memory: MemoryBudget;
-  readonly #outputs: OutputMemory;
+  readonly #readers: Set<OutputReader>;
   readonly #held: Reservation;
   /** The earliest time of the next pause for memory. */
   #nextPauseMs = 0;
@@ -242,24 +236,24 @@ export class OutputReader {
   /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
+  /** @param readers has the reader until its release. */
   constructor(
     stdout: Readable,
     { config, memory }: Context,
-    outputs: OutputMemory,
+    readers: Set<OutputReader>,
     client: MemoryHolder | undefined,
     listener: OutputListener,
   ) {
     this.client = client;
     this.#stdout = stdout;
     this.#listener = listener;
-    this.#decoder = new LineDecoder(config.maxLineBytes);
+    this.decoder = new LineDecoder(config.maxLineBytes);
     this.#memory = memory;
-    this.#outputs = outputs;
-    outputs.readers.add(this);
+    this.#readers = readers.add(this);
     this.#held = memory.account(client ?? this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
       this.outputs++;
-      this.#decoder.push(chunk);
+      this.decoder.push(chunk);
       if (!this.isReading) this.#read();
     });
   }
@@ -267,24 +261,19 @@ export class OutputReader {
   /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Number.POSITIVE_INFINITY;
-    this.#decoder.end();
+    this.decoder.end();
     if (!this.isReading) this.#read();
   }
 
   /** Releases its memory. Must be called when the process is gone. */
   release(): void {
-    this.#outputs.readers.delete(this);
+    this.#readers.delete(this);
     this.#held.release();
   }
 
-  /** The memory of an incomplete line. */
-  get lineBytes(): number {
-    return this.#decoder.lineBytes;
-  }
-
   discardLine(): void {
-    this.#decoder.discardLine();
-    this.#held.resize(this.#decoder.heldBytes);
+    this.decoder.discardLine();
+    this.#held.resize(this.decoder.heldBytes);
   }
 
   /** Resolves when all received lines are read. */
@@ -303,7 +292,7 @@ export class OutputReader {
     try {
       let line: string | OverlongLine | undefined;
       do {
-        line = this.#decoder.next();
+        line = this.decoder.next();
         if (line === undefined) break;
         if (typeof line !== "string") this.#listener.onOverlongLine(line);
         else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
@@ -312,7 +301,7 @@ export class OutputReader {
           this.#deliver(isPlain(reading) ? reading : withoutSteps(settle(line, reading)));
         }
       } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
-      this.#held.resize(this.#decoder.heldBytes);
+      this.#held.resize(this.decoder.heldBytes);
       // An incomplete line may be all that takes memory.
       if (!this.isReading && this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
       else if (!this.isReading && line !== undefined) {

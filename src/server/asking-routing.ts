@@ -4,7 +4,8 @@ import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewrite.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Asking, Caller, ServerAsk } from "../session/session.ts";
+import type { Asking, ServerAsk } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import type { ClientCall } from "./call.ts";
 import type { Lane } from "./lane.ts";
@@ -181,11 +182,13 @@ export class AskingRouting extends SharedRouting {
     call.mustNotRestart = true;
     const { calls } = this.lane;
     asking.ask(ask, {
-      park: () => {
+      park: (waiting) => {
+        call.reply = waiting;
         calls.park(call);
         this.#assign();
       },
-      resume: (tokenText) => {
+      resume: (reply, tokenText) => {
+        call.reply = reply;
         call.progressTokenText = tokenText;
         calls.resume(call);
         this.#assign();

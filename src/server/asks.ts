@@ -5,31 +5,9 @@ import { decodeString, detached, shorten, skipValue, walkMembers } from "../json
 import { readValue } from "../json/value.ts";
 import { type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { isAtLeast, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { type Reply, type Rewrite, RewrittenReply, type ServerAsk } from "../session/session.ts";
-
-/** A reply that gets only the log messages that its request wants. */
-export class StatelessReply extends RewrittenReply {
-  readonly #logLevel: string | undefined;
-
-  /** @param logLevel undefined for no log messages. */
-  constructor(inner: Reply, rewrite: Rewrite, logLevel: string | undefined) {
-    super(inner, rewrite);
-    this.#logLevel = logLevel;
-  }
-
-  override get logLevel(): string | undefined {
-    return this.#logLevel;
-  }
-
-  override emit(body: string): boolean {
-    const message = readMessage(body, "server");
-    const isLog = message.kind === "notification" && message.method === "notifications/message";
-    if (isLog && (this.#logLevel === undefined || !isAtLeast(message.outline.stringAt(Slot.level), this.#logLevel))) return false;
-    return this.inner.emit(body);
-  }
-}
+import type { ServerAsk } from "../session/reply.ts";
 
 /** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
 export const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);

@@ -1,7 +1,8 @@
 import type { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { Timer } from "../timers.ts";
 import type { ToolSemaphore } from "./slots.ts";
 
@@ -72,6 +73,8 @@ export class Call implements Outgoing {
   state: "queued" | "checking" | "sent" | "parked" | "suspended" | "ended" = "queued";
   /** Those with the same owner are in order. The queue is fair between owners: the session or client, or the sidecar itself. */
   readonly owner: object;
+  /** True if it leaves the queue only when the server has a free slot (MAX_IN_FLIGHT). */
+  readonly needsSlot: boolean;
   /** The sender of a request or notification; undefined for the sidecar itself, and if it has no session yet. */
   readonly caller: Caller | undefined;
   /** The memory of the client; undefined for the sidecar itself. */
@@ -79,8 +82,8 @@ export class Call implements Outgoing {
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   toolName: string | undefined;
-  /** Undefined for a notification, and for a request that waits. */
-  readonly reply: Reply | undefined;
+  /** That of the client's current request, if it has sent several for this call. Undefined for a notification, and for a request that waits. */
+  reply: Reply | undefined;
   /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
   wireId = Number.NaN;
   text: string;
@@ -139,6 +142,7 @@ export class Call implements Outgoing {
     owner: object = caller ?? {},
   ) {
     this.kind = kind;
+    this.needsSlot = kind === "client" || kind === "waiting";
     this.caller = caller;
     this.account = account;
     this.owner = owner;
@@ -146,11 +150,6 @@ export class Call implements Outgoing {
     this.text = text;
     this.byteLength = Buffer.byteLength(text);
     this.reply = reply;
-  }
-
-  /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT) to leave the queue. */
-  get needsSlot(): boolean {
-    return this.kind === "client" || this.kind === "waiting";
   }
 
   /** True if any generation may have seen the call: the current one or a former one. */
@@ -179,7 +178,7 @@ export class Call implements Outgoing {
 }
 
 /** A request of a client to the server. */
-export type ClientCall = Call & { readonly caller: Caller; readonly reply: Reply };
+export type ClientCall = Call & { readonly caller: Caller; reply: Reply };
 
 export function isOfClient(call: Call): call is ClientCall {
   return call.kind === "client";

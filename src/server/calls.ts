@@ -1,13 +1,13 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { type JsonObject, type NotificationMessage, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { RequestEnding } from "../observe/counters.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
   Call,
@@ -25,7 +25,14 @@ import {
   sendIf,
 } from "./call.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { InternalReply, type InternalRequest, internalRequest, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
+import {
+  internalReply,
+  type InternalRequest,
+  internalRequest,
+  InternalTarget,
+  type OnInternalResult,
+  type OpenCall,
+} from "./internal-calls.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { RequestQueue } from "./queue.ts";
 import { ClientTasks } from "./tasks.ts";
@@ -135,7 +142,7 @@ export class Calls extends PendingRequests<Call> {
       if (!this.queue.add(call)) {
         const error = this.notSent(call);
         if (caller === undefined) reply.fail(error);
-        else this.refuse(reply, error);
+        else reply.refuse(error);
         onEnded?.(false);
         return undefined;
       }
@@ -146,18 +153,12 @@ export class Calls extends PendingRequests<Call> {
       this.#open(call);
       call.holdMemory();
     }
-    reply.onDisconnect(() => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread")));
+    reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (isSentNow) {
       this.queue.take(call);
       this.#admit(call);
     } else this.#schedule(call);
     return call;
-  }
-
-  /** Rejects a request with this error. */
-  refuse(reply: Reply, error: SidecarError): void {
-    this.#context.counters.countRefusal(error.code);
-    reply.fail(error);
   }
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
@@ -184,7 +185,7 @@ export class Calls extends PendingRequests<Call> {
     call.onEnded = (_hasResult, error) => error && onFailed(error);
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.#context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
-    else reply.onDisconnect(() => this.end(call, "unread"));
+    else reply.onDisconnect = () => this.end(call, "unread");
   }
 
   /** Queues a call until the server is ready. @returns the error if there is no room for it. */
@@ -214,9 +215,8 @@ export class Calls extends PendingRequests<Call> {
     limits?: CallLimits,
     isInTurn = false,
   ): Call | undefined {
-    const { log, nowMs } = this.#context;
-    const onFailed = (reason: string): void => log.warn({ method, reason }, "internal request failed");
-    const reply = new InternalReply(nowMs(), onFailed, onResult);
+    const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
+    const reply = internalReply(this.#context, new InternalTarget(onResult, onFailed));
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits, isInTurn);
   }
 
@@ -394,7 +394,7 @@ export class Calls extends PendingRequests<Call> {
   park(call: Call): void {
     call.state = "parked";
     call.timer?.clear();
-    this.#close(call, "results");
+    this.#close(call);
     this.queue.free(call);
   }
 
@@ -447,12 +447,10 @@ export class Calls extends PendingRequests<Call> {
   end(call: Call, outcome: Outcome): void {
     const { kind, reply, state } = call;
     if (state === "ended") return;
-    const ending = endingOf(outcome);
     if (state === "suspended") this.#suspendedCount--;
     this.forget(call);
-    call.onEnded?.(ending === "results", outcome instanceof SidecarError ? outcome : undefined);
-    if (kind === "initialize") this.#context.counters.countEnding(ending);
-    else if (kind === "client" && state !== "parked") this.#close(call, ending);
+    call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
+    if (kind === "client" && state !== "parked") this.#close(call);
     this.queue.free(call);
     if (kind === "client") this.onEnd?.();
     if (reply === undefined || outcome === "unread") return;
@@ -555,15 +553,14 @@ export class Calls extends PendingRequests<Call> {
   }
 
   /** A client begins to wait for a call. */
-  #open({ caller }: Call): void {
-    this.#context.counters.requests.accepted++;
+  #open({ caller, reply }: Call): void {
+    reply?.accept();
     this.#openCount++;
     caller?.beginCall();
   }
 
   /** A client no longer waits for a call. */
-  #close({ caller }: Call, ending: RequestEnding): void {
-    this.#context.counters.countEnding(ending);
+  #close({ caller }: Call): void {
     this.#openCount--;
     caller?.endCall(this.#context.nowMs());
     if (this.#openCount > 0) return;
@@ -690,39 +687,7 @@ export class Calls extends PendingRequests<Call> {
   }
 }
 
-function endingOf(outcome: Outcome): RequestEnding {
-  if (outcome instanceof SidecarError) return outcome.code;
-  if (typeof outcome === "string") return outcome;
-  return "resultText" in outcome || !outcome.isError ? "results" : "errors";
-}
-
-/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
-export interface LanePolicy {
-  /** True if client requests must wait until the server's tools are known. */
-  readonly needsTools: boolean;
-  /**
-   * Wraps the reply of a client's request, to change its response.
-   *
-   * @param listAgain lists the server's tools again, because they have changed.
-   * @returns the reply itself if its response stays as it is.
-   */
-  wrap(reply: Reply, method: string, listAgain: () => void): Reply;
-  /**
-   * Decides on a client's message before the lane accepts it.
-   *
-   * @param caller the calls of one caller share a rate.
-   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
-   */
-  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
-  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
-  onTools(tools: readonly JsonObject[], generation: number): void;
-  /** Called when the server is lost, and its tools are no longer valid. */
-  onLost(): void;
-  /**
-   * Reviews a call that was accepted before the tools were known.
-   *
-   * @param isSent true if a former generation may have seen the call.
-   * @returns the response if the call must not be sent.
-   */
-  review(call: Call, isSent: boolean): CallVerdict | undefined;
+function hasResult(outcome: Outcome): boolean {
+  if (outcome instanceof SidecarError || typeof outcome === "string") return false;
+  return "resultText" in outcome || !outcome.isError;
 }

@@ -13,12 +13,11 @@ import {
   type ResponseMessage,
   Slot,
 } from "../mcp/message.ts";
-import { responseToClient } from "../mcp/rewrite.ts";
-import { negotiateProtocolVersion, refusesRevision } from "../mcp/versions.ts";
+import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
-import type { RequestEnding } from "../observe/counters.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Reply, Session } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller, Session } from "../session/session.ts";
 import { Call, isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { internalError, sessionOutdated } from "./failures.ts";
@@ -83,21 +82,10 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** True if it was refused by one server, and goes to another. It counts once. */
-  readonly isRepeated: boolean;
-  /** Called if the server refuses it. */
-  readonly onRefused: (refusal: InitializeRefusal) => void;
+  /** Called with the server's error if it refuses it. The reply must be finished then. */
+  readonly onRefused: (refusal: ResponseMessage) => void;
   /** Called if no session is created. */
   readonly onFailed: () => void;
-}
-
-/** The error of a server to an `initialize`. One of the functions must be called. */
-export interface InitializeRefusal {
-  /** True if the server speaks other revisions only. */
-  readonly refusesRevision: boolean;
-  /** Gives the client the server's error. */
-  readonly answer: () => void;
-  readonly fail: (error: SidecarError) => void;
 }
 
 /** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
@@ -117,7 +105,7 @@ export class InitializeRequests {
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const calls = this.#calls;
     const { config, counters } = this.#context;
-    const { reply, request, memory, isRepeated, onFailed } = initialize;
+    const { reply, request, memory, onFailed } = initialize;
     const call = new Call("initialize", undefined, memory, request.method, request.text, reply);
     call.onReady = () => this.#answer(call, initialize);
     call.onEnded = (hasResult) => {
@@ -127,35 +115,23 @@ export class InitializeRequests {
     const isReady = calls.handshake !== undefined;
     const expiresAtMs = reply.acceptedAtMs + (this.#rules.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs);
     const error = refusal ?? (isReady ? undefined : (calls.roomError(request.text) ?? calls.hold(call, expiresAtMs)));
-    if (error !== undefined && isRepeated) return calls.end(call, error);
     if (error !== undefined) {
-      calls.refuse(reply, error);
+      reply.refuse(error);
       return onFailed();
     }
-    if (!isRepeated) counters.requests.accepted++;
+    if (!isReady && !reply.isAccepted) counters.requests.held++;
+    reply.accept();
     if (isReady) return this.#answer(call, initialize);
-    if (!isRepeated) counters.requests.held++;
     this.#waiting.set(call, initialize);
-    reply.onDisconnect(() => calls.end(call, "unread"));
+    reply.onDisconnect = () => calls.end(call, "unread");
   }
 
-  /** Answers all waiting requests with the server's error, because it would reject the next one too. */
+  /** Takes all waiting requests from the server, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
-    for (const [call, { reply, onRefused, onFailed }] of this.#waiting) {
-      const end = (ending: RequestEnding): void => this.#context.counters.countEnding(ending);
+    for (const [call, { onRefused, onFailed }] of this.#waiting) {
       this.#waiting.delete(call);
       this.#calls.forget(call);
-      onRefused({
-        refusesRevision: refusesRevision(response),
-        answer: () => {
-          end("errors");
-          reply.respond(responseToClient(response, reply.idText));
-        },
-        fail: (error) => {
-          end(error.code);
-          reply.fail(error);
-        },
-      });
+      onRefused(response);
       onFailed();
     }
   }

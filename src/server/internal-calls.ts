@@ -1,9 +1,10 @@
+import type { Context } from "../context.ts";
 import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
-import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
+import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Reply } from "../session/session.ts";
+import { Reply, type ReplyTarget } from "../session/reply.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
@@ -22,21 +23,19 @@ export function internalRequest(method: string, params: object, meta?: object): 
   return request;
 }
 
-/** The reply of an internal request, which reports the result to a callback. */
-export class InternalReply implements Reply {
-  readonly idText = "0";
-  readonly acceptedAtMs: number;
+/** Reports the response to a request of the sidecar itself. */
+export class InternalTarget implements ReplyTarget {
   readonly isListening = false;
-  readonly #onFailed: (reason: string, error?: SidecarError) => void;
+  readonly httpStatus = undefined;
   readonly #onResult: OnInternalResult | undefined;
+  readonly #onFailed: ((reason: string, error?: SidecarError) => void) | undefined;
 
   /**
+   * @param onResult undefined if the result is not needed. `onSettled` of the call reports an error of the server.
    * @param onFailed called with the reason, and the error of the sidecar, if it is one.
    */
-  constructor(acceptedAtMs: number, onFailed: (reason: string, error?: SidecarError) => void, onResult?: OnInternalResult) {
-    this.acceptedAtMs = acceptedAtMs;
-    this.#onFailed = onFailed;
-    this.#onResult = onResult;
+  constructor(onResult?: OnInternalResult, onFailed?: (reason: string, error?: SidecarError) => void) {
+    [this.#onResult, this.#onFailed] = [onResult, onFailed];
   }
 
   emit(): boolean {
@@ -47,34 +46,31 @@ export class InternalReply implements Reply {
     // No client is waiting.
   }
 
-  respond(body: string): void {
-    // The caller does not need the result. `onEnded` reports an error of the server.
-    if (this.#onResult === undefined) return;
-    const bytes = Buffer.byteLength(body);
+  finish(outcome: string | SidecarError | undefined): undefined {
+    if (outcome instanceof SidecarError) {
+      // A failure during shutdown is expected.
+      if (outcome.code !== "SHUTTING_DOWN") this.#onFailed?.(outcome.message, outcome);
+      this.#onResult?.(undefined, outcome.message, outcome.code);
+    } else if (outcome !== undefined && this.#onResult !== undefined) this.#onResponse(outcome, this.#onResult);
+  }
+
+  #onResponse(text: string, onResult: OnInternalResult): void {
+    const bytes = Buffer.byteLength(text);
     if (bytes > MAX_INTERNAL_RESULT_BYTES) {
       const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
-      this.#onFailed(reason);
-      return this.#onResult(undefined, reason);
+      this.#onFailed?.(reason);
+      return onResult(undefined, reason);
     }
-    const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
-    if (result !== undefined) return this.#onResult(body.slice(result.start, result.end));
-    const shown = error === undefined ? "" : `: ${shorten(body.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
-    this.#onResult(undefined, `the server answered with an error${shown}`);
+    const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
+    if (result !== undefined) return onResult(text.slice(result.start, result.end));
+    const shown = error === undefined ? "" : `: ${shorten(text.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
+    onResult(undefined, `the server answered with an error${shown}`);
   }
+}
 
-  fail(error: SidecarError): void {
-    // A failure during shutdown is expected.
-    if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message, error);
-    this.#onResult?.(undefined, error.message, error.code);
-  }
-
-  dismiss(): void {
-    // No client is waiting.
-  }
-
-  onDisconnect(): void {
-    // No client is waiting.
-  }
+/** Returns the reply of a request of the sidecar itself. */
+export function internalReply(context: Context, target: ReplyTarget): Reply {
+  return new Reply(context, "0", context.nowMs(), target);
 }
 
 /** A request that stays open. */

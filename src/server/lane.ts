@@ -14,9 +14,10 @@ import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
-import type { Caller, Reply, Session, SessionLane } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller, Session, SessionLane } from "../session/session.ts";
 import { type Call, isOfClient } from "./call.ts";
-import { Calls, type HeldRequest, type LanePolicy } from "./calls.ts";
+import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
   invalidResponse,
@@ -31,7 +32,7 @@ import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
-import { ServerTools } from "./tools.ts";
+import { type LanePolicy, ServerTools } from "./tools.ts";
 
 /** One supervised server, its requests in flight, and its sessions. */
 export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
@@ -83,33 +84,27 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
   }
 
-  request(caller: Caller, clientReply: Reply, request: RequestMessage): void {
+  request(caller: Caller, reply: Reply, request: RequestMessage): void {
     const { calls } = this;
-    const { config, counters } = this.context;
-    const { maxSessionRequests } = config;
-    const reply = this.#policy?.wrap(clientReply, request.method, () => this.tools.onChanged()) ?? clientReply;
-    if (this.#isDraining) return calls.refuse(reply, shuttingDown(request.method, false));
-    if (caller.callsInFlight >= maxSessionRequests) return calls.refuse(reply, sessionOverloaded(maxSessionRequests));
+    const { maxSessionRequests } = this.context.config;
+    if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
+    if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
     const noRoom = calls.roomError(request.text);
-    if (noRoom !== undefined) return calls.refuse(reply, noRoom);
+    if (noRoom !== undefined) return reply.refuse(noRoom);
     // Last: a request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
-    if (limits instanceof SidecarError) return calls.refuse(reply, limits);
+    if (limits instanceof SidecarError) return reply.refuse(limits);
     if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
-    const decision = this.routing.onClientRequest(caller, request);
+    const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
+    if (transform !== undefined) reply.transforms.push(transform);
+    const decision = this.routing.onClientRequest(caller, request, reply);
     if (decision?.kind === "answer") {
       const { member, text } = decision;
-      counters.requests.accepted++;
-      counters.countEnding(member === "result" ? "results" : "errors");
+      reply.accept();
       return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
     }
-    const { onEnded, wrap, request: sent = request, limits: own } = decision ?? {};
-    calls.carry(caller, wrap?.(reply) ?? reply, sent, onEnded, limits ?? own);
-  }
-
-  refuse(reply: Reply, error: SidecarError): void {
-    // In a batch, it takes room from the responses of calls.
-    this.calls.refuse(this.#policy?.wrap(reply, "tools/call", () => this.tools.onChanged()) ?? reply, error);
+    const { onEnded, request: sent = request, limits: own } = decision ?? {};
+    calls.carry(caller, reply, sent, onEnded, limits ?? own);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {

@@ -2,15 +2,14 @@ import { applyEdits, type Edit, firstMembers, removeItems, removeMember, removeM
 import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
-import { AskKind, type AskKinds, isSubset } from "../mcp/capabilities.ts";
+import { AskKind, isSubset } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, LastText } from "./request-check.ts";
 import { findResult, type FoundResult, inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../mcp/result.ts";
-import { progressTokenText } from "../mcp/rewrite.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
-import type { Reply, Rewrite } from "../session/session.ts";
-import { ASKING_METHODS, StatelessReply } from "./asks.ts";
+import type { Transform } from "../session/reply.ts";
+import { ASKING_METHODS } from "./asks.ts";
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
 /** The edits that remove the reserved keys, relative to `_meta`. */
@@ -204,25 +203,9 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${inputRequired(questions, serverInfo)}}`;
 }
 
-/** The reply of one request of a stateless client to a server with sessions. A call has another one after each `input_required` result. */
-export class LegacyReply extends StatelessReply {
-  readonly serverInfo: ServerInfo;
-  /** The questions that the client has declared. */
-  readonly declared: AskKinds;
-  readonly progressTokenText: string | undefined;
-
-  constructor(inner: Reply, request: RequestMessage, { declared, logLevel }: Envelope, serverInfo: ServerInfo) {
-    const declaresUrl = isSubset(AskKind.url, declared);
-    const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
-    const rewrite: Rewrite = (body, response) => responseToModernClient(body, findResult(body, inner.idText, response), shape);
-    super(inner, rewrite, logLevel);
-    this.serverInfo = serverInfo;
-    this.declared = declared;
-    this.progressTokenText = progressTokenText(request);
-  }
-
-  /** Ends the request with questions to the client. @param resultText an `input_required` result. */
-  requireInput(resultText: string): void {
-    this.inner.respond(`{"jsonrpc":"2.0","id":${this.idText},"result":${resultText}}`);
-  }
+/** Returns what changes the response of a server with sessions for the client of a request without one. */
+export function transformToModernClient(request: RequestMessage, { declared }: Envelope, serverInfo: ServerInfo): Transform {
+  const declaresUrl = isSubset(AskKind.url, declared);
+  const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
+  return (text, idText, response) => responseToModernClient(text, findResult(text, idText, response), shape);
 }

@@ -6,6 +6,7 @@ import { isAtLeast, MetaKey, type NotificationMessage, type RequestMessage, type
 import { removeMetaKey } from "../mcp/result.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
 import type { Calls } from "./calls.ts";
@@ -14,7 +15,7 @@ import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
 import type { Lane } from "./lane.ts";
 import { refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
-import { SessionQuestions } from "./session-questions.ts";
+import { isInputRequired, SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import {
   LaneSubscription,
@@ -54,7 +55,7 @@ export class ModernRouting implements Routing {
     const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription(calls, subscription, request, reservation, context.nowMs(), onEnd);
+    const opened = new ModernSubscription(context, calls, subscription, request, reservation, onEnd);
     this.#subscriptions.set(opened, memory.holder);
     if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
     return opened;
@@ -70,10 +71,10 @@ export class ModernRouting implements Routing {
     subscription.open();
   }
 
-  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+  onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     // The resources of sessions are in requests of the sidecar itself.
     this.#lane.calls.noteClient(caller.memory.holder);
-    return this.#sessions.decide(caller, request);
+    return this.#sessions.decide(caller, request, reply);
   }
 
   onClientNotification(_notification: NotificationMessage): string | undefined {
@@ -86,7 +87,10 @@ export class ModernRouting implements Routing {
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
-    return this.#questions.onResponse(call, response);
+    const question = isInputRequired(response) ? this.#sessions.repeatableOf(call.reply) : undefined;
+    if (question === undefined) return false;
+    this.#questions.onInputRequired(call, question, response);
+    return true;
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -197,8 +201,8 @@ export class AnyEraRouting extends ModernRouting {
     this.#calls = lane.calls;
   }
 
-  override onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
-    return this.#era === "legacy" ? this.#legacy.onClientRequest(caller, request) : super.onClientRequest(caller, request);
+  override onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
+    return this.#era === "legacy" ? this.#legacy.onClientRequest(caller, request) : super.onClientRequest(caller, request, reply);
   }
 
   override onClientNotification(notification: NotificationMessage): string | undefined {

@@ -7,9 +7,10 @@ import { findOtherCase, isJsonObject, type JsonObject, MetaKey, type RequestMess
 import { checkResultType, findResult, type FoundResult, removeMetaKey } from "../mcp/result.ts";
 import { firstOfParams } from "../mcp/rewrite.ts";
 import { negotiateProtocolVersion, NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Caller, Reply, Rewrite } from "../session/session.ts";
-import { ASKING_METHODS, StatelessReply } from "./asks.ts";
+import { textMemoryBytes } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
+import { ASKING_METHODS } from "./asks.ts";
 import type { InitializeRules } from "./initialize.ts";
 import { shortInfo } from "./legacy-calls.ts";
 import { refuse, type RequestDecision } from "./routing.ts";
@@ -90,22 +91,18 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/** The reply of a session's request to a server without sessions. It keeps the request, because the server may need it several times. */
-export class SessionReply extends StatelessReply {
+/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
+export class RepeatableRequest {
   /** The number of results with questions so far. */
   questionRounds = 0;
-  /** Called once at the end, while the client still accepts messages, if it has not disconnected. */
-  onEnded: (() => void) | undefined;
+  /** Called once at the end of its reply, while the client still accepts messages, if it has not disconnected. */
+  onEnd: (() => void) | undefined;
   readonly #envelope: SessionEnvelope;
   readonly #request: RequestMessage;
-  readonly #kept: Reservation;
-  #isOver = false;
+  readonly #level: string | undefined;
 
-  constructor(inner: Reply, request: RequestMessage, envelope: SessionEnvelope, logLevel: string | undefined, memory: MemoryAccount) {
-    super(inner, rewriteForSession(inner, request.method), logLevel);
-    this.#envelope = envelope;
-    this.#request = request;
-    this.#kept = memory.hold("requests", textMemoryBytes(request.text));
+  constructor(request: RequestMessage, envelope: SessionEnvelope, level: string | undefined) {
+    [this.#request, this.#envelope, this.#level] = [request, envelope, level];
   }
 
   /** The questions that the client can answer. */
@@ -114,42 +111,8 @@ export class SessionReply extends StatelessReply {
   }
 
   /** Returns the request for the server. @param params the JSON text of more members of its params. */
-  requestWith(params: string): RequestMessage {
-    return this.#envelope.addTo(this.#request, this.logLevel, params);
-  }
-
-  /** Sends a request to the client. @returns false if the client does not accept messages here. */
-  ask(body: string): boolean {
-    return this.inner.emit(body);
-  }
-
-  override respond(body: string, response?: ResponseMessage): void {
-    this.#end();
-    super.respond(body, response);
-  }
-
-  override fail(error: SidecarError): void {
-    this.#end();
-    super.fail(error);
-  }
-
-  override dismiss(): void {
-    this.#end();
-    super.dismiss();
-  }
-
-  override onDisconnect(listener: () => void): void {
-    super.onDisconnect(() => {
-      this.#end();
-      listener();
-    });
-  }
-
-  #end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#kept.release();
-    this.onEnded?.();
+  with(params: string): RequestMessage {
+    return this.#envelope.addTo(this.#request, this.#level, params);
   }
 }
 
@@ -159,10 +122,6 @@ const WRAPPER_START = '{"result":';
 /** The types that no result of a session has. A result that asks the client is not a response, if its request may ask. */
 const OTHER_TYPES: ReadonlySet<string | undefined> = new Set(["task", "input_required"]);
 const OBJECT_TYPE = '"object"';
-
-function rewriteForSession({ idText }: Reply, method: string): Rewrite {
-  return (body, response) => responseForSession(body, idText, method, response);
-}
 
 /**
  * Returns a response of a server without sessions as a client of a session reads it.
@@ -221,6 +180,8 @@ export class ModernSessions {
   readonly #sessions = new Map<Caller, SessionEnvelope>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
+  /** Those that have not ended. */
+  readonly #repeatable = new Map<Reply, RepeatableRequest>();
   /** Returns the subscription of the lane; undefined if its server is not ready. */
   readonly #laneSubscription: () => LaneSubscription | undefined;
   #capabilities: JsonObject = {};
@@ -267,8 +228,13 @@ export class ModernSessions {
     return this.#sessions.has(caller);
   }
 
+  /** Returns the request of a reply, if the server may ask its client. */
+  repeatableOf(reply: Reply): RepeatableRequest | undefined {
+    return this.#repeatable.get(reply);
+  }
+
   /** @returns the decision about a request of a session; undefined for a client without one. */
-  decide(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+  decide(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
@@ -289,7 +255,7 @@ export class ModernSessions {
       case "subscriptions/listen":
         return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);
       default:
-        return method.startsWith("tasks/") ? unavailable(method) : this.#carry(caller, envelope, request);
+        return method.startsWith("tasks/") ? unavailable(method) : this.#carry(caller, envelope, request, reply);
     }
   }
 
@@ -305,14 +271,22 @@ export class ModernSessions {
     return subscribers.size > 0;
   }
 
-  #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage): RequestDecision {
-    const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
+  #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage, reply: Reply): RequestDecision {
+    const level = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
-    const wrap = (reply: Reply): Reply =>
-      ASKING_METHODS.has(method)
-        ? new SessionReply(reply, request, envelope, logLevel, caller.memory)
-        : new StatelessReply(reply, rewriteForSession(reply, method), logLevel);
-    return { kind: "carry", request: envelope.addTo(request, logLevel), wrap };
+    reply.logLevel = level;
+    reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
+    if (ASKING_METHODS.has(method)) {
+      const repeatable = new RepeatableRequest(request, envelope, level);
+      const kept = caller.memory.hold("requests", textMemoryBytes(request.text));
+      this.#repeatable.set(reply, repeatable);
+      reply.onEnd = () => {
+        this.#repeatable.delete(reply);
+        kept.release();
+        repeatable.onEnd?.();
+      };
+    }
+    return { kind: "carry", request: envelope.addTo(request, level) };
   }
 
   #setLevel(caller: Caller, level: string | undefined): RequestDecision {

@@ -1,18 +1,29 @@
 import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { messageToServer } from "../mcp/rewrite.ts";
+import {
+  cancellationToClient,
+  cancelledIdText,
+  messageToServer,
+  progressTokenText,
+  progressToServer,
+  requestToClient,
+  responseToServer,
+} from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
+import type { Timer } from "../timers.ts";
+import { PendingRequests } from "./pending-requests.ts";
+import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import { cancellation, type ForwardedRequest, ForwardedRequests } from "./forwarded-requests.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
-import { answerPing, errorAnswer, refuse, type RequestDecision, type Routing } from "./routing.ts";
+import { answerPing, cancellation, errorAnswer, refuse, type RequestDecision, type Routing } from "./routing.ts";
 import { Subscriptions } from "./shared-routing.ts";
+import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
@@ -28,6 +39,18 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/resources/updated",
 ]);
 
+/** A request of the server that its client has not answered. */
+interface ForwardedRequest {
+  /** The id for the client. */
+  readonly id: number;
+  /** The JSON text of the server's request id. */
+  readonly idText: string;
+  /** The JSON text of the server's progress token. */
+  readonly progressTokenText: string | undefined;
+  /** The end of the time in which the client may answer. */
+  readonly timer: Timer;
+}
+
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
   readonly initialize = PRIVATE_INITIALIZE;
@@ -37,7 +60,10 @@ export class PrivateRouting implements Routing {
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
-  readonly #forwarded = new ForwardedRequests();
+  /** By ids that are minted here, so that a late answer never matches a request of the next generation. */
+  readonly #forwarded = new PendingRequests<ForwardedRequest>();
+  /** The server's progress tokens, by the id of the request for the client. */
+  readonly #taskTokens = new TaskTokens<string>();
   readonly #subscriptions = new Subscriptions();
   /** The log level that was set last, in the order of the requests; undefined if none was set. */
   #level: string | undefined;
@@ -84,7 +110,11 @@ export class PrivateRouting implements Routing {
 
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
-    if (method === "notifications/progress") return this.#forwarded.progress(notification);
+    if (method === "notifications/progress") {
+      const token = notification.outline.numberAt(Slot.progressToken);
+      const tokenText = this.#forwarded.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
+      return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
+    }
     if (method === "notifications/roots/list_changed") this.#hasChangedRoots = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
@@ -104,10 +134,13 @@ export class PrivateRouting implements Routing {
 
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
-    const text = this.#forwarded.responseText(response);
-    if (text === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
+    const request = this.#forwarded.get(response.id);
+    if (request === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
+    const text = responseToServer(response, request.idText);
     if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
-    this.#forwarded.onResponse(response);
+    this.#take(request);
+    if (request.progressTokenText !== undefined && isCreateTaskResult(response))
+      this.#taskTokens.keep(request.id, request.progressTokenText);
     calls.extend(context.nowMs());
     return undefined;
   }
@@ -116,14 +149,16 @@ export class PrivateRouting implements Routing {
     const { method, text } = notification;
     if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
-      const rewritten = this.#forwarded.cancel(notification);
-      if (rewritten === undefined) this.#lane.dropped.notification(method);
-      else this.#emit(rewritten);
+      const idText = cancelledIdText(notification);
+      const request = this.#forwarded.values().find((each) => each.idText === idText);
+      if (request === undefined) return this.#lane.dropped.notification(method);
+      this.#take(request);
+      this.#emit(cancellationToClient(notification, request.id));
     } else this.#emit(text);
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { calls, dropped, context } = this.#lane;
+    const { calls, dropped } = this.#lane;
     if (request.method === "ping") {
       if (!calls.sendInternal(answerPing(request))) dropped.request(request.method);
     } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
@@ -132,7 +167,7 @@ export class PrivateRouting implements Routing {
     } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
       const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
       this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
-    } else this.#emit(this.#forwarded.add(request, context, (forwarded) => this.#onOverdue(forwarded)));
+    } else this.#forward(request);
   }
 
   onReady(): void {
@@ -147,7 +182,10 @@ export class PrivateRouting implements Routing {
 
   onLost(): void {
     this.#isReady = false;
-    for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
+    const forwarded = [...this.#forwarded.values()];
+    this.#forgetForwarded();
+    // The client may be asking a person.
+    for (const { id } of forwarded) this.#emit(cancellation(id, "the MCP server has stopped"));
   }
 
   onListener(): void {
@@ -156,17 +194,37 @@ export class PrivateRouting implements Routing {
 
   onCallerEnd(caller: Caller): void {
     this.#isOver = true;
-    this.#forwarded.clear();
+    this.#forgetForwarded();
     this.#subscriptions.deleteAll(caller);
     this.#kept.release();
   }
 
-  #onOverdue({ id, idText, method }: ForwardedRequest): void {
+  #forward(request: RequestMessage): void {
     const { calls, dropped, context } = this.#lane;
-    const reason = `The client did not answer ${shorten(method)} in time`;
-    if (!calls.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
-    this.#emit(cancellation(id, "timeout"));
-    calls.extend(context.nowMs());
+    const { config, nowMs, timers } = context;
+    const id = this.#forwarded.mintId();
+    const idText = idTextOf(request);
+    const { method } = request;
+    const timer = timers.add(() => {
+      this.#forwarded.delete(id);
+      const reason = `The client did not answer ${shorten(method)} in time`;
+      if (!calls.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
+      this.#emit(cancellation(id, "timeout"));
+      calls.extend(nowMs());
+    });
+    timer.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
+    this.#forwarded.set(id, { id, idText, progressTokenText: progressTokenText(request), timer });
+    this.#emit(requestToClient(request, id));
+  }
+
+  #take({ id, timer }: ForwardedRequest): void {
+    timer.clear();
+    this.#forwarded.delete(id);
+  }
+
+  #forgetForwarded(): void {
+    for (const request of this.#forwarded.values()) this.#take(request);
+    this.#taskTokens.clear();
   }
 
   /** Returns a listener for the end of a request that sets the level. */

@@ -59,7 +59,8 @@ export class RequestQueue {
   /** True if the call may be sent at once. */
   isOpenFor(call: Call): boolean {
     if (!this.isReady) return false;
-    if (call.needsSlot) return this.#hasSlot && call.semaphore?.isFree !== false;
+    if (call.needsSlot)
+      return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight && call.semaphore?.isFree !== false;
     return !this.#hasEntriesOf(call.owner) && (!call.isInTurn || this.#inTurn < MAX_IN_TURN);
   }
 
@@ -158,11 +159,6 @@ export class RequestQueue {
     for (const call of this.entries) this.#reject(call);
   }
 
-  /** True if the server may get another client request. */
-  get #hasSlot(): boolean {
-    return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight;
-  }
-
   /** Returns the next call that can be sent. Skips owners whose calls all wait for a slot of their tool. */
   #next(): Call | undefined {
     if (this.#lengthWithSlot < this.entries.size) {
@@ -171,7 +167,7 @@ export class RequestQueue {
         if (first?.needsSlot === false && (!first.isInTurn || this.#inTurn < MAX_IN_TURN)) return first;
       }
     }
-    if (!this.#hasSlot) return undefined;
+    if (this.blocks.size > 0 || this.#slotsInUse >= this.#context.config.maxInFlight) return undefined;
     for (const [owner, queues] of this.#owners) {
       for (const [semaphore, [first]] of queues)
         if (first?.needsSlot === true && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;

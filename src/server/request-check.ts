@@ -3,8 +3,8 @@ import { findAmbiguous, findMembers, stringOf } from "../json/find.ts";
 import { detached, shorten, type Span } from "../json/text.ts";
 import { type AskKinds, declaredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, findRepeated, LOG_LEVELS, type Message, MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
-import { isLegacyVersion, isModernVersion, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import { findOtherCase, findRepeated, LOG_LEVELS, MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
+import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -183,16 +183,4 @@ export function invalidParams(problem: string): SidecarError {
 
 function missing(key: string, isPresent: boolean): string {
   return `"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`;
-}
-
-/**
- * True if a message belongs to a revision without sessions: its `_meta` or the `MCP-Protocol-Version` header says so (MCP 2026-07-28,
- * basic/versioning). It belongs to a session all the same if both name the same revision with sessions. Other headers and keys show
- * nothing, because clients of sessions send them too.
- *
- * @param headerVersion the value of `MCP-Protocol-Version`.
- */
-export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
-  if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
-  return headerVersion === undefined || !isLegacyVersion(headerVersion) || !outline.isString(Slot.metaVersion, headerVersion);
 }

@@ -9,10 +9,11 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
-import type { Counters } from "../observe/counters.ts";
+import type { Counters } from "../observe/record.ts";
 import { type Log, logLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller, Reply } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits, ClientCall } from "./call.ts";
 
@@ -69,8 +70,6 @@ export type RequestDecision =
       readonly limits?: CallLimits;
       /** The request in the form of the server; undefined if the server gets the client's. */
       readonly request?: RequestMessage;
-      /** Returns the reply that gives the client the response in its form. */
-      readonly wrap?: (reply: Reply) => Reply;
     }
   | {
       /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
@@ -86,8 +85,8 @@ export function refuse(code: number, message: string): RequestDecision {
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
   readonly initialize: InitializeRules;
-  /** @returns undefined if the request is just sent to the server. */
-  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
+  /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
+  onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
   /** @returns the error if the response is rejected. */
@@ -140,4 +139,9 @@ export function refuseOverlong(idText: string, bytes: number): string {
 
 export function errorAnswer(idText: string, code: number, message: string): string {
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message })}}`;
+}
+
+/** Returns a `notifications/cancelled` of the sidecar. @param requestId the receiver's id of the request. */
+export function cancellation(requestId: number, reason: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
 }

@@ -4,18 +4,20 @@ import { findMembers, findPath, textOf } from "../json/find.ts";
 import { parseJson } from "../json/value.ts";
 import { checkClientMessage } from "../mcp/client-message.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, type Message, readText, type RequestMessage, Slot } from "../mcp/message.ts";
+import { isJsonObject, type Message, readText, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { responseToClient } from "../mcp/rewrite.ts";
+import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
-import { type Reply, type Principal, Session } from "../session/session.ts";
+import type { Reply } from "../session/reply.ts";
+import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
 import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
-import type { InitializeRefusal } from "./initialize.ts";
 import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
 
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
@@ -121,20 +123,16 @@ export class SessionOpener {
   }
 
   /**
+   * Also called for an accepted request that one server has refused, and that goes to another.
+   *
    * @param onOpen called with the new session, before the response is sent.
-   * @param isRepeated true if one server has refused the request, and it goes to another. It counts once.
    */
-  initialize(reply: Reply, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isRepeated = false): void {
+  initialize(reply: Reply, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession): void {
     const { owner, memory } = client;
-    const { counters } = this.#context;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
-    const refusal = this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isRepeated ? undefined : this.#rateRefusal());
-    if (refusal !== undefined) {
-      if (isRepeated) counters.countEnding(refusal.code);
-      else counters.countRefusal(refusal.code);
-      reply.fail(refusal);
-      return;
-    }
+    const refusal =
+      this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (reply.isAccepted ? undefined : this.#rateRefusal());
+    if (refusal !== undefined) return reply.refuse(refusal);
     const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
     const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
@@ -149,8 +147,7 @@ export class SessionOpener {
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
-      isRepeated,
-      onRefused: (answer) => this.#onRefused(reply, request, memory, answer, () => this.initialize(reply, request, onOpen, client, true)),
+      onRefused: (refused) => this.#onRefused(reply, request, memory, refused, () => this.initialize(reply, request, onOpen, client)),
       onFailed: () => pooled.release(),
     });
   }
@@ -226,27 +223,19 @@ export class SessionOpener {
   }
 
   /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
-  #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
-    const { config, counters, defects, log } = this.#context;
+  #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refused: ResponseMessage, begin: () => void): void {
+    const { config, defects, log } = this.#context;
     const onKnown = (): void => {
       if (!this.#lanes.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-      else if (refusal.refusesRevision && config.isolation !== "session") {
+      else if (refusesRevision(refused) && config.isolation !== "session") {
         const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
         if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
-        refusal.fail(sharedServerOutdated());
-      } else refusal.answer();
+        reply.fail(sharedServerOutdated());
+      } else reply.respond(responseToClient(refused, reply.idText));
     };
-    const held = {
-      acceptedAtMs: reply.acceptedAtMs,
-      onDisconnect: (listener: () => void) =>
-        reply.onDisconnect(() => {
-          listener();
-          counters.countEnding("unread");
-        }),
-    };
-    const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
-    this.#lanes.shared.lane.whenReady({ owner: { memory }, reply: held, request }, onReady, onReady);
+    const onReady = (): void => defects.guard("session start", onKnown, () => reply.fail(internalError(false)));
+    this.#lanes.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

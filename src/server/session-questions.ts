@@ -13,10 +13,10 @@ import type { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
-import { answerElsewhere, outOfMemory, responseOutOfMemory } from "./failures.ts";
-import { cancellation } from "./forwarded-requests.ts";
+import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import { SessionReply } from "./modern-sessions.ts";
+import type { RepeatableRequest } from "./modern-sessions.ts";
+import { cancellation } from "./routing.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -135,7 +135,7 @@ const CANCELLED = '{"action":"cancel"}';
 /** A call between two requests to the server. */
 interface Round {
   readonly call: ClientCall;
-  readonly reply: SessionReply;
+  readonly request: RepeatableRequest;
   readonly stateText: string | undefined;
   /** The ids of the questions that are not answered. */
   readonly open: Set<number>;
@@ -168,16 +168,13 @@ export class SessionQuestions {
     this.#lane = lane;
   }
 
-  /** See `Routing.onUnfinished`. */
-  onResponse(call: ClientCall, response: ResponseMessage): boolean {
-    const { reply } = call;
-    if (!(reply instanceof SessionReply) || !isInputRequired(response)) return false;
+  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. */
+  onInputRequired(call: ClientCall, request: RepeatableRequest, response: ResponseMessage): void {
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const { calls } = this.#lane;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
-    else this.#begin(call, reply, asked);
-    return true;
+    else this.#begin(call, request, asked);
   }
 
   /**
@@ -206,31 +203,32 @@ export class SessionQuestions {
   }
 
   /** Asks the client, or fails the call if it cannot be asked. */
-  #begin(call: ClientCall, reply: SessionReply, { questions, stateText }: InputRequired): void {
+  #begin(call: ClientCall, request: RepeatableRequest, { questions, stateText }: InputRequired): void {
     const { calls, context } = this.#lane;
     const { config, nowMs, timers } = context;
-    const refusal = checkDeclared(questions, reply.declared);
+    const refusal = checkDeclared(questions, request.declared);
     if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
-    if (questions.length > 0 && ++reply.questionRounds > MAX_QUESTION_ROUNDS) {
+    if (questions.length > 0 && ++request.questionRounds > MAX_QUESTION_ROUNDS) {
       return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
-    const timer = timers.add(() => this.#onDue(round));
-    const round: Round = { call, reply, stateText, open: new Set(), answers: [], memory, timer };
-    reply.onEnded = () => {
+    const fail = (): void => calls.giveUp(call, "defect", internalError(true));
+    const timer = timers.add(() => context.defects.guard("question", () => this.#onDue(round), fail));
+    const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
+    request.onEnd = () => {
       const ids = [...round.open];
       this.#end(round);
       // Its client must not answer any more.
       for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
     };
     timer.set(nowMs() + (questions.length === 0 ? REPEAT_DELAY_MS : config.requestTimeoutMs * MAX_RENEWED_TIMES));
-    const texts = questions.map(({ keyText, request }) => {
+    const texts = questions.map(({ keyText, request: question }) => {
       const id = this.#questions.mintId();
-      this.#questions.set(id, { id, round, keyText, method: request.method });
+      this.#questions.set(id, { id, round, keyText, method: question.method });
       round.open.add(id);
-      return [id, requestToClient(request, id)] as const;
+      return [id, requestToClient(question, id)] as const;
     });
     // The client may have disconnected while it got the others.
     for (const [id, text] of texts) if (round.open.has(id)) this.#emit(round, text);
@@ -266,11 +264,11 @@ export class SessionQuestions {
 
   /** Sends the request again, with the answers. */
   #repeat(round: Round): void {
-    const { call, reply, stateText, answers } = round;
+    const { call, request, stateText, answers } = round;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
     if (stateText !== undefined) members.push(`"requestState":${stateText}`);
     this.#end(round);
-    this.#lane.calls.repeat(call, reply.requestWith(members.join(",")));
+    this.#lane.calls.repeat(call, request.with(members.join(",")));
   }
 
   #fail(call: ClientCall, reason: string, description: string): void {
@@ -279,14 +277,14 @@ export class SessionQuestions {
 
   #end(round: Round): void {
     round.timer.clear();
-    round.reply.onEnded = undefined;
+    round.request.onEnd = undefined;
     round.memory.release();
     for (const id of round.open) this.#questions.delete(id);
     round.open.clear();
   }
 
-  #emit({ call, reply }: Round, text: string): void {
-    if (!reply.ask(text)) call.caller.deliver(text);
+  #emit({ call }: Round, text: string): void {
+    if (!call.reply.emit(text)) call.caller.deliver(text);
   }
 }
 

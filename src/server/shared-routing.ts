@@ -1,6 +1,6 @@
 import { findMembers, stringOf } from "../json/find.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
-import { LOG_LEVELS as LEVELS, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { isAtLeast, LOG_LEVELS as LEVELS, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
@@ -408,6 +408,10 @@ export class SharedRouting implements Routing {
     const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.calls);
     if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
-    if (this.#levels.wants(call.caller, level) && !(isOnly && call.reply.emit(text))) call.caller.deliver(text);
+    const { caller, reply } = call;
+    if (!this.#levels.wants(caller, level)) return;
+    // Each request of a client without a session has a level of its own.
+    const isWanted = reply.logLevel === undefined || isAtLeast(typeof level === "string" ? level : undefined, reply.logLevel);
+    if (!(isOnly && isWanted && reply.emit(text))) caller.deliver(text);
   }
 }

@@ -10,14 +10,14 @@ import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Reply, Rewrite } from "../session/session.ts";
-import { AskingReply, type ParkedCalls } from "./asking-exchange.ts";
-import { answersOf, ASKING_METHODS, StatelessReply } from "./asks.ts";
+import type { Reply } from "../session/reply.ts";
+import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
+import { answersOf, ASKING_METHODS } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { InternalReply, internalRequest } from "./internal-calls.ts";
+import { internalReply, internalRequest, InternalTarget } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { discoverResult, LegacyReply, requestToLegacyServer, serverInfoOf } from "./legacy-calls.ts";
+import { discoverResult, requestToLegacyServer, serverInfoOf, transformToModernClient } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
 import { checkQuestions } from "./session-questions.ts";
@@ -102,7 +102,7 @@ export class StatelessRequests {
     if (removed !== undefined) return reply.fail(removed);
     const client = this.#clients.use(memory);
     const parked = this.#parked?.find(request, memory.holder);
-    if (parked instanceof AskingReply) return this.#guard(reply, () => this.#continue(parked, stateless, client));
+    if (parked instanceof AskingCall) return this.#guard(reply, () => this.#continue(parked, stateless, client));
     // A server without sessions makes its own states.
     if (parked !== undefined && this.#eras.era === "legacy") return reply.fail(parked);
     this.#find(stateless, client, (target) => this.#route(stateless, client, target));
@@ -114,8 +114,7 @@ export class StatelessRequests {
       if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(target));
       else reply.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
-    const onFailed = (error: SidecarError): void => this.#eras.shared.lane.refuse(reply, error);
-    this.#eras.find({ owner: client, reply, request }, envelope.declared, found, onFailed);
+    this.#eras.find({ owner: client, reply, request }, envelope.declared, found, (error) => reply.refuse(error));
   }
 
   /** Ends the requests and subscriptions of a holder. */
@@ -156,7 +155,7 @@ export class StatelessRequests {
     const held = holdMessage(client.memory, request.text);
     client.beginCall();
     let hasLeft = false;
-    reply.onDisconnect(() => (hasLeft = true));
+    reply.onDisconnect = () => (hasLeft = true);
     let outcome: SidecarError | undefined | "defect" = "defect";
     try {
       outcome = await checked;
@@ -186,38 +185,44 @@ export class StatelessRequests {
     const { holder } = client.memory;
     const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
     if (unsealed instanceof SidecarError) return reply.fail(unsealed);
-    const rewrite: Rewrite = (body, response) => {
-      const found = findResult(body, reply.idText, response);
-      if (found === undefined) return body;
+    reply.logLevel = logLevel;
+    reply.transforms.push((text, idText, response) => {
+      const found = findResult(text, idText, response);
+      if (found === undefined) return text;
       bindings?.tasks.add(createdTask(found), holder);
       const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
-      return error ?? bindings?.requestState.seal(found, request, owner) ?? body;
-    };
-    lane.request(client, new StatelessReply(reply, rewrite, logLevel), unsealed);
+      return error ?? bindings?.requestState.seal(found, request, owner) ?? text;
+    });
+    lane.request(client, reply, unsealed);
   }
 
-  #forwardToLegacy({ request, envelope, reply }: StatelessRequest, client: StatelessClient, target: Target): void {
+  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
+    const { request, envelope, reply } = stateless;
     const parked = this.#parked;
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
     const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
     if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
-    const round = new LegacyReply(reply, request, envelope, this.#serverInfo(target.handshake));
+    reply.logLevel = envelope.logLevel ?? "off";
+    const serverInfo = this.#serverInfo(target.handshake);
     const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
-    const asking = mayAsk ? new AskingReply(this.#context, parked, client.memory, raiseLevel, round, request) : round;
-    target.lane.request(client, asking, requestToLegacyServer(request));
+    if (mayAsk) new AskingCall(this.#context, parked, serverInfo, raiseLevel, stateless).begin(stateless);
+    else reply.transforms.push(transformToModernClient(request, envelope, serverInfo));
+    target.lane.request(client, reply, requestToLegacyServer(request));
   }
 
   /** Continues a parked call with the request that answers its questions. */
-  #continue(parked: AskingReply, { request, envelope, reply }: StatelessRequest, client: StatelessClient): void {
+  #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
+    const { request, envelope, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
     const isOverloaded = client.callsInFlight >= maxSessionRequests;
     const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : parked.roomError(answers);
     if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
-    parked.resume(new LegacyReply(reply, request, envelope, parked.serverInfo), answers);
+    reply.logLevel = envelope.logLevel ?? "off";
+    parked.resume(stateless, answers);
   }
 
   #serverInfo(handshake: UpstreamHandshake): ServerInfo {
@@ -240,7 +245,7 @@ export class StatelessRequests {
     const onResult = (resultText: string | undefined): void => {
       if (resultText === undefined) levels.delete(client);
     };
-    const reply = new InternalReply(this.#context.nowMs(), () => undefined, onResult);
+    const reply = internalReply(this.#context, new InternalTarget(onResult));
     lane.request(client, reply, internalRequest("logging/setLevel", { level }));
   }
 

@@ -5,7 +5,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { outOfMemory } from "./failures.ts";
-import { InternalReply, internalRequest } from "./internal-calls.ts";
+import { internalReply, internalRequest, InternalTarget } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
 import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
@@ -113,8 +113,8 @@ class LegacySubscription extends StatelessClient {
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
       const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const reply = new InternalReply(this.#lane.context.nowMs(), (_reason, error) => resolve(error ?? "refused"), onResult);
-      this.#lane.request(this, reply, internalRequest("resources/subscribe", { uri }));
+      const target = new InternalTarget(onResult, (_reason, error) => resolve(error ?? "refused"));
+      this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
     });
   }
 }

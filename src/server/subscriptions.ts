@@ -1,7 +1,8 @@
+import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findAmbiguous, findMembers, findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
-import type { SidecarError } from "../mcp/errors.ts";
+import { SidecarError } from "../mcp/errors.ts";
 import {
   isJsonObject,
   type JsonObject,
@@ -12,10 +13,10 @@ import {
   Slot,
 } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
-import type { Reply } from "../session/session.ts";
+import type { Reply, ReplyTarget } from "../session/reply.ts";
 import type { Timer } from "../timers.ts";
 import type { Calls } from "./calls.ts";
-import { InternalReply, internalRequest, type OpenCall } from "./internal-calls.ts";
+import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
 
@@ -262,13 +263,12 @@ export class LaneSubscription {
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
-    const reply = new InternalReply(
-      nowMs,
-      () => (hasFailed = true),
+    const target = new InternalTarget(
       () => this.#onEnd(listening, !hasFailed),
+      () => (hasFailed = true),
     );
     // It may fail at once.
-    listening.call = this.#lane.calls.open(reply, request);
+    listening.call = this.#lane.calls.open(internalReply(this.#lane.context, target), request);
     this.#overdue.set(nowMs + this.#lane.context.config.requestTimeoutMs);
   }
 
@@ -339,7 +339,7 @@ export class Subscription {
   constructor(reply: Reply, onEnd: () => void) {
     this.#reply = reply;
     this.#onEnd = onEnd;
-    reply.onDisconnect(() => this.#finish());
+    reply.onDisconnect = () => this.#finish();
   }
 
   /** The JSON text of the id, which all its messages have. */
@@ -412,8 +412,11 @@ function withSubscriptionId(text: string, idText: string): string {
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
-export class ModernSubscription extends InternalReply {
+export class ModernSubscription implements ReplyTarget {
+  readonly isListening = false;
+  readonly httpStatus = undefined;
   readonly #subscription: Subscription;
+  readonly #context: Context;
   readonly #request: RequestMessage;
   readonly #calls: Calls;
   readonly #memory: Reservation;
@@ -423,14 +426,14 @@ export class ModernSubscription extends InternalReply {
   #accepted: SubscriptionFilter | undefined;
 
   constructor(
+    context: Context,
     calls: Calls,
     subscription: Subscription,
     request: RequestMessage,
     memory: Reservation,
-    nowMs: number,
     onEnd: (subscription: ModernSubscription) => void,
   ) {
-    super(nowMs, () => undefined);
+    this.#context = context;
     this.#calls = calls;
     this.#subscription = subscription;
     this.#request = request;
@@ -445,7 +448,7 @@ export class ModernSubscription extends InternalReply {
 
   /** Opens the subscription at the current generation. */
   open(): void {
-    this.#open = this.#calls.open(this, this.#request);
+    this.#open = this.#calls.open(internalReply(this.#context, this), this.#request);
   }
 
   /** Forgets the lost generation. */
@@ -480,22 +483,32 @@ export class ModernSubscription extends InternalReply {
     this.#finish();
   }
 
-  override respond(body: string): void {
-    const [result, error] = findMembers(body, 0, ["result", "error"]).spans;
-    if (error !== undefined) this.#subscription.respond("error", body.slice(error.start, error.end));
+  emit(): boolean {
+    return false;
+  }
+
+  keepAlive(): void {
+    // Its stream has begun, or has not been acknowledged.
+  }
+
+  finish(outcome: string | SidecarError | undefined): undefined {
+    if (outcome instanceof SidecarError) {
+      this.#open = undefined;
+      // If the generation was lost, the next one gets the request again.
+      if (outcome.code !== "UPSTREAM_EXITED") this.end();
+    } else if (outcome !== undefined) this.#onResponse(outcome);
+  }
+
+  #onResponse(text: string): void {
+    const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
+    if (error !== undefined) this.#subscription.respond("error", text.slice(error.start, error.end));
     else if (result !== undefined) {
-      const resultText = body.slice(result.start, result.end);
+      const resultText = text.slice(result.start, result.end);
       const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
       const edits = id === undefined ? [] : [{ ...id, text: this.#subscription.idText }];
       this.#subscription.respond("result", applyEdits(resultText, edits));
     }
     this.#finish();
-  }
-
-  override fail({ code }: SidecarError): void {
-    this.#open = undefined;
-    // If the generation was lost, the next one gets the request again.
-    if (code !== "UPSTREAM_EXITED") this.end();
   }
 
   #finish(): void {

@@ -2,12 +2,14 @@ import type { Context } from "../context.ts";
 import { findElements, findMembers } from "../json/find.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import type { SidecarErrorCode } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject } from "../mcp/message.ts";
+import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage } from "../mcp/message.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
+import type { Transform } from "../session/reply.ts";
+import type { Caller } from "../session/session.ts";
 import { RateLimit, type Timer } from "../timers.ts";
-import type { CallLimits } from "./call.ts";
-import type { Calls, LanePolicy } from "./calls.ts";
+import type { Call, CallLimits, CallVerdict } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
 
 /**
@@ -94,6 +96,32 @@ export function* readToolPages({ maxPages, maxValueBytes, isStrict }: ToolListRu
 
 function noList(problem: string): ToolList {
   return { tools: undefined, problem };
+}
+
+/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
+export interface LanePolicy {
+  /** True if client requests must wait until the server's tools are known. */
+  readonly needsTools: boolean;
+  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
+  transformOf(method: string, listAgain: () => void): Transform | undefined;
+  /**
+   * Decides on a client's message before the lane accepts it.
+   *
+   * @param caller the calls of one caller share a rate.
+   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
+   */
+  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
+  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
+  onTools(tools: readonly JsonObject[], generation: number): void;
+  /** Called when the server is lost, and its tools are no longer valid. */
+  onLost(): void;
+  /**
+   * Reviews a call that was accepted before the tools were known.
+   *
+   * @param isSent true if a former generation may have seen the call.
+   * @returns the response if the call must not be sent.
+   */
+  review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
 
 /** Clients of a server with a few malformed tools still get the others. */

@@ -1,8 +1,8 @@
 import type { KeyObject } from "node:crypto";
-import { SidecarError } from "../mcp/errors.ts";
+import type { SidecarError } from "../mcp/errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { ObservedRequest } from "../observe/record.ts";
+import type { Reply } from "./reply.ts";
 import type { SessionStreams } from "./streams.ts";
 
 /**
@@ -44,75 +44,10 @@ export interface Principal {
   readonly sessionKey: KeyObject | undefined;
 }
 
-/** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
-export interface ServerAsk {
-  readonly request: RequestMessage;
-  /** Sends the response. Does nothing if the server no longer waits for it. @param text the JSON text of the value. */
-  answer(member: "result" | "error", text: string): void;
-  /** Shows the server that the client is still there, if it wants progress. */
-  showProgress(): void;
-}
-
-/** The call of a question. */
-export interface AskedCall {
-  /** Parks the call until `resume`: it takes no slot and no time. */
-  park(): void;
-  /** Continues the call, whose reply has the client's next request. @param progressTokenText that of the request. */
-  resume(progressTokenText: string | undefined): void;
-  /** Cancels a parked call at the server. */
-  cancel(reason: string): void;
-  /** @returns the error if the queue of the server's stdin is too full for these answers. */
-  roomError(text: string): SidecarError | undefined;
-}
-
-/** The part of a reply that passes questions of the server to the client. */
-export interface Asking {
-  /** True if the client has declared this kind of question. */
-  canAnswer(request: RequestMessage): boolean;
-  /** Called for a question that was refused, although it is about this call. */
-  onRefused(request: RequestMessage): void;
-  ask(ask: ServerAsk, call: AskedCall): void;
-  /** Must be called if the server has withdrawn a question, or has exited. */
-  withdraw(ask: ServerAsk): void;
-}
-
-/** The port to the client: a request that waits for its JSON-RPC response. It finishes exactly once. */
-export interface Reply {
-  /** The JSON text of the client's request id. The response has the same text. */
-  readonly idText: string;
-  /** The time at which the HTTP request arrived. Its timeout starts here. */
-  readonly acceptedAtMs: number;
-  /** The least severe log messages that the client wants until the response. Undefined if it wants none, or in a session. */
-  readonly logLevel?: string | undefined;
-  /** Passes questions of the server to the client. Undefined if the request cannot have any. */
-  readonly asking?: Asking | undefined;
-  /** The observation of the request; undefined if nothing observes it. */
-  readonly observed?: ObservedRequest | undefined;
-  /** True if a message that is sent before the response reaches the client at once. */
-  readonly isListening: boolean;
-  /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
-  emit(body: string): boolean;
-  /** Begins a slow response, if the client accepts a stream. May be called again. */
-  keepAlive(): void;
-  /**
-   * Finishes with a JSON-RPC response, which has the client's request id.
-   *
-   * @param response the server's message, if the body differs from it in the id only.
-   */
-  respond(body: string, response?: ResponseMessage): void;
-  fail(error: SidecarError): void;
-  /** Finishes without a response, because the client has cancelled the request. */
-  dismiss(): void;
-  /** Sets the listener, which is called once if the client disconnects before the reply has finished, and cannot reconnect for the response. */
-  onDisconnect(listener: () => void): void;
-}
-
 /** The port of a session to its lane. */
 export interface SessionLane {
   /** Sends a request to the server. Finishes the reply with its response, or with an error. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void;
-  /** Rejects a request for a reason outside the lane. */
-  refuse(reply: Reply, error: SidecarError): void;
   /** Sends a notification to the server. @returns the error if it is rejected. */
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Sends the response to a server's request. @returns the error if it is rejected. */
@@ -231,75 +166,5 @@ export class Session implements Caller {
         this.onEnd?.(isOver);
       }
     }
-  }
-}
-
-/**
- * Rewrites a response.
- *
- * @param body a JSON-RPC response as the client would read it.
- * @param response the server's message, if the body differs from it in the id only.
- * @returns the text or the error that the client gets in its place.
- */
-export type Rewrite = (body: string, response?: ResponseMessage) => string | SidecarError;
-
-/** A reply whose response is rewritten on its way to the client. Everything else is unchanged. */
-export class RewrittenReply implements Reply {
-  protected readonly inner: Reply;
-  readonly #rewrite: Rewrite;
-
-  constructor(inner: Reply, rewrite: Rewrite) {
-    this.inner = inner;
-    this.#rewrite = rewrite;
-  }
-
-  get idText(): string {
-    return this.inner.idText;
-  }
-
-  get acceptedAtMs(): number {
-    return this.inner.acceptedAtMs;
-  }
-
-  get asking(): Reply["asking"] {
-    return this.inner.asking;
-  }
-
-  get isListening(): boolean {
-    return this.inner.isListening;
-  }
-
-  get logLevel(): string | undefined {
-    return this.inner.logLevel;
-  }
-
-  get observed(): Reply["observed"] {
-    return this.inner.observed;
-  }
-
-  emit(body: string): boolean {
-    return this.inner.emit(body);
-  }
-
-  keepAlive(): void {
-    this.inner.keepAlive();
-  }
-
-  respond(body: string, response?: ResponseMessage): void {
-    const rewritten = this.#rewrite(body, response);
-    if (rewritten instanceof SidecarError) this.fail(rewritten);
-    else this.inner.respond(rewritten, rewritten === body ? response : undefined);
-  }
-
-  fail(error: SidecarError): void {
-    this.inner.fail(error);
-  }
-
-  dismiss(): void {
-    this.inner.dismiss();
-  }
-
-  onDisconnect(listener: () => void): void {
-    this.inner.onDisconnect(listener);
   }
 }

@@ -1,6 +1,6 @@
 import { array, assert, constant, constantFrom, double, integer, oneof, property, record } from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { Counters } from "../../src/observe/counters.ts";
+import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { MAX_TIMER_MS, RateLimit, Timers } from "../../src/timers.ts";
 import { UNGUARDED } from "../support/defects.ts";

@@ -23,7 +23,6 @@ class Bench {
     const subscriptions = memory.hold("subscriptions", bytes);
     const lane: SessionLane = {
       request: () => undefined,
-      refuse: () => undefined,
       notify: () => undefined,
       answer: () => undefined,
       announceLists: () => undefined,

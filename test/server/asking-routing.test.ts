@@ -1,10 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
-import { AskingReply, ParkedCalls } from "../../src/server/asking-exchange.ts";
+import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
-import { LegacyReply, serverInfoOf } from "../../src/server/legacy-calls.ts";
+import { serverInfoOf } from "../../src/server/legacy-calls.ts";
 import { MemoryBudget } from "../../src/memory.ts";
+import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
 import { contextOf } from "../support/context.ts";
 import { UNGUARDED } from "../support/defects.ts";
@@ -44,24 +45,25 @@ function start(
   bench.start({});
   const caller = new StatelessCaller();
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
-  const send = (declared: AskKinds, idText: string): { readonly raw: RecordedReply; readonly round: LegacyReply } => {
-    const raw = new RecordedReply(idText, Date.now());
-    return { raw, round: new LegacyReply(raw, request, { declared, logLevel: undefined }, serverInfoOf("{}")) };
+  const send = (declared: AskKinds, idText: string): StatelessRequest & { readonly reply: RecordedReply } => {
+    const reply = new RecordedReply(bench.context, idText, Date.now());
+    return { request, envelope: { declared, logLevel: undefined }, headers: {}, reply, memory: account, owner: undefined };
   };
-  let asked: AskingReply | undefined;
+  let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {
-    const { raw, round } = send(declared, "1");
-    asked = new AskingReply(context(), parked, account, () => undefined, round, request);
-    bench.lane.request(caller, asked, request);
-    return raw;
+    const sent = send(declared, "1");
+    asked = new AskingCall(context(), parked, serverInfoOf("{}"), () => undefined, sent);
+    asked.begin(sent);
+    bench.lane.request(caller, sent.reply, request);
+    return sent.reply;
   };
   const answer = (answers: Readonly<Record<string, object>>): RecordedReply => {
     if (asked === undefined) throw new Error("no call");
-    const { raw, round } = send(AskKind.form, "2");
+    const sent = send(AskKind.form, "2");
     parked.remove(asked);
-    asked.resume(round, new Map(Object.entries(answers).map(([key, value]) => [key, JSON.stringify(value)])));
+    asked.resume(sent, new Map(Object.entries(answers).map(([key, value]) => [key, JSON.stringify(value)])));
     vi.advanceTimersByTime(SETTLED_MS);
-    return raw;
+    return sent.reply;
   };
   bench.heard();
   const serverSays = (message: JsonObject): JsonObject[] => {

@@ -73,15 +73,14 @@ class Scene {
 
   initialize(): void {
     const request = requestOfClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
-    const reply = new RecordedReply(String(this.#lastNumber), Date.now());
+    const reply = new RecordedReply(this.bench.context, String(this.#lastNumber), Date.now());
     this.replies.push(reply);
     this.bench.lane.initialize({
       reply,
       request,
       memory: ACCOUNT,
       open: () => undefined,
-      isRepeated: false,
-      onRefused: (refusal) => refusal.answer(),
+      onRefused: () => undefined,
       onFailed: () => undefined,
     });
   }

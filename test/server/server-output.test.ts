@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { MemoryBudget } from "../../src/memory.ts";
 import { contextOf } from "../support/context.ts";
-import { OutputMemory, OutputReader } from "../../src/process/stdio.ts";
+import { boundedReaders, OutputReader } from "../../src/process/stdio.ts";
 
 const MIB = 1024 * 1024;
 
@@ -13,11 +13,11 @@ class Bench {
   readonly told: string[] = [];
   readonly #reader: OutputReader;
 
-  constructor(memory: MemoryBudget, output = new OutputMemory(memory), client?: string) {
+  constructor(memory: MemoryBudget, readers = boundedReaders(memory), client?: string) {
     const unexpected = (what: unknown): never => {
       throw new Error("not expected", { cause: what });
     };
-    this.#reader = new OutputReader(this.stdout, contextOf({ maxLineBytes: 8 * MIB }, { memory }), output, client, {
+    this.#reader = new OutputReader(this.stdout, contextOf({ maxLineBytes: 8 * MIB }, { memory }), readers, client, {
       onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
       onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
       onNoise: (_text, reason) => this.told.push(reason),
@@ -62,9 +62,9 @@ it("each of the first 1000 messages of a batch is read, and any other element is
 describe("output of servers while memory is short", () => {
   it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
     const memory = new MemoryBudget(16 * MIB);
-    const output = new OutputMemory(memory);
+    const readers = boundedReaders(memory);
     const benches = [3 * MIB, 5 * MIB, 3 * MIB, 3 * MIB].map((length, id) => {
-      const bench = new Bench(memory, output);
+      const bench = new Bench(memory, readers);
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
       return bench;
     });
@@ -81,9 +81,9 @@ describe("output of servers while memory is short", () => {
 
   it("incomplete lines of a private server make room for another client that asks for its share", async () => {
     const memory = new MemoryBudget(16 * MIB);
-    const output = new OutputMemory(memory);
+    const readers = boundedReaders(memory);
     const benches = [3.6, 3.2, 2.8].map((megabytes, id) => {
-      const bench = new Bench(memory, output, "client");
+      const bench = new Bench(memory, readers, "client");
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(megabytes * MIB)}`);
       return bench;
     });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../src/mcp/errors.ts";
+import type { HeldRequest } from "../../src/server/calls.ts";
 import type { Principal, Session } from "../../src/session/session.ts";
 import { LanesBench, type LanesInput } from "./support/lanes-bench.ts";
 import { type MemoryAccount, MemoryBudget } from "../../src/memory.ts";
@@ -41,12 +42,11 @@ class Replicas {
     { memory = AMPLE_MEMORY.account("127.0.0.1"), text = "", owner }: Returning = {},
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
-    let leave = (): void => undefined;
-    const reply = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
+    const reply: HeldRequest["reply"] = { acceptedAtMs: Date.now(), onDisconnect: undefined };
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
     this.other.opener.takeUp({ ...known, owner }, memory, reply, [{ kind: "request", text }], (found) => (taken = found));
-    return { taken: () => taken, leave: () => leave() };
+    return { taken: () => taken, leave: () => reply.onDisconnect?.() };
   }
 
   /** Returns the code of the error. */

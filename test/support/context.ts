@@ -2,7 +2,7 @@ import { readCommandLine } from "../../src/config/command-line.ts";
 import { type Config, loadConfig } from "../../src/config/load.ts";
 import type { Context } from "../../src/context.ts";
 import { MemoryBudget } from "../../src/memory.ts";
-import { Counters } from "../../src/observe/counters.ts";
+import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
 import { Timers } from "../../src/timers.ts";

@@ -1,4 +1,4 @@
-import { Counters } from "../../src/observe/counters.ts";
+import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { RecordedLog } from "./recorded-log.ts";
 

@@ -1,4 +1,4 @@
-import { Counters } from "../../src/observe/counters.ts";
+import { Counters } from "../../src/observe/record.ts";
 import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
 import { ServerProgram } from "../../src/process/generation.ts";
 import { Supervisor } from "../../src/process/supervisor.ts";

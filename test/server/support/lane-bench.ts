@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Counters } from "../../../src/observe/counters.ts";
+import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
@@ -7,9 +7,9 @@ import type { Call } from "../../../src/server/call.ts";
 import type { RetryMode } from "../../../src/config/options.ts";
 import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
-import { type Caller, type Reply, Session } from "../../../src/session/session.ts";
+import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/calls.ts";
+import type { LanePolicy } from "../../../src/server/tools.ts";
 import type { Routing } from "../../../src/server/routing.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
@@ -69,8 +69,8 @@ export class OpenPolicy implements LanePolicy {
   /** The limits of the next call. */
   limits: CallLimits | undefined;
 
-  wrap(reply: Reply): Reply {
-    return reply;
+  transformOf(): undefined {
+    return undefined;
   }
 
   admit(): CallLimits | undefined {
@@ -198,7 +198,7 @@ export class LaneBench {
     limits?: CallLimits,
   ): RecordedReply {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
-    const reply = new RecordedReply(idTextOf(request), acceptedAtMs, readsStreams);
+    const reply = new RecordedReply(this.context, idTextOf(request), acceptedAtMs, readsStreams);
     this.#open.limits = limits;
     this.lane.request(caller, reply, request);
     this.#open.limits = undefined;

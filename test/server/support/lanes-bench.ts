@@ -136,7 +136,7 @@ export class LanesBench {
   /** Sends a client's `initialize`, with or without params. */
   connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }, holder: MemoryHolder = "127.0.0.1"): Client {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
-    const reply = new RecordedReply('"i"', Date.now());
+    const reply = new RecordedReply(this.context, '"i"', Date.now());
     let session: Session | undefined;
     const open = (opened: Session): void => {
       if (reply.isFinished) throw new Error("the session was opened after the response");

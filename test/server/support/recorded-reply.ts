@@ -1,74 +1,63 @@
-import type { SidecarError } from "../../../src/mcp/errors.ts";
-import type { Reply } from "../../../src/session/session.ts";
+import type { Context } from "../../../src/context.ts";
+import { SidecarError } from "../../../src/mcp/errors.ts";
+import type { ResponseMessage } from "../../../src/mcp/message.ts";
+import { Reply } from "../../../src/session/reply.ts";
 
 /** A client's request that records its response, and fails a lane that answers it twice. */
-export class RecordedReply implements Reply {
-  readonly idText: string;
-  readonly acceptedAtMs: number;
-  readonly emitted: string[] = [];
-  keepAliveCount = 0;
-  /** The response as it was written. */
-  response: string | undefined;
-  error: SidecarError | undefined;
-  isFinished = false;
-  /** The client of a lost connection may resume the emitted messages. */
-  isConnected = true;
-  readonly #readsStreams: boolean;
-  #onDisconnect: (() => void) | undefined;
+export class RecordedReply extends Reply {
+  readonly emitted: readonly string[];
+  readonly #seen: { readonly keepAliveCount: number; readonly outcome: string | SidecarError | undefined };
 
-  constructor(idText: string, acceptedAtMs: number, readsStreams = true) {
-    this.idText = idText;
-    this.acceptedAtMs = acceptedAtMs;
-    this.#readsStreams = readsStreams;
+  constructor(context: Context, idText: string, acceptedAtMs: number, isListening = true) {
+    const emitted: string[] = [];
+    const seen = { keepAliveCount: 0, outcome: undefined as string | SidecarError | undefined };
+    super(context, idText, acceptedAtMs, {
+      isListening,
+      httpStatus: 200,
+      emit: (text) => isListening && emitted.push(text) > 0,
+      keepAlive: () => void seen.keepAliveCount++,
+      finish: (outcome) => {
+        seen.outcome = outcome ?? "dismissed";
+        return typeof outcome === "string" ? outcome : outcome?.code;
+      },
+    });
+    [this.emitted, this.#seen] = [emitted, seen];
+  }
+
+  get keepAliveCount(): number {
+    return this.#seen.keepAliveCount;
+  }
+
+  get error(): SidecarError | undefined {
+    const { outcome } = this.#seen;
+    return outcome instanceof SidecarError ? outcome : undefined;
   }
 
   /** Its outcome, in short: the result, or the code of the error. */
   get outcome(): unknown {
-    if (this.error !== undefined) return this.error.code;
-    if (this.response === undefined) return this.isFinished ? "dismissed" : undefined;
-    const { result, error } = JSON.parse(this.response) as { readonly result?: unknown; readonly error?: { readonly code: number } };
+    const { outcome } = this.#seen;
+    if (outcome instanceof SidecarError) return outcome.code;
+    if (outcome === undefined || outcome === "dismissed") return outcome;
+    const { result, error } = JSON.parse(outcome) as { readonly result?: unknown; readonly error?: { readonly code: number } };
     return error === undefined ? result : error.code;
   }
 
-  get isListening(): boolean {
-    return this.#readsStreams && this.isConnected && !this.isFinished;
+  override respond(text: string, response?: ResponseMessage): void {
+    this.#check();
+    super.respond(text, response);
   }
 
-  emit(body: string): boolean {
-    if (!this.#readsStreams || this.isFinished) return false;
-    this.emitted.push(body);
-    return true;
+  override fail(error: SidecarError): void {
+    this.#check();
+    super.fail(error);
   }
 
-  keepAlive(): void {
-    this.keepAliveCount++;
+  override dismiss(): void {
+    this.#check();
+    super.dismiss();
   }
 
-  respond(body: string): void {
-    this.#finish();
-    this.response = body;
-  }
-
-  fail(error: SidecarError): void {
-    this.#finish();
-    this.error = error;
-  }
-
-  dismiss(): void {
-    this.#finish();
-  }
-
-  onDisconnect(listener: () => void): void {
-    this.#onDisconnect = listener;
-  }
-
-  /** Disconnects the client for good. */
-  disconnect(): void {
-    this.#onDisconnect?.();
-  }
-
-  #finish(): void {
+  #check(): void {
     if (this.isFinished) throw new Error(`the request ${this.idText} is answered twice`);
-    this.isFinished = true;
   }
 }

@@ -3,132 +3,81 @@ import { type Context, onDrain } from "../context.ts";
 import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { inputRequired, type ServerInfo } from "../mcp/result.ts";
-import { responseToClient } from "../mcp/rewrite.ts";
+import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { AskedCall, Asking, Reply, ServerAsk } from "../session/session.ts";
+import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
 import type { Timer } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
 import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
-import type { LegacyReply } from "./legacy-calls.ts";
+import { transformToModernClient } from "./legacy-calls.ts";
+import type { StatelessRequest } from "./stateless-client.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
 
+/** The first transforms of a reply. The lane adds others. */
+const OWN_TRANSFORMS = 2;
+
 /** The errors of a call whose server has answered it. After any other error, the call is gone. */
-const KEPT_ERRORS: ReadonlySet<string> = new Set([
-  "UPSTREAM_RESPONSE_TOO_LARGE",
-  "UPSTREAM_INVALID_RESPONSE",
-  "MISSING_CAPABILITY",
-  "INTERNAL_ERROR",
-]);
+const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE", "UPSTREAM_INVALID_RESPONSE", "INTERNAL_ERROR"]);
 
 /**
- * The reply of a call that may need several requests of its client: each result `input_required` ends one, and the answers come with the
- * next one (MCP 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets the answers as responses to its own requests.
+ * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next one (MCP
+ * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets the answers as responses to its own requests.
  *
- * Between two requests the call is parked. Its result is then kept for the next one.
+ * The call has the reply of the client's current request. Between two requests it is parked, with a reply whose response is kept here.
  */
-export class AskingReply implements Reply, Asking {
-  readonly asking = this;
+export class AskingCall implements Asking, ReplyTarget {
+  readonly isListening = false;
+  readonly httpStatus = undefined;
   readonly memory: MemoryAccount;
   readonly #context: Context;
   readonly #parked: ParkedCalls;
+  readonly #serverInfo: ServerInfo;
   readonly #raiseLevel: (level: string) => void;
   readonly #binding: string;
   readonly #asks: OpenAsks;
+  /** The kinds of questions that the client has declared in its last request. */
+  #declared: AskKinds = 0;
   /** The kinds of questions that were refused because the client has not declared them. */
   #missing: AskKinds = 0;
   #call: AskedCall | undefined;
-  /** The request that waits for the response; undefined while the call is parked, and after its end. */
-  #round: LegacyReply | undefined;
-  #lastRound: LegacyReply;
+  /** That of the request that waits for the response; undefined while the call is parked, and after its end. */
+  #reply: Reply | undefined;
+  /** What the lane has added to the first reply. */
+  #ofLane: Pick<Reply, "transforms" | "onDisconnect"> | undefined;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
   readonly #settling: Timer;
-  #onDisconnect: (() => void) | undefined;
 
-  /**
-   * @param raiseLevel raises the level of the log messages that the client gets.
-   * @param request the first one. It is not kept, because its text may be long.
-   */
-  constructor(
-    context: Context,
-    parked: ParkedCalls,
-    memory: MemoryAccount,
-    raiseLevel: (level: string) => void,
-    round: LegacyReply,
-    request: RequestMessage,
-  ) {
+  /** @param raiseLevel raises the level of the log messages that the client gets. @param first not kept, because its text may be long. */
+  constructor(context: Context, parked: ParkedCalls, serverInfo: ServerInfo, raiseLevel: (level: string) => void, first: StatelessRequest) {
     this.#context = context;
     this.#parked = parked;
     this.#settling = context.timers.add(() => this.#settle());
-    this.memory = memory;
     this.#raiseLevel = raiseLevel;
-    this.#asks = new OpenAsks(memory, earlyAnswersOf(request));
-    this.#binding = round.declared === 0 ? "" : bindingOf(request);
-    this.#round = this.#lastRound = round;
+    this.#serverInfo = serverInfo;
+    this.memory = first.memory;
+    this.#asks = new OpenAsks(first.memory, earlyAnswersOf(first.request));
+    this.#binding = first.envelope.declared === 0 ? "" : bindingOf(first.request);
   }
 
-  get serverInfo(): ServerInfo {
-    return this.#lastRound.serverInfo;
-  }
-
-  get idText(): string {
-    return this.#lastRound.idText;
-  }
-
-  get acceptedAtMs(): number {
-    return this.#lastRound.acceptedAtMs;
-  }
-
-  get logLevel(): string | undefined {
-    return this.#round?.logLevel;
-  }
-
-  get observed(): Reply["observed"] {
-    return this.#lastRound.observed;
-  }
-
-  get isListening(): boolean {
-    return this.#round?.isListening ?? false;
-  }
-
-  emit(body: string): boolean {
-    return this.#round?.emit(body) ?? false;
-  }
-
-  keepAlive(): void {
-    this.#round?.keepAlive();
-  }
-
-  respond(body: string, response?: ResponseMessage): void {
-    this.#dropAsks();
-    const missing = missingCapability(body, this.#missing);
-    if (missing !== undefined) return this.fail(missing);
-    if (this.#round !== undefined) return this.#finish((reply) => reply.respond(body, response));
-    const memory = this.memory.reserve("requests", textMemoryBytes(body));
-    if (memory === undefined) this.#parked.remove(this);
-    else this.#outcome = { response: body, memory };
-  }
-
-  fail(error: SidecarError): void {
-    this.#dropAsks();
-    if (this.#round !== undefined) return this.#finish((reply) => reply.fail(error));
-    if (KEPT_ERRORS.has(error.code)) this.#outcome = { response: error, memory: this.memory.hold("requests", 0) };
-    else this.#parked.remove(this);
-  }
-
-  dismiss(): void {
-    this.#dropAsks();
-    this.#endRound()?.dismiss();
-  }
-
-  onDisconnect(listener: () => void): void {
-    this.#onDisconnect = listener;
-    this.#watch(this.#lastRound);
+  /** Begins a request of the client. Must be called for the first one, before the lane gets it. */
+  begin({ reply, request, envelope }: StatelessRequest): void {
+    this.#reply = reply;
+    this.#declared = envelope.declared;
+    reply.asking = this;
+    reply.transforms.push(
+      transformToModernClient(request, envelope, this.#serverInfo),
+      (text) => missingCapability(text, this.#missing) ?? text,
+    );
+    reply.onEnd = () => {
+      this.#endRequest();
+      this.#dropAsks();
+    };
   }
 
   ask(ask: ServerAsk, call: AskedCall): void {
@@ -138,7 +87,7 @@ export class AskingReply implements Reply, Asking {
   }
 
   canAnswer(request: RequestMessage): boolean {
-    return isSubset(kindsOf(request), this.#lastRound.declared);
+    return isSubset(kindsOf(request), this.#declared);
   }
 
   onRefused(request: RequestMessage): void {
@@ -147,6 +96,24 @@ export class AskingReply implements Reply, Asking {
 
   withdraw(ask: ServerAsk): void {
     this.#asks.withdraw(ask);
+  }
+
+  emit(): boolean {
+    return false;
+  }
+
+  keepAlive(): void {
+    // No request is waiting.
+  }
+
+  /** Keeps the response to the parked call. */
+  finish(outcome: string | SidecarError | undefined): undefined {
+    this.#dropAsks();
+    let memory: Reservation | undefined;
+    if (typeof outcome === "string") memory = this.memory.reserve("requests", textMemoryBytes(outcome));
+    else if (outcome !== undefined && KEPT_ERRORS.has(outcome.code)) memory = this.memory.hold("requests", 0);
+    if (outcome === undefined || memory === undefined) this.#parked.remove(this);
+    else this.#outcome = { response: outcome, memory };
   }
 
   /** True if this is a request for the same call as before. */
@@ -160,15 +127,17 @@ export class AskingReply implements Reply, Asking {
   }
 
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
-  resume(round: LegacyReply, answers: ReadonlyMap<string, string>): void {
-    this.#round = this.#lastRound = round;
-    if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response);
-    this.#watch(round);
+  resume(next: StatelessRequest, answers: ReadonlyMap<string, string>): void {
+    const { reply, request, envelope } = next;
+    this.begin(next);
+    reply.transforms.push(...(this.#ofLane?.transforms ?? []));
+    if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response, reply);
+    reply.onDisconnect = this.#ofLane?.onDisconnect;
     // The server has the call already.
-    this.observed?.onSent(this.acceptedAtMs);
-    this.#call?.resume(round.progressTokenText);
-    if (round.logLevel !== undefined) this.#raiseLevel(round.logLevel);
-    this.#missing |= this.#asks.answer(answers, round.declared);
+    reply.observed?.onSent(reply.acceptedAtMs);
+    this.#call?.resume(reply, progressTokenText(request));
+    if (envelope.logLevel !== undefined) this.#raiseLevel(envelope.logLevel);
+    this.#missing |= this.#asks.answer(answers, envelope.declared);
     this.#settleSoon();
   }
 
@@ -184,56 +153,43 @@ export class AskingReply implements Reply, Asking {
     this.#asks.showProgress();
   }
 
-  #watch(round: LegacyReply): void {
-    round.onDisconnect(() => {
-      if (this.#round !== round) return;
-      this.#endRound();
-      this.#onDisconnect?.();
-      this.#dropAsks();
-    });
-  }
-
-  #respondOutcome(outcome: string | SidecarError): void {
+  #respondOutcome(outcome: string | SidecarError, reply: Reply): void {
     this.#outcome?.memory.release();
-    this.#finish((reply) => {
-      const response = typeof outcome === "string" ? readMessage(outcome, "server") : outcome;
-      if (response instanceof SidecarError) reply.fail(response);
-      else if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
-      else reply.fail(internalError(true));
-    });
-  }
-
-  /** Ends the request of the client. If a defect prevents the response, it can still be ended with an error. */
-  #finish(end: (reply: Reply) => void): void {
-    if (this.#round !== undefined) end(this.#round);
-    this.#endRound();
+    if (outcome instanceof SidecarError) return reply.fail(outcome);
+    const response = readMessage(outcome, "server");
+    if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
+    else reply.fail(internalError(true));
   }
 
   #dropAsks(): void {
     this.#asks.refuse("The call of this question has ended");
   }
 
-  #endRound(): LegacyReply | undefined {
+  #endRequest(): void {
     this.#settling.clear();
-    const round = this.#round;
-    this.#round = undefined;
-    return round;
+    this.#reply = undefined;
   }
 
   #settleSoon(): void {
-    if (this.#round === undefined || this.#asks.isEmpty) return;
+    if (this.#reply === undefined || this.#asks.isEmpty) return;
     this.#settling.set(Math.min(this.#settling.atMs, this.#context.nowMs() + SETTLE_MS));
   }
 
-  /** Asks the client. */
+  /** Asks the client: parks the call, and ends the request with the questions. */
   #settle(): void {
-    if (this.#round === undefined || this.#asks.isEmpty) return;
+    const reply = this.#reply;
+    if (reply === undefined || this.#asks.isEmpty) return;
     const added = this.#parked.add(this);
     if ("refusal" in added) return this.#asks.refuse(added.refusal);
-    const result = inputRequired(this.#asks.show(), this.serverInfo, added.state);
-    const round = this.#endRound();
-    this.#call?.park();
-    round?.requireInput(result);
+    const result = inputRequired(this.#asks.show(), this.#serverInfo, added.state);
+    this.#endRequest();
+    this.#ofLane ??= { transforms: reply.transforms.slice(OWN_TRANSFORMS), onDisconnect: reply.onDisconnect };
+    reply.onEnd = undefined;
+    reply.transforms.length = 0;
+    const waiting = new Reply(this.#context, reply.idText, reply.acceptedAtMs, this);
+    waiting.asking = this;
+    this.#call?.park(waiting);
+    reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${result}}`);
   }
 }
 
@@ -249,7 +205,7 @@ export class ParkedCalls {
   readonly #replica: string;
   readonly #maxPerClient: number;
   /** Each has a timer for its end, and for signs to its server until then. */
-  readonly #byState = new Map<string, { readonly reply: AskingReply; readonly timer: Timer }>();
+  readonly #byState = new Map<string, { readonly call: AskingCall; readonly timer: Timer }>();
   #expired = 0;
   #refused = 0;
 
@@ -270,14 +226,14 @@ export class ParkedCalls {
 
   /** True if a client has a parked call. */
   hasAnyOf(holder: MemoryHolder): boolean {
-    return this.#byState.values().some(({ reply }) => reply.memory.holder === holder);
+    return this.#byState.values().some(({ call }) => call.memory.holder === holder);
   }
 
   /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
-  add(reply: AskingReply): { readonly state: string } | { readonly refusal: string } {
+  add(call: AskingCall): { readonly state: string } | { readonly refusal: string } {
     const { config, nowMs, timers, draining } = this.#context;
     const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
-    const own = this.#byState.values().filter((each) => each.reply.memory.holder === reply.memory.holder);
+    const own = this.#byState.values().filter((each) => each.call.memory.holder === call.memory.holder);
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
     if (this.#byState.size >= maxParked || own.toArray().length >= this.#maxPerClient) {
       this.#refused++;
@@ -288,34 +244,34 @@ export class ParkedCalls {
     const timer = timers.add((atMs) => {
       if (atMs >= expiresAtMs) {
         this.#expired++;
-        return this.#end(state, reply, "its client has not answered in time");
+        return this.#end(state, call, "its client has not answered in time");
       }
       timer.set(Math.min(expiresAtMs, atMs + PROGRESS_MS));
-      reply.showProgress();
+      call.showProgress();
     });
     timer.set(Math.min(expiresAtMs, nowMs() + PROGRESS_MS));
-    this.#byState.set(state, { reply, timer });
+    this.#byState.set(state, { call, timer });
     return { state };
   }
 
-  remove(reply: AskingReply): void {
-    for (const [state, parked] of this.#byState) if (parked.reply === reply) this.#forget(state);
+  remove(call: AskingCall): void {
+    for (const [state, parked] of this.#byState) if (parked.call === call) this.#forget(state);
   }
 
   /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
-  find(request: RequestMessage, holder: MemoryHolder): AskingReply | SidecarError | undefined {
+  find(request: RequestMessage, holder: MemoryHolder): AskingCall | SidecarError | undefined {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
     if (span === undefined) return undefined;
     const state = text[span.start] === '"' ? decodeString(text, span.start, span.end) : "";
-    const reply = this.#byState.get(state)?.reply;
-    return reply?.memory.holder === holder && reply.isFor(request) ? reply : this.#unknownState(state);
+    const call = this.#byState.get(state)?.call;
+    return call?.memory.holder === holder && call.isFor(request) ? call : this.#unknownState(state);
   }
 
   /** Ends the calls of a holder at the server; all by default. */
   end(reason: string, holder?: MemoryHolder): void {
-    for (const [state, { reply }] of this.#byState) {
-      if (holder === undefined || reply.memory.holder === holder) this.#end(state, reply, reason);
+    for (const [state, { call }] of this.#byState) {
+      if (holder === undefined || call.memory.holder === holder) this.#end(state, call, reason);
     }
   }
 
@@ -330,9 +286,9 @@ export class ParkedCalls {
     return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
   }
 
-  #end(state: string, reply: AskingReply, reason: string): void {
+  #end(state: string, call: AskingCall, reason: string): void {
     this.#forget(state);
-    this.#context.defects.guard("question", () => reply.expire(reason));
+    this.#context.defects.guard("question", () => call.expire(reason));
   }
 
   #forget(state: string): void {

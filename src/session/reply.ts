@@ -1,0 +1,199 @@
+import type { Context } from "../context.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
+import { isErrorResponse, type ObservedRequest, type RequestEnding } from "../observe/record.ts";
+
+/** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
+export interface ServerAsk {
+  readonly request: RequestMessage;
+  /** Sends the response. Does nothing if the server no longer waits for it. @param text the JSON text of the value. */
+  answer(member: "result" | "error", text: string): void;
+  /** Shows the server that the client is still there, if it wants progress. */
+  showProgress(): void;
+}
+
+/** The call of a question. */
+export interface AskedCall {
+  /** Parks the call until `resume`: it takes no slot and no time. @param waiting keeps its response meanwhile. */
+  park(waiting: Reply): void;
+  /** Continues the call. @param reply that of the client's next request. @param progressTokenText that of the request. */
+  resume(reply: Reply, progressTokenText: string | undefined): void;
+  /** Cancels a parked call at the server. */
+  cancel(reason: string): void;
+  /** @returns the error if the queue of the server's stdin is too full for these answers. */
+  roomError(text: string): SidecarError | undefined;
+}
+
+/** Passes questions of the server to the client of a call. */
+export interface Asking {
+  /** True if the client has declared this kind of question. */
+  canAnswer(request: RequestMessage): boolean;
+  /** Called for a question that was refused, although it is about this call. */
+  onRefused(request: RequestMessage): void;
+  ask(ask: ServerAsk, call: AskedCall): void;
+  /** Must be called if the server has withdrawn a question, or has exited. */
+  withdraw(ask: ServerAsk): void;
+}
+
+/**
+ * Changes a response on its way to the client.
+ *
+ * @param text a JSON-RPC response as the client would read it.
+ * @param idText the JSON text of its id.
+ * @param response the server's message, if the text differs from it in the id only.
+ * @returns the text or the error that the client gets in its place.
+ */
+export type Transform = (text: string, idText: string, response?: ResponseMessage) => string | SidecarError;
+
+/** Where a reply goes: an HTTP response, a part of one, or the sidecar itself. The reply calls it in order, and nothing after `finish`. */
+export interface ReplyTarget {
+  /** See `Reply`. */
+  readonly isListening: boolean;
+  /** The status of the HTTP response; undefined before it has begun. */
+  readonly httpStatus: number | undefined;
+  /** See `Reply`. */
+  emit(text: string): boolean;
+  /** See `Reply`. */
+  keepAlive(): void;
+  /**
+   * Sends the response. Called once, and once more if it has thrown.
+   *
+   * @param outcome its JSON text, or the error; undefined if there is none, because the client has cancelled the request.
+   * @returns the JSON text that was sent.
+   */
+  finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined;
+}
+
+/** A request that waits for its JSON-RPC response. It finishes exactly once, and is recorded then. */
+export class Reply {
+  /** The JSON text of the client's request id. The response has the same text. Empty for a batch, whose requests have replies of their own. */
+  readonly idText: string;
+  /** The time at which the HTTP request arrived. Its timeout starts here. */
+  readonly acceptedAtMs: number;
+  /** The observation of the request; undefined if nothing observes it. */
+  observed: ObservedRequest | undefined;
+  /** The least severe log messages that the client wants until the response; undefined if it wants none, or in a session. `off` for none. */
+  logLevel: string | undefined;
+  /** Passes questions of the server to the client. Undefined if the request cannot have any. */
+  asking: Asking | undefined;
+  /** Called once if the client disconnects before the reply has finished, and cannot reconnect for the response. */
+  onDisconnect: (() => void) | undefined;
+  /** Called once at the end: before the response, while the client still accepts messages, or after a disconnect. */
+  onEnd: (() => void) | undefined;
+  /** What changes the response. The last one comes first. */
+  readonly transforms: Transform[] = [];
+  readonly #context: Context;
+  readonly #target: ReplyTarget;
+  #isAccepted = false;
+  #isFinished = false;
+
+  constructor(context: Context, idText: string, acceptedAtMs: number, target: ReplyTarget) {
+    this.#context = context;
+    this.idText = idText;
+    this.acceptedAtMs = acceptedAtMs;
+    this.#target = target;
+  }
+
+  get isFinished(): boolean {
+    return this.#isFinished;
+  }
+
+  /** True if the request was accepted, and counts until its end. */
+  get isAccepted(): boolean {
+    return this.#isAccepted;
+  }
+
+  /** True if a message that is sent before the response reaches the client at once. */
+  get isListening(): boolean {
+    return !this.#isFinished && this.#target.isListening;
+  }
+
+  /** Must be called when a client's request is accepted. It counts once, though one server may refuse it and another take it. */
+  accept(): void {
+    if (this.#isAccepted) return;
+    this.#isAccepted = true;
+    this.#context.counters.requests.accepted++;
+  }
+
+  /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
+  emit(text: string): boolean {
+    return !this.#isFinished && this.#target.emit(text);
+  }
+
+  /** Begins a slow response, if the client accepts a stream. May be called again. */
+  keepAlive(): void {
+    if (!this.#isFinished) this.#target.keepAlive();
+  }
+
+  /**
+   * Finishes with a JSON-RPC response, which has the client's request id.
+   *
+   * @param response the server's message, if the text differs from it in the id only.
+   */
+  respond(text: string, response?: ResponseMessage): void {
+    let [shown, known] = [text, response];
+    for (let index = this.transforms.length - 1; index >= 0; index--) {
+      const changed = this.transforms[index]?.(shown, this.idText, known);
+      if (changed instanceof SidecarError) return this.#end(changed);
+      if (changed === undefined || changed === shown) continue;
+      [shown, known] = [changed, undefined];
+    }
+    this.#end(shown, known);
+  }
+
+  fail(error: SidecarError): void {
+    this.#end(error);
+  }
+
+  /** Rejects the request. It counts as rejected, unless it was accepted before. */
+  refuse(error: SidecarError): void {
+    if (!this.#isAccepted) this.#context.counters.countRefusal(error.code);
+    this.#end(error);
+  }
+
+  /** Finishes without a response, because the client has cancelled the request. */
+  dismiss(): void {
+    this.#end(undefined);
+  }
+
+  /** Must be called when the client has disconnected and cannot reconnect for the response. */
+  disconnect(): void {
+    if (this.#isFinished) return;
+    this.#isFinished = true;
+    this.onDisconnect?.();
+    this.#callOnEnd();
+    this.#record("unread");
+  }
+
+  /** If a defect prevents the response, the reply can still be finished with an error. */
+  #end(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
+    if (this.#isFinished) return;
+    if (this.onEnd !== undefined) this.#callOnEnd();
+    this.#isFinished = true;
+    let body: string | undefined;
+    try {
+      body = this.#target.finish(outcome, this);
+    } catch (error) {
+      this.#isFinished = false;
+      throw error;
+    }
+    if (!this.#isAccepted && this.observed === undefined) return;
+    if (outcome instanceof SidecarError) return this.#record(outcome.code, body, !outcome.details.sent);
+    if (body === undefined) return this.#record("dismissed");
+    // The target may have had no room for the response.
+    const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
+    this.#record(isError ? "errors" : "results", body);
+  }
+
+  #callOnEnd(): void {
+    const { onEnd } = this;
+    this.onEnd = undefined;
+    onEnd?.();
+  }
+
+  /** Each client's request is recorded here, as its client has seen the end. @param isRejected true for an error of the sidecar to a request that was not sent. */
+  #record(ending: RequestEnding, body?: string, isRejected = false): void {
+    if (this.#isAccepted) this.#context.counters.countEnding(ending);
+    this.observed?.end(this.#target.httpStatus, ending, body, isRejected);
+  }
+}
