@@ -24,7 +24,7 @@ export class Exposition {
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     for (const name of Object.keys(METRICS) as MetricName[]) {
       const { type, help }: MetricDefinition = METRICS[name];
-      const get = (): object => ({ name, type, help, values: this.#samples.get(name)?.flatMap((each) => [...valuesOf(each)]) ?? [] });
+      const get = (): object => ({ name, type, help, values: (this.#samples.get(name) ?? []).values().flatMap(valuesOf).toArray() });
       // Its type wants the class of a metric, but it uses no more than these members.
       this.#registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Registry["registerMetric"]>[0]);
     }

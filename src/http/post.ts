@@ -112,7 +112,7 @@ export class McpEndpoint implements MessageReceiver {
       response,
       principal,
       acceptedAtMs: nowMs(),
-      memory: session?.memory ?? memory.account(holderOf(request, principal)),
+      memory: memory.account(holderOf(request, principal)),
       session,
     };
     if (method === "POST" && acceptsJson(request)) return this.bodies.read(post, this);
