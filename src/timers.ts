@@ -14,6 +14,7 @@ export class Timer {
   readonly onDue: (nowMs: number) => void;
   readonly #timers: Timers;
 
+  /** @param onDue called each time that it is due. Timers of the same time are called in the order in which they were set. */
   constructor(timers: Timers, onDue: (nowMs: number) => void) {
     this.#timers = timers;
     this.onDue = onDue;
@@ -52,11 +53,6 @@ export class Timers {
   /** The number of timers that are on. */
   get size(): number {
     return this.#heap.length;
-  }
-
-  /** @param onDue called each time that the timer is due. Those of the same time are called in the order in which they were set. */
-  add(onDue: (nowMs: number) => void): Timer {
-    return new Timer(this, onDue);
   }
 
   /** See `Timer.set`. */

@@ -7,7 +7,7 @@ import type { MemoryAccount } from "../memory.ts";
 import { responseElsewhere } from "../server/failures.ts";
 import type { Session } from "../session/session.ts";
 import { type EventSink, EventStream, parseEventId } from "../session/streams.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
 import type { UnreadOutput } from "./unread-output.ts";
 
@@ -149,7 +149,7 @@ export class SseConnections {
 
   constructor(context: Context, unread: UnreadOutput) {
     [this.context, this.unread] = [context, unread];
-    this.#comments = context.timers.add((nowMs) => this.#keepAlive(nowMs));
+    this.#comments = new Timer(context.timers, (nowMs) => this.#keepAlive(nowMs));
   }
 
   get size(): number {

@@ -13,6 +13,7 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
+import { Timer } from "../timers.ts";
 import type { MessageReceiver } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
@@ -196,7 +197,7 @@ export class LegacySse implements MessageReceiver {
     const [path = ""] = (response.req.url ?? "").split("?");
     const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
     this.#pairs.set(pair.id, pair);
-    const unused = timers.add((atMs) => {
+    const unused = new Timer(timers, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);
       // An `initialize` in progress has its own deadline.
       else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);

@@ -8,7 +8,7 @@ import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { laneLoads, type Status } from "./health.ts";
@@ -190,7 +190,7 @@ export class Page {
 
   constructor(context: Context, activity: RecentActivity, status: () => Status) {
     [this.#context, this.#activity] = [context, activity];
-    this.#updates = context.timers.add((nowMs) => this.#sendAll(nowMs));
+    this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context, new UnreadOutput(context));
     const files = new PageFiles(context);

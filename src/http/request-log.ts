@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
-import { RateLimit, type Timer } from "../timers.ts";
+import { RateLimit, Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
 const LINES_PER_MINUTE = {
@@ -35,7 +35,7 @@ export class RequestLog implements RequestObserver {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = context.timers.add(() => this.#reportSuppressed());
+    this.#report = new Timer(context.timers, () => this.#reportSuppressed());
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {

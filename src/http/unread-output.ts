@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 
 /**
  * Creates a function that counts and logs the connections that are closed because their clients do not read.
@@ -55,7 +55,7 @@ export class UnreadOutput {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#nextLook = context.timers.add((nowMs) => this.#onInterval(nowMs));
+    this.#nextLook = new Timer(context.timers, (nowMs) => this.#onInterval(nowMs));
     this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));

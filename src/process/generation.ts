@@ -15,7 +15,7 @@ import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
-import { MAX_TIMER_MS, type Timer } from "../timers.ts";
+import { MAX_TIMER_MS, Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
 import { type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
@@ -254,7 +254,7 @@ export class Generation implements OutputListener {
     const { nowMs, timers } = this.#context;
     this.#handshake = handshake;
     this.#readyTimeoutMs = readyTimeoutMs;
-    this.#deadline = timers.add(() => {
+    this.#deadline = new Timer(timers, () => {
       const late = `no response to ${handshake.current.method} within ${readyTimeoutMs} ms`;
       this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
     });

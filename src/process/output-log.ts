@@ -6,7 +6,7 @@ import { NO_VERSION } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import { atDebug, type Log, type LogFields } from "../observe/log.ts";
 import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 
 /** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
 class OutputLimit {
@@ -28,7 +28,7 @@ class OutputLimit {
   constructor(log: Log, { nowMs, timers }: Context, periodMs: number, maxCost: number, report: (log: Log, fields: LogFields) => void) {
     this.log = log;
     this.#nowMs = nowMs;
-    this.#timer = timers.add(() => this.report());
+    this.#timer = new Timer(timers, () => this.report());
     this.#periodMs = periodMs;
     this.#maxCost = maxCost;
     this.#report = report;

@@ -8,7 +8,7 @@ import { inputRequired, type ServerInfo } from "../mcp/result.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
 import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
@@ -57,7 +57,7 @@ export class AskingCall implements Asking, ReplyTarget {
   constructor(context: Context, parked: ParkedCalls, serverInfo: ServerInfo, raiseLevel: (level: string) => void, first: StatelessRequest) {
     this.#context = context;
     this.#parked = parked;
-    this.#settling = context.timers.add(() => this.#settle());
+    this.#settling = new Timer(context.timers, () => this.#settle());
     this.#raiseLevel = raiseLevel;
     this.#serverInfo = serverInfo;
     this.memory = first.memory;
@@ -241,7 +241,7 @@ export class ParkedCalls {
     }
     const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
     const expiresAtMs = nowMs() + timeoutMs;
-    const timer = timers.add((atMs) => {
+    const timer = new Timer(timers, (atMs) => {
       if (atMs >= expiresAtMs) {
         this.#expired++;
         return this.#end(state, call, "its client has not answered in time");

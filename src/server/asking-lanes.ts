@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
@@ -164,7 +164,7 @@ export class AskingLanes {
     const { config, nowMs, timers } = this.#context;
     const name = `asking-${++this.#lastNumber}`;
     const asking = this.#startLane(name, kinds, () => this.#onChanged(holder, kinds));
-    const idle = timers.add((atMs) => this.#endIfIdle(server, atMs));
+    const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
     const server: Server = { name, holder, kinds, asking, lastUsedAtMs: nowMs(), idle };
     this.#servers.push(server);
     idle.set(nowMs() + config.sessionIdleTimeoutMs);

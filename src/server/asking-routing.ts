@@ -6,7 +6,7 @@ import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewr
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Asking, ServerAsk } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import type { ClientCall } from "./call.ts";
 import type { Lane } from "./lane.ts";
 import { errorAnswer } from "./routing.ts";
@@ -50,7 +50,7 @@ export class AskingRouting extends SharedRouting {
   constructor(lane: Lane, onChanged: () => void) {
     super(lane);
     this.#onChanged = onChanged;
-    this.#refusal = lane.context.timers.add((nowMs) => this.#refuseNewest(nowMs));
+    this.#refusal = new Timer(lane.context.timers, (nowMs) => this.#refuseNewest(nowMs));
     // The reply of a call that has ended answers its questions.
     lane.calls.onEnd = () => this.#onCallEnd();
   }

@@ -3,7 +3,7 @@ import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import type { Routing } from "./routing.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 
 /**
  * Restarts a server that is running but unresponsive. Timeouts alone never do that, because they may be due to one client's calls. After
@@ -40,7 +40,7 @@ export class HangWatch {
     this.#context = context;
     this.#calls = calls;
     this.#routing = routing;
-    this.#tick = context.timers.add((nowMs) => this.#pingIfIdle(nowMs));
+    this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
     calls.onTimeout = (call) => this.#onTimeout(call);
     calls.onAbandoned = (call) => this.#onAbandoned(call);
   }
@@ -114,7 +114,7 @@ export class HangWatch {
     if (call === undefined) return;
     const { outputs, inputs } = upstream.traffic();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
-    const probe = timers.add(() => {
+    const probe = new Timer(timers, () => {
       const traffic = upstream.traffic();
       if (traffic.outputs !== outputs || traffic.isReading || this.#routing.isWaitingForClient) {
         this.heard();

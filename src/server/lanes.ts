@@ -6,7 +6,7 @@ import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryByte
 import type { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
@@ -189,7 +189,7 @@ export class Lanes {
     // The server gets it again at each start.
     const kept = client.memory.hold("requests", textMemoryBytes(initialize.text));
     const supervised = this.#createPrivate(name, initialize, client, start?.promise);
-    const idle = timers.add((atMs) => this.#endIfIdle(pooled, idle, atMs));
+    const idle = new Timer(timers, (atMs) => this.#endIfIdle(pooled, idle, atMs));
     const end = (): void => {
       idle.clear();
       void this.#end(name, pooled, kept);

@@ -14,7 +14,7 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { MAX_RENEWED_TIMES } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
@@ -205,7 +205,7 @@ export class PrivateRouting implements Routing {
     const id = this.#forwarded.mintId();
     const idText = idTextOf(request);
     const { method } = request;
-    const timer = timers.add(() => {
+    const timer = new Timer(timers, () => {
       this.#forwarded.delete(id);
       const reason = `The client did not answer ${shorten(method)} in time`;
       if (!calls.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);

@@ -9,7 +9,7 @@ import type { FoundResult } from "../mcp/result.ts";
 import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import { undeclared } from "./asks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
@@ -215,7 +215,7 @@ export class SessionQuestions {
     const memory = call.caller.memory.reserve("requests", kept);
     if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     const fail = (): void => calls.giveUp(call, "defect", internalError(true));
-    const timer = timers.add(() => context.defects.guard("question", () => this.#onDue(round), fail));
+    const timer = new Timer(timers, () => context.defects.guard("question", () => this.#onDue(round), fail));
     const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
     request.onEnd = () => {
       const ids = [...round.open];

@@ -4,6 +4,7 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, InternalTarget } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
@@ -183,7 +184,7 @@ export class StatelessSubscriptions {
     if (client !== undefined) this.#starting.set(client, promise);
     const { config, defects, nowMs, timers } = this.#context;
     // Begins the stream even without an acknowledgement.
-    const timer = timers.add(() => subscription.keepAlive());
+    const timer = new Timer(timers, () => subscription.keepAlive());
     timer.set(nowMs() + config.streamAfterMs);
     try {
       await former;

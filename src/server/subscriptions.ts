@@ -14,7 +14,7 @@ import {
 } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 import type { Calls } from "./calls.ts";
 import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
@@ -173,8 +173,8 @@ export class LaneSubscription {
     this.#wanted = wanted;
     this.#onReopened = onReopened;
     const { timers } = lane.context;
-    this.#nextUpdate = timers.add(() => this.update());
-    this.#overdue = timers.add(() => {
+    this.#nextUpdate = new Timer(timers, () => this.update());
+    this.#overdue = new Timer(timers, () => {
       const next = this.#next;
       next?.call?.cancel("not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);

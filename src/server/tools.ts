@@ -7,7 +7,7 @@ import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMe
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import { RateLimit, type Timer } from "../timers.ts";
+import { RateLimit, Timer } from "../timers.ts";
 import type { Call, CallLimits, CallVerdict } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import type { OnInternalResult } from "./internal-calls.ts";
@@ -165,7 +165,7 @@ export class ServerTools {
     this.#calls = calls;
     this.#watcher = watcher;
     const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
-    this.#delayed = context.timers.add(() => context.defects.guard("tool listing", () => this.#list(), fail));
+    this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", () => this.#list(), fail));
   }
 
   /** True while client requests wait for the server's tools. */

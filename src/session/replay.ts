@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Timer } from "../timers.ts";
+import { Timer } from "../timers.ts";
 
 /** One message on a stream, kept for replay. */
 export interface LoggedEvent {
@@ -38,7 +38,7 @@ export class EventLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#expiry = context.timers.add((nowMs) => this.#expire(nowMs));
+    this.#expiry = new Timer(context.timers, (nowMs) => this.#expire(nowMs));
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 

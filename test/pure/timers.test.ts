@@ -2,7 +2,7 @@ import { array, assert, constant, constantFrom, double, integer, oneof, property
 import { describe, expect, it, vi } from "vitest";
 import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
-import { MAX_TIMER_MS, RateLimit, Timers } from "../../src/timers.ts";
+import { MAX_TIMER_MS, RateLimit, Timer, Timers } from "../../src/timers.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
@@ -22,7 +22,7 @@ describe("a list of timers", () => {
       property(array(step, { maxLength: 500 }), (steps) => {
         const timers = new Timers(Date.now, UNGUARDED);
         const [due, expected]: [string[], string[]] = [[], []];
-        const all = Array.from({ length: 41 }, (_, index) => timers.add((nowMs) => due.push(`${index} at ${nowMs}`)));
+        const all = Array.from({ length: 41 }, (_, index) => new Timer(timers, (nowMs) => due.push(`${index} at ${nowMs}`)));
         /** In the order in which they were set. */
         const model = new Map<number, number>();
         for (const { kind, index, ms } of steps) {
@@ -47,8 +47,8 @@ describe("a list of timers", () => {
     const timers = new Timers(Date.now, UNGUARDED);
     const due: string[] = [];
     const noteIn = (name: string) => (nowMs: number) => due.push(`${name} at ${nowMs}`);
-    const [other, cleared, moved] = ["other", "cleared", "moved"].map((name) => timers.add(noteIn(name)));
-    const first = timers.add((nowMs) => {
+    const [other, cleared, moved] = ["other", "cleared", "moved"].map((name) => new Timer(timers, noteIn(name)));
+    const first = new Timer(timers, (nowMs) => {
       noteIn("first")(nowMs);
       first.set(0);
       cleared?.clear();
@@ -66,11 +66,11 @@ describe("a list of timers", () => {
     const log = new RecordedLog();
     const timers = new Timers(Date.now, new Defects(log, new Counters()));
     const due: number[] = [];
-    const broken = timers.add(() => {
+    const broken = new Timer(timers, () => {
       throw new Error("broken");
     });
-    for (const timer of [broken, timers.add((nowMs) => due.push(nowMs))]) timer.set(5);
-    timers.add((nowMs) => due.push(nowMs)).set(6);
+    for (const timer of [broken, new Timer(timers, (nowMs) => due.push(nowMs))]) timer.set(5);
+    new Timer(timers, (nowMs) => due.push(nowMs)).set(6);
     vi.advanceTimersByTime(6);
     expect([due, timers.size, log.lines]).toMatchObject([[5, 6], 0, [{ fields: { kind: "deadline", reason: "broken" } }]]);
   });
@@ -78,7 +78,7 @@ describe("a list of timers", () => {
   it("a timer may be due later than the timers of Node can be", () => {
     const timers = new Timers(Date.now, UNGUARDED);
     const due: number[] = [];
-    timers.add((nowMs) => due.push(nowMs)).set(2 * MAX_TIMER_MS + 5);
+    new Timer(timers, (nowMs) => due.push(nowMs)).set(2 * MAX_TIMER_MS + 5);
     vi.advanceTimersByTime(2 * MAX_TIMER_MS + 10);
     expect(due).toEqual([2 * MAX_TIMER_MS + 5]);
   });

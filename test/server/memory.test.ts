@@ -53,11 +53,12 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
 }
 
 describe("memory", () => {
-  it("ended sessions of a shared server leave no session, stream or request in memory", async () => {
+  it("ended sessions of a shared server leave no session, stream, request or timer in memory", async () => {
     const bench = LaneBench.ready();
     const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
     bench.heard();
-    expect([bench.eventLog.bytes, await countAlive(refs)]).toEqual([0, 0]);
+    bench.lose();
+    expect([bench.eventLog.bytes, bench.context.timers.size, await countAlive(refs)]).toEqual([0, 0, 0]);
   });
 
   it("ended private servers leave no server, session, request or timer in memory", async () => {
