@@ -135,19 +135,19 @@ describe("an idempotent read whose server exits before the answer", () => {
   });
 
   it.each([
-    "tools/call",
-    "x-vendor/list",
-    "tools/list ",
-    "constructor",
-    "logging/setLevel",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "tasks/cancel",
-  ])("the request %s is not retried", (method) => {
+    ["tools/call", false],
+    ["x-vendor/list", false],
+    ["tools/list ", false],
+    ["constructor", false],
+    ["logging/setLevel", true],
+    ["resources/subscribe", true],
+    ["resources/unsubscribe", true],
+    ["tasks/cancel", false],
+  ])("the request %s is not retried, and may be repeated: %s", (method, retrySafe) => {
     const bench = ready();
     const call = bench.request(bench.join(), { method, params: { level: "info", uri: "x:1", name: "look" } });
     bench.lose();
-    expect(call.outcome).toBe("UPSTREAM_EXITED");
+    expect([call.outcome, call.error?.details]).toMatchObject(["UPSTREAM_EXITED", { sent: true, retrySafe }]);
     bench.start();
     expect(bench.heard()).toEqual([]);
   });
