@@ -66,7 +66,7 @@ export async function listFromProcess(
       if (!hasMethod) fail(`its response to ${awaited()} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
     },
   });
-  onStart(() => server.log.stderrTail.at(-1));
+  onStart(() => server.outputLog.stderrTail.at(-1));
   addAbortListener(signal, () => failed.reject(endedError(bounds, awaited())));
   void server.lost.then((exit) => fail(lossText(server, exit, command, awaited())));
 
@@ -136,5 +136,5 @@ async function explain(error: unknown, isAborted: boolean, server: Generation, {
   const cause = isLate ? server.likelyCause("handshake-timeout", await server.lost) : undefined;
   const likely = cause === undefined ? "" : `; likely cause: ${cause}`;
   const noise = dropped.noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${dropped.noiseLines})`;
-  return new DiscoverError(`${error.message}${likely}${noise}`, server.log.stderrTail);
+  return new DiscoverError(`${error.message}${likely}${noise}`, server.outputLog.stderrTail);
 }

@@ -87,10 +87,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
     return this.#connection.sendWithoutId("message", body);
   }
 
-  keepAlive(): void {
-    // The connection of the stream sends its own comments.
-  }
-
   finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
     const body = outcome instanceof SidecarError ? errorBody(outcome, reply.idText) : outcome;
     if (body !== undefined) this.emit(body);

@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { findRepeatedName, foldCase, shorten } from "../json/text.ts";
+import { beginning, escapeInvisible, findRepeatedName, foldCase, shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
@@ -132,136 +132,61 @@ function canLeaveOut(schema: JsonObject, textLength: number): boolean {
   return !hasReversing;
 }
 
-/** True if a value consists of at most `limit` values. */
-function hasAtMost(limit: number, value: unknown): boolean {
-  const open = [value];
-  let count = 1;
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (typeof next !== "object" || next === null) continue;
-    const parts: unknown[] = Object.values(next);
-    count += parts.length;
-    if (count > limit) return false;
-    for (const part of parts) open.push(part);
-  }
-  return true;
-}
+const MAX_PROBLEMS = 20;
+const MAX_PROBLEM_LENGTH = 500;
 
-/** True if a value has more than `levels` levels. */
-function isDeeperThan(levels: number, value: unknown): boolean {
-  let level: unknown[] = [value];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > levels) return true;
-    level = level.flatMap((part): unknown[] => (typeof part === "object" && part !== null ? Object.values(part) : []));
-  }
-  return false;
-}
+/** What ajv's message leaves out, by keyword: the name of its parameter. */
+const DETAILS: ReadonlyMap<string, string> = new Map([
+  ["enum", "allowedValues"],
+  ["const", "allowedValue"],
+  ["propertyNames", "propertyName"],
+  ["additionalProperties", "additionalProperty"],
+  ["unevaluatedProperties", "unevaluatedProperty"],
+]);
 
-const MAX_LISTED = 20;
-const MAX_LIST_LENGTH = 300;
-const MAX_HINTS = 5;
-
-/** Returns a client's or server's text, shortened and quoted, without line breaks. */
-function quoted(text: string): string {
-  return JSON.stringify(shorten(text));
-}
-
-const PLAIN_NAME = /^[A-Za-z_$][\w$]*$/;
-const INDEX = /^(0|[1-9]\d*)$/;
-
-/** Returns a JSON pointer in the notation of programs: `options.limit`, `items[3].id`, `["odd name"]`. */
-function pathOf(pointer: string): string {
-  const steps = pointer.slice(1).split("/");
-  const names = steps.map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
-  const path = names.map((name) => (PLAIN_NAME.test(name) ? `.${name}` : `[${INDEX.test(name) ? name : JSON.stringify(name)}]`)).join("");
-  return shorten(path.startsWith(".") ? path.slice(1) : path, MAX_LIST_LENGTH);
-}
-
-/** Describes a violation in a line for a model: its place, and the allowed values. The invalid values are not shown: they may be secrets. */
-function describeViolation(violation: ErrorObject): string {
-  const { instancePath, keyword, message = `violates ${quoted(keyword)} of its schema` } = violation;
-  const place = instancePath === "" ? "the arguments" : `"${pathOf(instancePath)}"`;
-  const line = JSON.stringify(message).replaceAll(String.raw`\"`, '"');
-  const requirement = keyword === "false schema" ? "is not allowed" : shorten(line.slice(1, -1), MAX_LIST_LENGTH);
-  return `${place} ${requirement}${detailOf(violation)}`;
-}
-
-/** Returns what ajv's message leaves out. */
-function detailOf({ keyword, params, parentSchema }: ErrorObject): string {
-  switch (keyword) {
-    case "enum":
-      return `: ${listed((params["allowedValues"] as readonly unknown[]).map(valueText))}`;
-    case "const":
-      return `: ${valueText(params["allowedValue"])}`;
-    case "propertyNames":
-      return `: ${quoted(String(params["propertyName"]))}`;
-    case "unevaluatedProperties":
-      return `: ${quoted(String(params["unevaluatedProperty"]))}`;
-    case "additionalProperties": {
-      const { properties } = parentSchema ?? {};
-      const known = isJsonObject(properties) ? Object.keys(properties) : [];
-      return `: ${quoted(String(params["additionalProperty"]))}; ${known.length === 0 ? "no names are known" : `known names: ${listed(known.map(quoted))}`}`;
-    }
-    default:
-      return "";
-  }
-}
-
-function valueText(value: unknown): string {
-  return shorten(JSON.stringify(value));
-}
-
-function listed(texts: readonly string[]): string {
-  const shown: string[] = [];
-  let length = 0;
-  for (const text of texts) {
-    length += text.length + 2;
-    if (shown.length === MAX_LISTED || length > MAX_LIST_LENGTH) return `${shown.join(", ")} and ${texts.length - shown.length} more`;
-    shown.push(text);
-  }
-  return shown.join(", ");
+/** Describes a violation in a line for a model. The invalid value is not shown: it may be secret. */
+function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
+  const place = instancePath === "" ? "the arguments" : `"${instancePath.slice(1).replaceAll("/", ".")}"`;
+  const name = DETAILS.get(keyword);
+  const line = `${place} ${message ?? keyword}${name === undefined ? "" : `: ${JSON.stringify(params[name])}`}`;
+  return shorten(escapeInvisible(beginning(line, MAX_PROBLEM_LENGTH + 2)), MAX_PROBLEM_LENGTH);
 }
 
 /**
- * Selects the violations that help to correct the arguments. For a value that matches no branch of an `anyOf` or `oneOf`, ajv reports the
- * violations of all branches. Only those of the intended branch matter, if it can be determined.
+ * Describes the violations that ajv reports, in a line each. For a value that matches no branch of an `anyOf` or `oneOf`, these are the
+ * violations of all branches, and then that of the keyword.
  */
-function relevantViolations(violations: readonly ErrorObject[]): readonly ErrorObject[] {
+function describeViolations(violations: readonly ErrorObject[]): readonly string[] {
   const kept: ErrorObject[] = [];
   for (const violation of violations) {
     const { keyword, instancePath, parentSchema } = violation;
-    if (!["anyOf", "oneOf", "contains", "propertyNames", "if"].includes(keyword)) {
+    if (keyword !== "anyOf" && keyword !== "oneOf") {
       kept.push(violation);
       continue;
     }
-    // The violations of the subschemas come right before that of the keyword itself.
-    const isInner = (other: ErrorObject): boolean =>
+    const isOfBranch = (other: ErrorObject): boolean =>
       other.parentSchema !== parentSchema && `${other.instancePath}/`.startsWith(`${instancePath}/`);
-    const inner = kept.splice(kept.findLastIndex((other) => !isInner(other)) + 1);
-    if (keyword === "if" && inner.length > 0) kept.push(...inner);
-    else if (keyword === "anyOf" || keyword === "oneOf") kept.push(...ofBranches(violation, inner));
-    else kept.push(violation);
+    const ofBranches = kept.splice(kept.findLastIndex((other) => !isOfBranch(other)) + 1);
+    kept.push(...summarize(violation, ofBranches));
   }
-  return kept;
+  const lines = kept.slice(0, MAX_PROBLEMS).map(describeViolation);
+  return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
 }
 
-function ofBranches(outer: ErrorObject, inner: readonly ErrorObject[]): readonly ErrorObject[] {
+/** Returns the violations of the only branch that the value can be meant for, or one violation with those that exclude each branch. */
+function summarize(outer: ErrorObject, ofBranches: readonly ErrorObject[]): readonly ErrorObject[] {
   const levels = outer.instancePath.split("/").length;
-  // A branch is for another type, or for another value of a member that distinguishes kinds of objects.
-  const isOther = ({ keyword, instancePath }: ErrorObject): boolean =>
+  // A branch for another type, or for another value of a member that tells kinds of objects apart, is not meant.
+  const excludes = ({ keyword, instancePath }: ErrorObject): boolean =>
     ((keyword === "type" || keyword === "anyOf") && instancePath === outer.instancePath) ||
     ((keyword === "const" || keyword === "enum") && instancePath.split("/").length <= levels + 1);
-  const branches = [...Map.groupBy(inner, ({ schemaPath }) => branchOf(schemaPath, outer.schemaPath)).values()];
-  const plausible = branches.filter((branch) => !branch.some(isOther));
-  const [meant, ...others] = plausible;
-  if (meant !== undefined && others.length === 0) return meant;
-  // What excludes a branch comes before what it lacks besides.
-  const hints = (meant === undefined ? branches : plausible)
-    .flatMap((branch) => branch.find(isOther) ?? branch.slice(0, 1))
-    .map(describeViolation);
+  const branches = [...Map.groupBy(ofBranches, ({ schemaPath }) => branchOf(schemaPath, outer.schemaPath)).values()];
+  const possible = branches.filter((branch) => !branch.some(excludes));
+  if (possible.length === 1) return possible.flat();
+  const hints = (possible.length === 0 ? branches : possible).flatMap((branch) => branch.find(excludes) ?? branch.slice(0, 1));
   // More than one branch of a `oneOf` may match.
   if (hints.length === 0) return [outer];
-  const shown = [...new Set(hints)].slice(0, MAX_HINTS);
-  return [{ ...outer, message: `matches none of the allowed forms: ${shown.join("; or ")}` }];
+  return [{ ...outer, message: `${outer.message ?? ""}: ${[...new Set(hints.map(describeViolation))].join("; or ")}` }];
 }
 
 /** Returns the branch of a violation: its path, or the target of its reference, such as `#/$defs/a`. */
@@ -284,24 +209,19 @@ export function spellingsOf({ properties }: JsonObject): ReadonlyMap<string, str
  */
 export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], args: JsonObject, argsText: string): string | undefined {
   const repeated = findRepeatedName(argsText, 0);
-  if (repeated !== undefined) return `${quoted(repeated)} occurs twice in one object`;
+  if (repeated !== undefined) return `${JSON.stringify(shorten(repeated))} occurs twice in one object`;
   for (const spellings of schemas) {
     if (spellings.size === 0) continue;
     for (const name of Object.keys(args)) {
       const meant = spellings.get(name) ?? spellings.get(foldCase(name)) ?? name;
-      if (meant !== name) return `${quoted(name)} must be spelled ${quoted(meant)}`;
+      if (meant !== name) return `${JSON.stringify(shorten(name))} must be spelled ${JSON.stringify(shorten(meant))}`;
     }
   }
   return undefined;
 }
 
-/** For longer schemas, or arguments with more values, only the first violation is reported, because each takes memory. */
+/** For longer schemas or arguments, only the first violation is reported, because each takes memory. In UTF-16 units. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
-const MAX_VALUES_FOR_ALL = 10_000;
-const MAX_PROBLEMS = 20;
-const MAX_PROBLEM_LENGTH = 500;
-/** If arguments with at most this many levels exhaust the stack, the schema is at fault: it refers to itself without end. */
-const MAX_PLAIN_DEPTH = 8;
 
 /** The unusable parts of a schema. */
 export interface SchemaReport {
@@ -363,14 +283,14 @@ export class Checker {
       const ambiguity = findAmbiguity(spellings, args, argsText);
       if (ambiguity !== undefined) return [ambiguity];
       for (const schema of schemas) {
-        const problems = problemsOf(schema, args);
+        const problems = problemsOf(schema, args, argsText.length <= MAX_LENGTH_FOR_ALL);
         if (problems.length > 0) return problems;
       }
       return [];
     } catch (error) {
       // The arguments count as invalid, so that a client cannot switch off the check.
-      const isTooDeep = error instanceof RangeError && isDeeperThan(MAX_PLAIN_DEPTH, args);
-      return [isTooDeep ? "the arguments are nested too deeply" : "the arguments cannot be checked against the schema"];
+      const reason = error instanceof RangeError ? ": they are nested too deeply, or it refers to itself without end" : "";
+      return [`the arguments cannot be checked against the schema${reason}`];
     }
   }
 }
@@ -384,14 +304,14 @@ function probe(validate: Validate): void {
   }
 }
 
-function problemsOf({ validate, validateAll }: Schema, args: JsonObject): readonly string[] {
+function problemsOf({ validate, validateAll }: Schema, args: JsonObject, isAllWanted: boolean): readonly string[] {
   if (validate === undefined || validate(args)) return [];
-  const first = linesOf(takeErrors(validate));
-  if (validateAll === undefined || !hasAtMost(MAX_VALUES_FOR_ALL, args)) return first;
+  const first = takeErrors(validate);
+  if (validateAll === undefined || !isAllWanted) return describeViolations(first);
   try {
-    return validateAll(args) ? first : linesOf(takeErrors(validateAll));
+    return describeViolations(validateAll(args) ? first : takeErrors(validateAll));
   } catch {
-    return first;
+    return describeViolations(first);
   }
 }
 
@@ -400,15 +320,4 @@ function takeErrors(validate: Validate): readonly ErrorObject[] {
   const errors = validate.errors ?? [];
   validate.errors = null;
   return errors;
-}
-
-function linesOf(violations: readonly ErrorObject[]): readonly string[] {
-  const lines = new Set<string>();
-  const relevant = relevantViolations(violations);
-  for (const violation of relevant) {
-    lines.add(shorten(describeViolation(violation), MAX_PROBLEM_LENGTH));
-    if (lines.size > MAX_PROBLEMS) break;
-  }
-  if (lines.size <= MAX_PROBLEMS) return [...lines];
-  return [...[...lines].slice(0, MAX_PROBLEMS), `and ${relevant.length - MAX_PROBLEMS} more`];
 }

@@ -162,16 +162,15 @@ export function groupExists(leaderPid: number): boolean {
  */
 function hasOnlyZombies(groupId: number): boolean {
   try {
-    return readdirSync("/proc").every((name) => !/^\d+$/.test(name) || !isRunningMember(name, groupId));
+    return readdirSync("/proc").every((pid) => {
+      if (!/^\d+$/.test(pid)) return true;
+      // Empty if the process has exited since the listing.
+      const stat = readText(`/proc/${pid}/stat`);
+      // proc(5): pid (name) state ppid pgrp …; the name may hold anything, parentheses included.
+      const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return Number(group) !== groupId || state === "Z" || state === "X";
+    });
   } catch {
     return false;
   }
-}
-
-function isRunningMember(pid: string, groupId: number): boolean {
-  // Empty if the process has exited since the listing.
-  const stat = readText(`/proc/${pid}/stat`);
-  // proc(5): pid (name) state ppid pgrp …; the name may hold anything, parentheses included.
-  const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return Number(group) === groupId && state !== "Z" && state !== "X";
 }

@@ -78,7 +78,7 @@ export class Generation implements OutputListener {
   readonly pid: number | undefined;
   readonly input: StdinWriter;
   /** What the server has printed besides messages. */
-  readonly log: OutputLog;
+  readonly outputLog: OutputLog;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** Resolves when the process has exited and its last output is delivered. Never rejects. */
@@ -135,7 +135,7 @@ export class Generation implements OutputListener {
     stdin.on("error", () => this.#onBroken("stdin"));
     this.#output = new OutputReader(stdout, context, readers, client, this);
     const fields = { childPid: pid, generation: number };
-    this.log = new OutputLog(context, fields, startLog);
+    this.outputLog = new OutputLog(context, fields, startLog);
     if (pid !== undefined) startLog.log.info(fields, "mcp server started");
     context.kill.addEventListener("abort", this.#kill);
     this.exited = this.#waitForExit(closed(stdout), this.#readStderr(stderr));
@@ -151,7 +151,7 @@ export class Generation implements OutputListener {
   /** Returns the likely cause of the exit, masked, for people. */
   likelyCause(kind: ExitKind, { exitCode }: ProcessExit): string | undefined {
     const { command, args, env } = this.#command;
-    const { stderrTail, isNoisy, sign } = this.log;
+    const { stderrTail, isNoisy, sign } = this.outputLog;
     const isSilent = this.#wasSilent === true;
     const { wasReady } = this;
     const cause = likelyCause({ kind, exitCode, stderrTail, command: [command, ...args], env, isNoisy, isSilent, sign, wasReady });
@@ -196,7 +196,7 @@ export class Generation implements OutputListener {
 
   onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    this.log.openBraces = 0;
+    this.outputLog.openBraces = 0;
     if (this.#handshake === undefined) this.#listener.onMessage(message);
     // An error without an id may be about something else: then there is another response in a moment.
     else if (message.kind === "response" && message.id === undefined)
@@ -207,7 +207,7 @@ export class Generation implements OutputListener {
 
   onNoise(text: string, reason: string, answeredId?: number): void {
     if (!this.#isHeard) return;
-    this.log.addNoise(text, reason);
+    this.outputLog.addNoise(text, reason);
     if (answeredId === undefined) return;
     if (this.#handshake === undefined || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
     const { method } = this.#handshake.current;
@@ -219,7 +219,7 @@ export class Generation implements OutputListener {
     const isOfHandshake = this.#handshake !== undefined && isHandshakeResponse(response);
     if (isOfHandshake) this.#onHandshakeResponse(response);
     const isUsed = isOfHandshake || this.#listener.onResponseAfterText(response);
-    this.log.addNoise(text, isUsed ? undefined : OTHER_TEXT);
+    this.outputLog.addNoise(text, isUsed ? undefined : OTHER_TEXT);
   }
 
   onOverlongLine(line: OverlongLine): void {
@@ -235,7 +235,7 @@ export class Generation implements OutputListener {
   #readStderr(stderr: Readable): Promise<void> {
     stderr.on("data", (chunk: Buffer) => {
       try {
-        this.log.addStderr(chunk);
+        this.outputLog.addStderr(chunk);
       } catch (error) {
         this.onDefect(error);
       }
@@ -312,7 +312,7 @@ export class Generation implements OutputListener {
     this.#isHeard = false;
     const awaited = this.#handshake?.current.method;
     if (awaited !== undefined) this.#failHandshake(new Error(`the MCP server exited before it answered ${awaited}`));
-    this.#context.defects.guard("server exit", () => this.log.end());
+    this.#context.defects.guard("server exit", () => this.outputLog.end());
     return exit;
   }
 

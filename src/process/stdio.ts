@@ -214,8 +214,8 @@ const PAUSE_CHECK_MS = 20;
 const MAX_TURN_MS = 50;
 
 /**
- * Reads the messages that a server writes to stdout, in order. A long message is read in steps. Meanwhile later messages wait, and stdout
- * is paused.
+ * Reads what a server writes to stdout, in order: bytes become lines, lines messages, and the listener gets these. A long message is read in
+ * steps. Meanwhile later bytes wait, and stdout is paused.
  */
 export class OutputReader {
   /** That of a private server, which the output counts for. */
@@ -302,9 +302,10 @@ export class OutputReader {
         }
       } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
       this.#held.resize(this.decoder.heldBytes);
+      const isTurnOver = !this.isReading && line !== undefined;
       // An incomplete line may be all that takes memory.
       if (!this.isReading && this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
-      else if (!this.isReading && line !== undefined) {
+      else if (isTurnOver) {
         this.isReading = true;
         setImmediate(this.#goOn);
       }

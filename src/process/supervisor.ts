@@ -261,7 +261,7 @@ export class Supervisor implements Upstream {
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
     const { log } = this.#context;
-    const { stderrTail } = generation.log;
+    const { stderrTail } = generation.outputLog;
     const restarts = this.#generationCount - 1;
     const [lastExit, fields] = this.#recordExit(generation, exit);
     if (generation.number === 1 && isCommandUnusable(exit)) {
@@ -305,7 +305,7 @@ export class Supervisor implements Upstream {
     const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
     const { exitCode, signal } = exit;
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
-    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.log.stderrTail };
+    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.outputLog.stderrTail };
     this.#lastExit = lastExit;
     if (!this.#isProbe) counters.countExit(kind);
     return [lastExit, { childPid, generation: number, ...cause }];

@@ -124,18 +124,6 @@ describe("a batch", async () => {
     expect(await alone).toMatchObject({ status: 202, body: "" });
   });
 
-  it("a batch gets every response if only part of it can be sent", async () => {
-    await using small = await HttpBench.start({ flags: ["--max-session-requests", "2"] });
-    const own = await small.client({ protocolVersion: "2025-03-26" });
-    const reply = await own.post([echo(1, "one"), echo(2, "two"), echo(3, "three")]);
-    const responses = JSON.parse(reply.body) as unknown[];
-    expect([reply.status, responses]).toMatchObject([
-      200,
-      [{ id: 3, error: { data: { code: "SESSION_OVERLOADED", sent: false } } }, {}, {}],
-    ]);
-    expect(responses.slice(1)).toEqual([answerOf("one", 1), answerOf("two", 2)]);
-  });
-
   it("the rest of a batch is rejected and counted after a notification is rejected", async () => {
     const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
     await using full = await HttpBench.start({ flags });

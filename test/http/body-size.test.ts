@@ -58,13 +58,6 @@ describe("body size", async () => {
     expect(readError(await client.post(body))).toStrictEqual(TOO_LARGE);
   });
 
-  it("a chunked body one byte over the limit is rejected with 413", async () => {
-    using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(head("Transfer-Encoding: chunked"));
-    await connection.write(Buffer.concat([chunk(message("ping", LIMIT + 1)), Buffer.from("0\r\n\r\n")]));
-    expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
-  });
-
   it("a chunked body over the limit gets 413 before its end", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head("Transfer-Encoding: chunked"));

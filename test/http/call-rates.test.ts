@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { readSeen } from "../support/in-flight.ts";
-import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
@@ -43,20 +42,6 @@ describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) 
 });
 
 describe("the call rate of a tool", () => {
-  it("the rate of one tool covers all sessions of all servers", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--tool-calls-per-minute", "echo=2,s?en=1000"] });
-    const [client, other, alone] = [await sidecar.client(), await sidecar.client(), await LaneClient.connect(sidecar)];
-    expect([(await client.post(echo(1))).status, (await alone.post(echo(2))).status]).toEqual([200, 200]);
-    for (const each of [client, other, alone]) {
-      const refused = await each.post(echo(3));
-      expect(readError(refused)).toStrictEqual(rateLimited(3, 30));
-      expect(refused.body).toContain(
-        "Rate limit reached: 2 per minute for tool echo in all sessions. The call was not sent; it is safe to retry in 30 s.",
-      );
-    }
-    expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(2);
-  });
-
   it.each([
     ["--tool-calls-per-minute", "echo=1"],
     ["--tool-concurrency", "echo=1"],

@@ -64,15 +64,6 @@ describe("cross-origin requests", async () => {
   }
 
   describe("requests from a page of this machine", () => {
-    it.each(["http://localhost", "https://localhost:8443", "http://127.0.0.1:6274", "http://[::1]:3000", "HTTP://LOCALHOST:3000"])(
-      "a page at %s is served and may read the response",
-      async (origin) => {
-        const reply = await ping({ Origin: origin });
-        expect(readError(reply)).toStrictEqual(PONG);
-        expect(corsHeaders(reply)).toEqual(readableBy(origin));
-      },
-    );
-
     it("a preflight request without a token gets the allowed methods and headers", async () => {
       const reply = await send(sidecar.url, { method: "OPTIONS", headers: { Origin: PAGE, ...PREFLIGHT } });
       expect(reply).toMatchObject({ status: 204, body: "" });
@@ -113,22 +104,6 @@ describe("cross-origin requests", async () => {
   });
 
   describe("requests from a page of another site", () => {
-    it.each([
-      "https://evil.com",
-      "http://localhost.evil.com",
-      "http://evil-localhost:8080",
-      "http://localhost.",
-      "http://localhost@evil.com",
-      "http://localhost, http://localhost",
-      "null",
-      "*",
-      "",
-    ])("the origin %j is rejected with 403", async (origin) => {
-      const reply = await ping({ Origin: origin });
-      expect(readError(reply)).toStrictEqual(ORIGIN_NOT_ALLOWED);
-      expect(corsHeaders(reply)).toEqual({});
-    });
-
     it("a request with an allowed and a foreign Origin is rejected", async () => {
       const fields = ["Host: localhost", "Origin: http://localhost", "Origin: https://evil.com"];
       expect(readError(await pingRaw("/mcp", ...fields))).toStrictEqual(ORIGIN_NOT_ALLOWED);
@@ -187,12 +162,6 @@ describe("cross-origin requests", async () => {
     expect(readError(pong)).toStrictEqual(PONG);
     expect(asked).toMatchObject({ status: 204, body: "", headers: { allow: "POST, GET, DELETE, OPTIONS" } });
     expect([corsHeaders(pong), corsHeaders(asked)]).toEqual([{}, {}]);
-  });
-
-  it.each(["/livez", "/readyz", "/healthz"])("%s is open to every origin and host", async (path) => {
-    for (const headers of [{ Host: "10.1.2.3:8080" }, { Origin: "https://evil.com", Host: "evil.com" }]) {
-      expect((await send(`${sidecar.origin}${path}`, { method: "GET", headers })).status).toBe(200);
-    }
   });
 });
 

@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
 /** A pause so long that no restart happens. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
-const BOTH = ["/readyz", "/healthz"];
 
 async function health({ origin }: RunningSidecar, path: string): Promise<{ readonly status: number; readonly body: unknown }> {
   const { status, body, headers } = await send(`${origin}${path}`, { method: "GET" });
@@ -15,29 +13,6 @@ async function health({ origin }: RunningSidecar, path: string): Promise<{ reado
 }
 
 describe("the health endpoints", () => {
-  it("the sidecar is live during the handshake, and ready after it", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, untilReady: false });
-    await sidecar.waitForLog("mcp server started");
-    const starting = {
-      status: "not-ready",
-      state: "starting",
-      pid: sidecar.childPid,
-      generation: 1,
-      restarts: 0,
-      lastExit: null,
-      nextRetryAt: null,
-    };
-    for (const path of BOTH) expect(await health(sidecar, path)).toEqual({ status: 503, body: starting });
-    expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
-
-    await gate.open();
-    await sidecar.waitForLog("mcp server ready");
-    const ready = { ...starting, status: "ready", state: "ready" };
-    for (const path of BOTH) expect(await health(sidecar, path)).toEqual({ status: 200, body: ready });
-    expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
-  });
-
   it("an exit is reported with its code, stderr and the time of the restart", async () => {
     await using sidecar = await HttpBench.start({ flags: NO_RESTART });
     const client = await sidecar.client();

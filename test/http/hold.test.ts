@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen, timeoutFlags } from "../support/in-flight.ts";
+import { readSeen } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -98,20 +98,6 @@ describe("requests during a restart", () => {
     await gate.open();
     await waitForGeneration(sidecar, 2);
     expect((await readSeen(client)).filter((method) => method === "notifications/x-vendor")).toHaveLength(2);
-  });
-
-  it("a held request times out after a shorter REQUEST_TIMEOUT_MS and is never sent", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate, timeoutFlags(600, ["exit", "seen"]));
-    const client = await sidecar.client();
-    await crashBehindGate(sidecar, gate);
-    const { status, error } = await client.request("x-vendor/held");
-    expect(status).toBe(200);
-    expect(error?.code).toBe(-32001);
-    expect(error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 600 }));
-    await gate.open();
-    await waitForGeneration(sidecar, 2);
-    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });
 
   it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the restart", async () => {

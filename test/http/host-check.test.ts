@@ -30,20 +30,6 @@ describe("the host of a request", async () => {
     return await connection.reply();
   }
 
-  it.each(["localhost", "LOCALHOST:1", "localhost.", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080"])(
-    "a sidecar on loopback accepts the host %s",
-    async (host) => {
-      expect(readError(await ping(client, { Host: host }))).toStrictEqual(PONG);
-    },
-  );
-
-  it.each(["evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "10.0.0.5:8080", "0.0.0.0", ""])(
-    "a sidecar on loopback rejects the host %j",
-    async (host) => {
-      expect(readError(await pingRaw("POST /mcp HTTP/1.1", `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
-    },
-  );
-
   it.each(["POST", "GET", "DELETE", "OPTIONS", "PUT"])("the host of a %s request is checked", async (method) => {
     const headers = { ...AUTHORIZED, "Mcp-Session-Id": client.sessionId, Host: "evil.com" };
     expect(readError(await send(sidecar.url, { method, headers }))).toStrictEqual(HOST_NOT_ALLOWED);
@@ -81,18 +67,6 @@ describe("the host of a request", async () => {
     const rebound = { Host: "evil.com", Origin: "http://evil.com" };
     expect(readError(await ping(podClient, rebound))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     expect(readError(await ping(podClient, { Host: "search:8080", Origin: "http://localhost:5173" }))).toStrictEqual(PONG);
-  });
-
-  it("listed and local hosts are accepted on any interface, and no others", async () => {
-    await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "search,Api.Example:8443,[2001:DB8::1]" } });
-    const podClient = await new McpClient(`${pod.origin}/mcp`).open();
-    for (const host of ["search", "SEARCH.:8080", "api.example:8443", "[2001:db8::1]:80", "localhost:8080", "127.0.0.1"]) {
-      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
-    }
-    for (const host of ["api.example", "api.example:8080", "evil.com", "10.1.2.3:8080"]) {
-      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(HOST_NOT_ALLOWED);
-    }
-    expect((await send(`${pod.origin}/healthz`, { method: "GET", headers: { Host: "10.1.2.3:8080" } })).status).toBe(200);
   });
 
   it("*.host accepts all names below a host, and not the host itself", async () => {

@@ -3,7 +3,6 @@ import { type MetricDefinition, METRICS } from "../../src/observe/metrics.ts";
 import { crash } from "../support/crash.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";
-import { freePort } from "../support/pod.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { EXAMPLE } from "../support/sidecar.ts";
@@ -116,37 +115,8 @@ describe("/metrics", () => {
     expect(size - before).toBeLessThan(17 * 8);
   });
 
-  it("has the rules of /status", async () => {
-    const token = "a-token-of-enough-length";
-    await using sidecar = await HttpBench.start({ flags: ["--auth-token", token] });
-    expect((await get(sidecar.origin, "/metrics")).status).toBe(401);
-    expect((await get(sidecar.origin, "/metrics", { Authorization: `Bearer ${token}` })).status).toBe(200);
-    await using open = await HttpBench.start();
-    expect((await get(open.origin, "/metrics", { Host: "evil.example" })).status).toBe(403);
-    expect((await get(open.origin, "/metrics", { Origin: "https://evil.example" })).status).toBe(403);
-    expect((await send(`${open.origin}/metrics`, { method: "POST" })).status).toBe(405);
-  });
-
   it("does not exist with METRICS=off", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--metrics", "off"] });
     expect((await get(sidecar.origin, "/metrics")).status).toBe(404);
-  });
-});
-
-describe("ADMIN_ADDR", () => {
-  it("moves /status and /metrics, and has the health routes too", async () => {
-    const address = `127.0.0.1:${await freePort()}`;
-    await using sidecar = await HttpBench.start({ flags: ["--admin-addr", address] });
-    const statuses = async (origin: string): Promise<number[]> =>
-      Promise.all(["/status", "/metrics", "/livez", "/readyz", "/mcp"].map(async (path) => (await get(origin, path)).status));
-    expect(await statuses(sidecar.origin)).toEqual([404, 404, 200, 200, 405]);
-    expect(await statuses(`http://${address}`)).toEqual([200, 200, 200, 200, 404]);
-    expect(await sidecar.waitForLog("listening for operators")).toMatchObject({ address });
-  });
-
-  it("that is taken ends the start with a clear error", async () => {
-    await using other = await HttpBench.start();
-    const taken = new URL(other.origin).host;
-    await expect(HttpBench.start({ flags: ["--admin-addr", taken] })).rejects.toThrow(/choose another with --admin-addr/);
   });
 });

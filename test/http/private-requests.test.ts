@@ -7,12 +7,6 @@ import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
-const REQUESTS = [
-  ["elicitation/create", { mode: "url", message: "sign in", url: "https://x.example/a?b=1", elicitationId: "e-1" }],
-  ["x-vendor/anything", { x: 1, _meta: { y: [] } }],
-  ["tools/call", { name: "echo" }],
-] as const;
-
 /** Returns the line of a server request. */
 function request(id: string | number, method = "roots/list"): string {
   return JSON.stringify({ jsonrpc: "2.0", id, method });
@@ -41,17 +35,6 @@ async function endAndRead(...streams: EventStream[]): Promise<JsonRpcMessage[][]
 }
 
 describe("a private server's request", () => {
-  it.each(REQUESTS)("%s is sent on the stream of the only call, and the response returns", async (method, params) => {
-    using stream = await client.openStream();
-    using call = await client.begin("ask", { method, params });
-    expect(call.isStream).toBe(true);
-    const asked = await call.next();
-    expect(asked).toEqual({ jsonrpc: "2.0", id: expect.anything() as unknown, method, params });
-    expect(await client.answer(asked, { done: method })).toMatchObject({ status: 202, body: "" });
-    expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { done: method } });
-    expect(await endAndRead(stream, call)).toEqual([[], []]);
-  });
-
   it("the client gets the request as the server wrote it, except for its id", async () => {
     using stream = await client.openStream();
     const line = (id: string): string =>
@@ -120,22 +103,6 @@ describe("a private server's request", () => {
     for (const each of asked.toReversed()) await client.answer(each, {});
     expect((await client.answers()).map((line) => (JSON.parse(line) as JsonRpcMessage).id)).toEqual(["c", 2, "a"]);
     expect(await endAndRead(stream, second)).toEqual([[], []]);
-  });
-
-  it("a request waits for the GET stream if the call in flight accepts no stream", async () => {
-    const ask = client.callTool("ask", { method: "roots/list" });
-    await client.toolText("echo", { text: "asked" });
-    using stream = await client.openStream();
-    await client.answer(await stream.next(), { roots: [] });
-    expect(JSON.parse((await ask).result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { roots: [] } });
-  });
-
-  it("a request is sent on the newest of several GET streams alone", async () => {
-    using first = await client.openStream();
-    using second = await client.openStream();
-    await client.write(request("ask"));
-    expect(await second.next()).toMatchObject({ method: "roots/list" });
-    expect(await endAndRead(first, second)).toEqual([[], []]);
   });
 
   it("requests move to the remaining GET stream when the newest closes, without loss or duplicates", async () => {
@@ -404,16 +371,6 @@ describe("a notification of a private server or its client", () => {
   });
 
   it.each([
-    ["notifications/roots/list_changed", undefined],
-    ["notifications/tasks/status", { taskId: "t-1", status: "completed" }],
-    ["notifications/x-vendor", { a: [1] }],
-  ])("the client's %s reaches the server unchanged", async (method, params) => {
-    const line = notification(method, params).replace("{", "{ ");
-    expect(await client.post(line)).toMatchObject({ status: 202, body: "" });
-    expect((await client.lines()).filter((each) => each.includes(method))).toEqual([line]);
-  });
-
-  it.each([
     ["notifications/elicitation/complete", { elicitationId: "e-1" }],
     ["notifications/tasks/status", { taskId: "t-1", status: "working", _meta: { x: 1 } }],
     ["notifications/message", { level: "debug", data: { a: 1 }, logger: "x" }],
@@ -470,18 +427,4 @@ describe("a notification of a private server or its client", () => {
       expect(lines.map((each) => each.params)).toEqual([params, params]);
     },
   );
-
-  it("a log message goes to its own client, regardless of levels", async () => {
-    const other = await LaneClient.connect(sidecar);
-    const shared = await sidecar.client();
-    await shared.request("logging/setLevel", { level: "debug" });
-    await client.request("logging/setLevel", { level: "emergency" });
-    using stream = await client.openStream();
-    using otherStream = await other.openStream();
-    const line = notification("notifications/message", { level: "debug", data: "mine" });
-    await client.write(line);
-    expect(await stream.nextText()).toBe(line);
-    await other.end();
-    expect(await endAndRead(stream, otherStream)).toEqual([[], []]);
-  });
 });

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
@@ -27,19 +26,6 @@ async function waitForIdleEnds(sidecar: RunningSidecar, count: number): Promise<
 }
 
 describe.concurrent("--max-private-servers", () => {
-  it("an initialize above the limit gets 503 and Retry-After; the shared server is unaffected", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "2"] });
-    const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
-    const reply = await initialize(sidecar);
-    const data = { sent: false, retrySafe: true, retryAfterSeconds: 30 };
-    expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "TOO_MANY_SERVERS", { id: 1, data }));
-    expect(reply.headers["retry-after"]).toBe("30");
-    expect(reply.headers).not.toHaveProperty("mcp-session-id");
-    expect(await waitForServers(sidecar, 3)).toBe(3);
-    expect(await (await sidecar.client()).toolText("echo", { text: "shared" })).toBe("shared");
-    for (const client of clients) expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
-  });
-
   it("a place is free again after a failed initialize, and after many at once", async () => {
     await using sidecar = await HttpBench.start({ mode: "refuse-clients", flags: ["--max-private-servers", "2"] });
     const replies = await Promise.all(Array.from({ length: 10 }, () => initialize(sidecar)));

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashProcess } from "../support/crash.ts";
-import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
@@ -123,21 +123,6 @@ describe("a call of a read-only tool in flight when the server is killed", () =>
     await arrival(sidecar, path, 2);
     await writeFile(path, "");
     expect((await repeated).result?.content?.[0]?.text).toBe("the file is there");
-  });
-
-  it("the call fails, safe to retry, if a second server is killed", async () => {
-    await using dir = await TempDir.create();
-    await using sidecar = await start(["--retry", "read-only"]);
-    const client = await sidecar.client();
-    await waitForSeen(client, "tools/list");
-    const path = dir.file("never");
-    const reply = client.callTool(TOOL, { path });
-    for (const generation of [1, 2]) {
-      await arrival(sidecar, path, generation);
-      await crash(sidecar);
-    }
-    expect((await reply).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: true, signal: "SIGKILL" }));
-    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/list", "tools/call"]);
   });
 
   it("the call fails if its client has seen its progress", async () => {

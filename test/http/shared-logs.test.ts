@@ -101,16 +101,4 @@ describe("a log message of a shared server", () => {
     expect(call.isStream).toBe(false);
     expect([await endAndRead(silent, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
-
-  it("a private server's messages are kept apart", async () => {
-    await using sidecar = await HttpBench.start();
-    const [shared, own] = [await LaneClient.connectShared(sidecar), await LaneClient.connect(sidecar)];
-    for (const each of [shared, own]) await setLevel(each, "debug");
-    using sharedStream = await shared.openStream();
-    using ownStream = await own.openStream();
-    await own.write(log("info", "private"));
-    expect(await logDuringCall(shared, log("info", "shared"))).toEqual(["shared"]);
-    expect(await ownStream.nextText()).toBe(log("info", "private"));
-    expect([await endAndRead(shared, sharedStream), await endAndRead(own, ownStream)]).toEqual([[], []]);
-  });
 });

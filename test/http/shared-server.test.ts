@@ -71,25 +71,6 @@ describe("a shared server", async () => {
     },
   );
 
-  it("progress follows its token, although all clients use the same ones", async () => {
-    const clients = await Promise.all(Array.from({ length: 10 }, () => LaneClient.connectShared(sidecar)));
-    const streams = await Promise.all(clients.map((client) => client.openStream()));
-    const calls = clients.flatMap((client, index) =>
-      [0, "0"].map(async (token) => {
-        using call = await client.begin("progress", { steps: 20 + index }, 0, { progressToken: token });
-        return { token, steps: 20 + index, messages: await call.rest() };
-      }),
-    );
-    for (const { token, steps, messages } of await Promise.all(calls)) {
-      expect(messages.pop()).toMatchObject({ id: 0, result: { content: [{ text: "done" }] } });
-      expect(messages.map(({ params }) => params)).toEqual(
-        Array.from({ length: steps }, (_, index) => ({ progressToken: token, progress: index + 1 })),
-      );
-    }
-    await Promise.all(clients.map((client) => client.end()));
-    for (const stream of streams) expect(await stream.rest()).toEqual([]);
-  });
-
   it("progress never reaches a call of the next generation, or a finished call", async () => {
     await using own = await HttpBench.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
     const client = await LaneClient.connectShared(own);

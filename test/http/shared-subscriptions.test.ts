@@ -7,10 +7,6 @@ import type { RunningSidecar } from "../support/running-sidecar.ts";
 const SUBSCRIBE = "resources/subscribe";
 const UNSUBSCRIBE = "resources/unsubscribe";
 
-function updated(uri: string): string {
-  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
-}
-
 /** Shows the source of a response: the sidecar responds with `{}`, the fixture with the request. */
 async function request(client: LaneClient, method: string, uri: string): Promise<"carried" | "answered"> {
   const { result } = await client.request(method, { uri });
@@ -38,36 +34,6 @@ describe("a subscription to a shared server's resource", () => {
     await client.toolText("echo", { text: "all are read" });
     using stream = await client.openStream();
     expect(await stream.nextText()).toBe(line);
-    expect(await endAndRead(client, stream)).toEqual([]);
-  });
-
-  it("the subscription ends with its session unless another session has it", async () => {
-    await using sidecar = await HttpBench.start();
-    const [ending, staying] = await connect(sidecar, 2);
-    if (ending === undefined || staying === undefined) throw new Error("two clients");
-    for (const uri of ["x://mine", "x://ours"]) await request(ending, SUBSCRIBE, uri);
-    await request(staying, SUBSCRIBE, "x://ours");
-    await ending.end();
-    expect(await staying.received(UNSUBSCRIBE)).toEqual([{ uri: "x://mine" }]);
-    using stream = await staying.openStream();
-    await staying.write(`${updated("x://mine")}\n${updated("x://ours")}`);
-    expect(await stream.nextText()).toBe(updated("x://ours"));
-    expect(await endAndRead(staying, stream)).toEqual([]);
-  });
-
-  it("a rejected subscription is reported, delivers nothing, and may be tried again", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = await LaneClient.connectShared(sidecar);
-    using stream = await client.openStream();
-    await client.toolText("refuse", { method: SUBSCRIBE });
-    for (let times = 0; times < 2; times++) {
-      expect((await client.request(SUBSCRIBE, { uri: "x://1" })).error).toEqual({ code: -32602, message: "refused" });
-    }
-    await client.write(updated("x://1"));
-    await client.toolText("accept", { method: SUBSCRIBE });
-    expect(await request(client, SUBSCRIBE, "x://1")).toBe("carried");
-    await client.write(updated("x://1"));
-    expect(await stream.nextText()).toBe(updated("x://1"));
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 

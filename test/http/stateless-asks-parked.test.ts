@@ -168,16 +168,6 @@ describe("a call whose client was asked", () => {
     expect(answersOf(await client.callTool("ask_all", args, answering(await second, SAMPLED)))).toEqual({ a: ACCEPTED, late: SAMPLED });
   });
 
-  it("above MAX_PARKED_CALLS the server's question is refused, and no other call ends for it", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-parked-calls", "2"] });
-    const client = clientOf(sidecar);
-    const first = await client.callTool("ask_all", NAME);
-    const refused = await client.callTool("ask_all", NAME);
-    expect(answersOf(refused)).toMatchObject({ name: { error: { message: expect.stringContaining("Too many") as unknown } } });
-    expect((await readStatus(sidecar)).stateless?.asks?.parked).toMatchObject({ now: 1, refused: 1 });
-    expect(answersOf(await client.callTool("ask_all", NAME, answering(first)))).toEqual({ name: ACCEPTED });
-  });
-
   it("is cancelled if the connection of the next request closes", async () => {
     await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);

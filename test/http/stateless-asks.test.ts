@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { failureOf } from "../support/failure.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import { META, type ModernClient } from "../support/modern-client.ts";
+import { META } from "../support/modern-client.ts";
 import {
   ACCEPTED,
   ALL_QUESTIONS,
@@ -15,7 +15,6 @@ import {
   SAMPLED,
   SAMPLING,
   sampling,
-  UNKNOWN_STATE,
   URL_ELICITATION,
 } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -26,19 +25,6 @@ const REFUSED = { error: { code: -32601 } };
 describe("a question of a server with sessions", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const client = sidecar.modernClient({ capabilities: ALL_QUESTIONS });
-
-  it("ends the request of its call with a result that asks the client", async () => {
-    const reply = await client.callTool("ask_all", NAME, { id: "first" });
-    expect(reply).toMatchObject({ id: "first", status: 200, result: { resultType: "input_required" } });
-    const { inputRequests, requestState } = inputRequired(reply);
-    const params = { message: "Your name?", requestedSchema: { type: "object", properties: {} } };
-    expect(inputRequests).toEqual({ name: { method: "elicitation/create", params } });
-    expect(Buffer.from(requestState, "base64url").length).toBeGreaterThanOrEqual(16);
-    expect(reply.result).not.toHaveProperty("ttlMs");
-    const next = await client.callTool("ask_all", NAME, { id: "second", ...answering(reply) });
-    expect(next).toMatchObject({ id: "second", result: { resultType: "complete" } });
-    expect(answersOf(next)).toEqual({ name: ACCEPTED });
-  });
 
   it("reaches the client together with others that come at the same time", async () => {
     const questions = [elicitation("a"), sampling(7), elicitation("b", { mode: "url", url: "https://example.com" })];
@@ -170,30 +156,6 @@ describe("an answer of a client without a session", async () => {
     const reply = await client.callTool("ask_all", NAME, { ...answering(first), meta: { progressToken: "new" } });
     expect(answersOf(reply)).toEqual({ name: ACCEPTED });
     expect(reply.notifications).toMatchObject([{ method: "notifications/progress", params: { progressToken: "new" } }]);
-  });
-
-  it("its state is valid once", async () => {
-    const first = await client.callTool("ask_all", NAME);
-    const answers = answering(first);
-    const replies = await Promise.all([1, 2, 3].map((id) => client.callTool("ask_all", NAME, { id, ...answers })));
-    expect(replies.filter(({ result }) => result !== undefined)).toHaveLength(1);
-    expect(replies.filter(({ error }) => error !== undefined).map(failureOf)).toEqual([UNKNOWN_STATE, UNKNOWN_STATE]);
-  });
-
-  it.each([
-    ["another method", (own: ModernClient, call: object) => own.request("prompts/get", { name: "ask_all", arguments: NAME }, call)],
-    ["another tool", (own: ModernClient, call: object) => own.callTool("echo", NAME, call)],
-    ["other arguments", (own: ModernClient, call: object) => own.callTool("ask_all", { questions: [elicitation("other")] }, call)],
-    ["another state", (own: ModernClient, call: object) => own.callTool("ask_all", NAME, { ...call, requestState: "x".repeat(32) })],
-    ["a state of another type", (own: ModernClient, call: object) => own.callTool("ask_all", NAME, { ...call, requestState: 1 })],
-  ])("with %s it is refused, and the state stays valid", async (_what, send) => {
-    const first = await client.callTool("ask_all", NAME);
-    const refused = await send(client, answering(first));
-    expect([failureOf(refused), refused.error?.message]).toEqual([
-      UNKNOWN_STATE,
-      expect.stringContaining("check before you start it again"),
-    ]);
-    expect(answersOf(await client.callTool("ask_all", NAME, answering(first)))).toEqual({ name: ACCEPTED });
   });
 });
 

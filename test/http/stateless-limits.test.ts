@@ -1,8 +1,6 @@
 import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
 import { failureOf } from "../support/failure.ts";
-import { waitForHanging } from "../support/in-flight.ts";
-import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
 import type { ModernListen } from "../support/modern-listen.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -77,24 +75,6 @@ describe("TOOL_CALLS_PER_MINUTE for clients without a session", () => {
     expect((await session.callTool("echo")).status).toBe(200);
     expect(await statuses(sidecar.modernClient(), 2)).toEqual([200, 429]);
     expect((await session.callTool("echo")).status).toBe(429);
-  });
-});
-
-describe("MAX_SESSION_REQUESTS for clients without a session", () => {
-  it("each token has a limit of its own, and a discovery has none", async () => {
-    await using directory = await TempDir.create();
-    const flags = ["--max-session-requests", "2", ...(await flagsForTokens(directory))];
-    await using sidecar = await HttpBench.start({ flags });
-    const control = await new LaneClient(sidecar.url, { token: SECOND, accept: "application/json" }).open();
-    const client = sidecar.modernClient({ token: FIRST });
-    const held = [client.callTool("hang"), client.callTool("hang")];
-    await waitForHanging(control, 2);
-    expect(busy(await client.callTool("echo"))).toEqual([429, -32603, "SESSION_OVERLOADED", "1", false]);
-    expect((await client.request("server/discover")).status).toBe(200);
-    expect(await statuses(sidecar.modernClient({ token: SECOND }), 1)).toEqual([200]);
-    await control.toolText("release");
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
-    expect(await statuses(client, 1)).toEqual([200]);
   });
 });
 

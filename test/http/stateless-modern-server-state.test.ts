@@ -86,26 +86,6 @@ describe("the state of a request in rounds", () => {
     },
   );
 
-  it("a state is valid only for its token, its tool and its text", async () => {
-    const { requestState } = roundOf(await client.callTool("ask_input"));
-    const retry = { inputResponses: ANSWERS, requestState };
-    const attempts = [
-      await other.callTool("ask_input", {}, retry),
-      await client.callTool("received", {}, retry),
-      await client.request("prompts/get", { name: "ask_input" }, retry),
-      await client.callTool(
-        "ask_input",
-        {},
-        { ...retry, requestState: `${requestState.slice(0, -1)}${requestState.endsWith("A") ? "Q" : "A"}` },
-      ),
-      await client.callTool("ask_input", {}, { ...retry, requestState: "" }),
-      await client.callTool("ask_input", {}, { ...retry, requestState: { is: "no text" } }),
-    ];
-    expect(attempts.map(failureOf)).toEqual(attempts.map(() => UNKNOWN_STATE));
-    expect(attempts.map(({ error }) => error?.data?.["sent"])).toEqual(attempts.map(() => false));
-    expect(resultText(await client.callTool("ask_input", {}, retry))).toContain("Ann");
-  });
-
   it("the state of a resource is valid only for its URI", async () => {
     const [{ method, params }, uri] = [REQUESTS[2], "fixture://other"];
     const { requestState } = roundOf(await client.request(method, params));

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { processEnd } from "../support/process-end.ts";
-import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { InteropClient } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -47,12 +46,6 @@ describe("the processes of a server of sessions", () => {
     }
     expect(isAlive(childPid)).toBe(true);
     expect(started(sidecar)).toEqual(["shared", "modern"]);
-  });
-
-  it("clients with and without a session share a process", async () => {
-    await using sidecar = await HttpBench.start();
-    const session = await sidecar.client();
-    expect(JSON.parse(await sidecar.modernClient().toolText("where"))).toEqual(await readWhere(session));
   });
 });
 

@@ -1,26 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf } from "../support/failure.ts";
-import { send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 describe("the form of a response", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const client = sidecar.modernClient();
-
-  it("progress makes the response an event stream, which ends with the result", async () => {
-    const { body, headers } = client.compose(
-      "tools/call",
-      { name: "progress", arguments: { steps: 2 } },
-      { id: 3, meta: { progressToken: 1 } },
-    );
-    const reply = await send(sidecar.url, { headers: { ...headers, "Last-Event-ID": "1.1" }, body });
-    expect([reply.status, reply.headers["content-type"], reply.headers["x-accel-buffering"]]).toEqual([200, "text/event-stream", "no"]);
-    expect(reply.body.match(/^(?:id|retry)/gm)).toBeNull();
-    expect(reply.body.match(/^data: .*"progress":[12]/gm)).toHaveLength(2);
-    expect(reply.body).toMatch(/data: \{"jsonrpc":"2\.0","id":3,"result":.*"resultType":"complete".*\}\n\n$/);
-  });
 
   it("progress is left out for a client that accepts JSON only", async () => {
     const call = { headers: { Accept: "application/json" }, meta: { progressToken: 1 } };
@@ -29,14 +14,6 @@ describe("the form of a response", async () => {
       "application/json",
       [],
       "complete",
-    ]);
-  });
-
-  it("an Accept that excludes JSON is rejected", async () => {
-    expect(failureOf(await client.callTool("echo", {}, { headers: { Accept: "text/event-stream" } }))).toEqual([
-      406,
-      -32603,
-      "NOT_ACCEPTABLE",
     ]);
   });
 

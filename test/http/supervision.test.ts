@@ -33,35 +33,6 @@ describe("supervision", () => {
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 200, status: "ready", state: "ready", generation: 1, restarts: 0 });
   });
 
-  it("the sidecar is not ready between generations, and shows the next start's time", async () => {
-    await using sidecar = await HttpBench.start({ flags: NO_RESTART });
-    const client = await sidecar.client();
-    const beforeExit = Date.now();
-    await client.callTool("exit", { code: 3 });
-    await sidecar.waitForLog("mcp server will be restarted");
-    const readiness = await readReadiness(sidecar);
-    expect(readiness).toMatchObject({
-      httpStatus: 503,
-      status: "not-ready",
-      state: "backing-off",
-      pid: null,
-      generation: 1,
-      restarts: 0,
-      lastExit: { generation: 1, exitCode: 3, signal: null },
-    });
-    expect(Date.parse(readiness.nextRetryAt ?? "")).toBeGreaterThanOrEqual(beforeExit + 600_000);
-    expect(Date.parse(readiness.lastExit?.at ?? "")).toBeGreaterThanOrEqual(beforeExit);
-    // It does not wait for the pause to end.
-    expect(await sidecar.stop()).toBe(0);
-  });
-
-  it("a server that is still starting can be stopped", async () => {
-    await using sidecar = await HttpBench.start({ mode: "silent", untilReady: false });
-    await sidecar.waitForLog("mcp server started");
-    expect(await sidecar.stop()).toBe(0);
-    await sidecar.waitForLog("mcp server ended");
-  });
-
   it("a server that is too slow gets more time, and is no crash loop", async () => {
     const times = ["--ready-timeout-ms", "700", "--crash-loop-exits", "2"];
     const command = ["sh", "-c", `sleep 1.2; exec "${process.execPath}" "${FIXTURE}" normal`];

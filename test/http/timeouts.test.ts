@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import { errorData, readError } from "../support/error-reply.ts";
 import { readSeen, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -8,35 +8,6 @@ import { HttpBench } from "../support/http-bench.ts";
 const SHORT = timeoutFlags(600);
 
 describe("a request's timeout", () => {
-  it("the error comes with HTTP 200 and a text for the model, and is logged", async () => {
-    await using sidecar = await HttpBench.start({ flags: SHORT });
-    const client = await sidecar.client();
-    const reply = await client.post(`{"jsonrpc":"2.0","id":"my id","method":"tools/call","params":{"name":"hang","arguments":{}}}`);
-    const data = { sent: true, retrySafe: false, timeoutMs: 600 };
-    expect(readError(reply)).toStrictEqual(errorReply(200, -32001, "REQUEST_TIMEOUT", { id: "my id", data }));
-    expect(reply.body).toContain(
-      "The MCP server did not answer tools/call of hang within 0.6 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was sent and may have taken effect; check before you repeat it.",
-    );
-    const [wireId] = await waitForHanging(client, 1);
-    const fields = { level: "info", method: "tools/call", requestId: wireId, tool: "hang", reason: "timeout" };
-    const line = { ...fields, setting: "REQUEST_TIMEOUT_MS", code: "REQUEST_TIMEOUT" };
-    expect(await sidecar.waitForLog("request given up")).toMatchObject(line);
-  });
-
-  it("the error of a read-only request says that it is safe to retry", async () => {
-    await using sidecar = await HttpBench.start({ flags: SHORT });
-    const client = await sidecar.client();
-    await client.callTool("mute", { method: "tools/list" });
-    const { status, error } = await client.request("tools/list");
-    expect(status).toBe(200);
-    expect(error).toEqual({
-      code: -32001,
-      message:
-        "The MCP server did not answer tools/list within 0.6 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was sent, but only reads; it is safe to retry.",
-      data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: true, timeoutMs: 600 }),
-    });
-  });
-
   it("the time runs from acceptance, even if the server does not read", async () => {
     await using sidecar = await HttpBench.start({ flags: timeoutFlags(600, ["stop_reading"]) });
     const client = await sidecar.client();

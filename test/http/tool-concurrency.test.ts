@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
-import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
+import { readResponse } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -65,43 +65,6 @@ describe("calls above TOOL_CONCURRENCY", () => {
     expect(await gated.waitForReached(2)).toEqual(["running", "last"]);
     const { accepted, endings } = await readCounts(sidecar);
     expect(accepted).toBe(endings);
-  });
-
-  it("slots are free again after preceding calls were cancelled or timed out", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...ONE_AT_A_TIME, "--tool-timeouts-ms", "wait_for_file=3000"] });
-    await using gated = await GatedCalls.create(sidecar);
-    const client = await sidecar.client();
-    const cancelled = gated.post(client, "cancelled");
-    await gated.waitForReached(1);
-    const slow = gated.post(client, "slow");
-    await gated.waitForWaiting(1);
-    await client.notify("notifications/cancelled", { requestId: "cancelled" });
-    expect((await cancelled).status).toBe(202);
-    expect(await gated.waitForReached(2)).toEqual(["cancelled", "slow"]);
-    expect(readResponse(await slow).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 3000 });
-    const last = gated.post(client, "last");
-    await gated.letThrough("last");
-    expect(readResponse(await last).result).toEqual(LET_THROUGH);
-  });
-
-  it("calls of one batch wait for each other", async () => {
-    await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
-    await using gated = await GatedCalls.create(sidecar);
-    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
-    const echo = { jsonrpc: "2.0", id: "echo", method: "tools/call", params: { name: "echo", arguments: { text: "x" } } };
-    const reply = client.post([gated.message("1"), gated.message("2"), echo]);
-    expect(await gated.waitForReached(1)).toEqual(["1"]);
-    await gated.waitForWaiting(1);
-    await gated.letThrough("1", "2");
-    const answers = JSON.parse((await reply).body) as JsonRpcMessage[];
-    expect(new Set(answers.map(({ id, result }) => [id, result?.content?.[0]?.text]))).toEqual(
-      new Set([
-        ["1", "the file is there"],
-        ["2", "the file is there"],
-        ["echo", "x"],
-      ]),
-    );
-    expect(await gated.waitForReached(2)).toEqual(["1", "2"]);
   });
 
   it("calls are counted for each server separately", async () => {

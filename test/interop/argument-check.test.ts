@@ -42,7 +42,7 @@ const SERVERS: readonly RealServer[] = [
       ["edit_file", { path: `${directory}/kept.txt`, edits: [{ oldText: "kept", newText: "changed" }], dryRun: true }],
       ["search_files", { path: directory, pattern: "*.txt" }],
     ],
-    wrong: ["edit_file", { path: "x", edits: [{ oldText: 1, newText: "" }] }, '"edits[0].oldText" must be string'],
+    wrong: ["edit_file", { path: "x", edits: [{ oldText: 1, newText: "" }] }, '"edits.0.oldText" must be string'],
   },
   {
     server: "memory",
@@ -54,7 +54,7 @@ const SERVERS: readonly RealServer[] = [
       ["search_nodes", { query: "a" }],
       ["read_graph", {}],
     ],
-    wrong: ["create_entities", { entities: [{ name: "a", observations: [] }] }, "\"entities[0]\" must have required property 'entityType'"],
+    wrong: ["create_entities", { entities: [{ name: "a", observations: [] }] }, "\"entities.0\" must have required property 'entityType'"],
   },
 ];
 

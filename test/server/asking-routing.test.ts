@@ -109,33 +109,6 @@ describe("a question to a client without a session", () => {
     expect(other.heard()).toMatchObject([{ id: "next", error: {} }]);
   });
 
-  it("is refused to a client with a quarter of all parked calls, and not to another one", () => {
-    const parked = parkedCalls(5);
-    const ask = (client: string): JsonObject[] => {
-      const { bench, call, serverSays } = start(AMPLE_MEMORY.account(client), parked);
-      call();
-      bench.heard();
-      return serverSays(QUESTION);
-    };
-    expect([ask("one"), ask("one")]).toEqual([[], []]);
-    const message = "Too many calls wait for answers: 5 in all, 2 of one client";
-    expect([ask("one"), ask("other")]).toMatchObject([[{ id: "q", error: { message } }], []]);
-  });
-
-  it("is not answered by the answer to a withdrawn one with the same key", () => {
-    const { bench, call, answer, serverSays } = start();
-    call();
-    bench.heard();
-    serverSays(QUESTION);
-    bench.say({ method: "notifications/cancelled", params: { requestId: "q" } });
-    serverSays({ ...QUESTION, params: { message: "Delete?" } });
-    const accepted = { q: { action: "accept", content: {} } };
-    expect(answer(accepted).outcome).toMatchObject({ inputRequests: { q: { params: { message: "Delete?" } } } });
-    expect(bench.heard()).toEqual([]);
-    answer(accepted);
-    expect(bench.heard()).toMatchObject([{ id: "q", result: accepted.q }]);
-  });
-
   it.each(['"method":"roots/list"', '"id":"other"'])("is refused if it also has %s, which another parser could read", (member) => {
     const { bench, call } = start();
     call();
@@ -161,18 +134,6 @@ describe("a question to a client without a session", () => {
     for (let id = 0; id < 20; id++) bench.say({ ...QUESTION, id });
     expect(bench.heard()).toHaveLength(20);
     expect(bench.log.messages.filter((message) => message === "server question refused")).toHaveLength(10);
-  });
-
-  it("the result of its call is kept for its client, and holds no memory after PARK_TIMEOUT_MS", () => {
-    const memory = new MemoryBudget(2 ** 20);
-    const { bench, call, serverSays } = start(memory.account("client"));
-    call();
-    const [sent] = bench.heard();
-    serverSays(QUESTION);
-    bench.say({ id: sent?.["id"], result: { content: [] } });
-    expect(memory.usedBytes).toBeGreaterThan(0);
-    vi.advanceTimersByTime(PARK_TIMEOUT_MS);
-    expect(memory.usedBytes).toBe(0);
   });
 
   it("is refused if there is no memory for it", () => {

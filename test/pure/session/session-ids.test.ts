@@ -4,7 +4,7 @@ import { type ClientClaims, deriveKey, SessionIds, SessionKeys } from "../../../
 import type { Principal } from "../../../src/session/session.ts";
 import { contextOf } from "../../support/context.ts";
 
-const [KEY, OTHER_KEY] = ["one-key-".repeat(4), "another-key-".repeat(4)];
+const KEY = "one-key-".repeat(4);
 const MAX_AGE_MS = 1000_000;
 const ISSUED_AT_MS = 1_700_000_000_000;
 
@@ -14,32 +14,17 @@ const CLIENT: ClientClaims = {
   clientInfoText: '{"name":"caf\u00e9","version":"1"}',
   needsCapabilities: true,
 };
-const { needsCapabilities: _, ...TRAVELS } = CLIENT;
 
 function principal(token: string, isLong = true): Principal {
   return { isRevoked: false, name: token, fingerprint: token, sessionKey: isLong ? deriveKey(token, "session id", "mcp") : undefined };
 }
 
 /** The ids of one process. */
-function replica(keys: readonly string[] = [KEY], { serverName = "mcp", afterMs = 0 } = {}): SessionIds {
-  return new SessionIds(contextOf({ sessionMaxAgeMs: MAX_AGE_MS }), new SessionKeys(keys, serverName), () => ISSUED_AT_MS + afterMs);
+function replica(keys: readonly string[] = [KEY], { afterMs = 0 } = {}): SessionIds {
+  return new SessionIds(contextOf({ sessionMaxAgeMs: MAX_AGE_MS }), new SessionKeys(keys, "mcp"), () => ISSUED_AT_MS + afterMs);
 }
 
 describe("a session id", () => {
-  it("another replica with the same key knows all that the first one has told", () => {
-    const id = replica().issue(CLIENT, undefined);
-    expect(id).toMatch(/^[\x21-\x7e]{1,512}$/);
-    expect(replica().open(id, undefined)).toEqual({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000 });
-  });
-
-  it("the first key signs, and each key is accepted", () => {
-    const [before, during, after] = [[KEY], [OTHER_KEY, KEY], [OTHER_KEY]];
-    const isOpen = (signing: readonly string[], opening: readonly string[]): boolean =>
-      replica(opening).open(replica(signing).issue(CLIENT, undefined), undefined) !== undefined;
-    expect([isOpen(before, during), isOpen(during, after)]).toEqual([true, true]);
-    expect([isOpen(during, before), isOpen(before, after)]).toEqual([false, false]);
-  });
-
   it("without a key, that of a long token is derived, and that of a short one is random", () => {
     for (const isLong of [true, false]) {
       const id = replica([]).issue(CLIENT, principal("ann", isLong));
@@ -64,23 +49,10 @@ describe("a session id", () => {
     }
   });
 
-  it("an id for another server is not valid", () => {
-    const id = replica().issue(CLIENT, undefined);
-    expect(replica([KEY], { serverName: "weather" }).open(id, undefined)).toBeUndefined();
-  });
-
   it("an id expires, and one from the future is not valid beyond a wrong clock", () => {
     const id = replica().issue(CLIENT, undefined);
     const isOpenAfter = (afterMs: number): boolean => replica([KEY], { afterMs }).open(id, undefined) !== undefined;
     expect([MAX_AGE_MS, MAX_AGE_MS + 1, -300_000, -301_000].map(isOpenAfter)).toEqual([true, false, true, false]);
-  });
-
-  it("an ended session stays ended where it has ended, and not elsewhere", () => {
-    const [one, other] = [replica(), replica()];
-    const [ended, open] = [one.issue(CLIENT, undefined), one.issue(CLIENT, undefined)];
-    one.end(ended, undefined);
-    expect([one.open(ended, undefined), one.open(open, undefined) === undefined]).toEqual([undefined, false]);
-    expect(other.open(ended, undefined)).toBeDefined();
   });
 
   it("at least the last 16384 ended sessions are remembered", () => {
