@@ -147,7 +147,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.#isAccepted && !this.#isFinished) this.#context.counters.countRefusal(error.code);
+    if (!this.#isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
     this.#end(error);
   }
 
