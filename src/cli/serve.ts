@@ -11,11 +11,7 @@ import type { StartDisplay } from "./start-display.ts";
 import { commandFailure, executableError, failureText, listenFailure, type StartFailure, watchStart } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
-/**
- * Waits for the first SIGTERM or SIGINT. A second one calls `onSecond` with the exit code that a shell reports for it.
- *
- * @returns the first signal.
- */
+/** Waits for the first signal. A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
 export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let hasFirst = false;
@@ -26,6 +22,8 @@ export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number)
         resolve(signal);
       });
     }
+    // The terminal is closed. The kernel and a shell may both send it, so a second one does not force the exit.
+    source.on("SIGHUP", resolve);
   });
 }
 
@@ -33,11 +31,11 @@ export interface ServeOptions
   extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Omit<SidecarOptions, "log" | "recentLog" | "kill"> {
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
-  readonly stdout: Omit<Terminal, "write"> & { readonly fd: number };
+  readonly stdout: Terminal & { readonly fd: number };
   /** Called with each line of the log as JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
   /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
-  readonly personalStderr: Pick<Terminal, "write"> | undefined;
+  readonly personalStderr: { write(text: string): unknown } | undefined;
   /** The process, or an emitter of its signals and of `uncaughtException`. */
   readonly signals: EventEmitter;
   /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
@@ -147,8 +145,6 @@ class Serving {
       this.#display?.endInterruptedLine();
       this.#endAtOnce(exitCode);
     });
-    // The terminal is closed. The kernel and a shell may both send SIGHUP, so a second one does not force the exit.
-    const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
     // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
     signals.on("uncaughtException", (error: Error) => {
       this.#log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
@@ -157,7 +153,7 @@ class Serving {
     void signalled.then((signal) => {
       if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.preStopMs + config.drainTimeoutMs);
     });
-    return Promise.race([signalled, hungUp]);
+    return signalled;
   }
 
   #endAtOnce(exitCode: number): void {
