@@ -741,10 +741,10 @@ export class Life {
     const drained = this.#server?.drain().then(() => undefined);
     const turns = this.#random.below(60);
     const stopped = Promise.race([drained, this.#settle(turns)]).then(() => this.#server?.stop());
-    let hasStopped = false;
-    stopped.then(() => (hasStopped = true)).catch((error: unknown) => (this.#violation ??= error));
-    for (let passedMs = 0; passedMs < CALM_MS && !hasStopped; passedMs += CLOCK_STEP_MS) await this.#pass(CLOCK_STEP_MS);
-    refute(!hasStopped, "the sidecar does not stop");
+    const state = { hasStopped: false };
+    stopped.then(() => (state.hasStopped = true)).catch((error: unknown) => (this.#violation ??= error));
+    for (let passedMs = 0; passedMs < CALM_MS && !state.hasStopped; passedMs += CLOCK_STEP_MS) await this.#pass(CLOCK_STEP_MS);
+    refute(!state.hasStopped, "the sidecar does not stop");
     for (const { number, hasEnded } of this.#processes) refute(!hasEnded, `process ${number} still runs`);
     await this.#leave(0);
     await this.#settle(6);
