@@ -244,16 +244,10 @@ export class Model {
 
   /** The requests that have waited for a slot for some turns, and do not wait in the stdin of a server that does not read. */
   #waiting(): ClientRequest[] {
-    const earliest = this.#stalledInTurn;
-    return [...this.open].filter(({ handed, isLoose, client, exchange, sentInTurn }) => {
-      return (
-        handed.length === 0 &&
-        !isLoose &&
-        !client.hasEnded &&
-        exchange?.isOver === false &&
-        sentInTurn > earliest &&
-        sentInTurn < this.turn - TURNS
-      );
+    return [...this.open].filter((request) => {
+      const { handed, isLoose, isCancelled, isRenewed, client, exchange, sentInTurn } = request;
+      if (handed.length > 0 || isLoose || isCancelled || isRenewed || client.hasEnded || exchange?.isOver !== false) return false;
+      return sentInTurn > this.#stalledInTurn && sentInTurn < this.turn - TURNS;
     });
   }
 
