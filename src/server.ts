@@ -1,4 +1,4 @@
-import type { ChildEraMode } from "./config/options.ts";
+import type { Config } from "./config/load.ts";
 import { type Context, contextWith } from "./context.ts";
 import type { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
@@ -259,7 +259,7 @@ export class McpServer {
   }
 
   /** Starts the shared lane. Its server gets the sidecar's own handshake. */
-  #startShared(childEra: ChildEraMode): StartedLane<ModernRouting> {
+  #startShared(childEra: Config["childEra"]): StartedLane<ModernRouting> {
     const { clientInfo } = this.#options;
     if (childEra === "modern") {
       const handshake = new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
@@ -307,7 +307,7 @@ export class McpServer {
   }
 
   /** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
-  #isStateless(childEra: ChildEraMode): boolean | undefined {
+  #isStateless(childEra: Config["childEra"]): boolean | undefined {
     if (childEra !== "auto") return childEra === "modern";
     const era = this.#shared.lane.calls.lastHandshake?.era;
     const mayBecomeReady = this.#shared.supervisor.status().state !== "failed";

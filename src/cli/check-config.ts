@@ -29,7 +29,7 @@ export function effectiveConfigText(config: Config, given: Given, secrets: Secre
       const value = valueOf(key, config, given);
       const needsNoQuotes = typeof value === "string" && /^[!-~]+$/.test(value);
       const text = needsNoQuotes ? value : JSON.stringify(value, secrets.replacer);
-      const shown = value === undefined ? "not set" : option.isSecret ? MASK : text;
+      const shown = value === undefined ? "not set" : option.kind.isSecret ? MASK : text;
       return secrets.redact(`  ${option.variable} = ${shown}  (${sourceOf(key, config, given)})
 `);
     });

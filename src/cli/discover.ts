@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import { type FlagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
 import { type Environment, isDirectory, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
-import { anyText, describeInvalid, MAX_MS, type Option, problemText, type ValueKind, wholeNumber } from "../config/option.ts";
+import { anyText, describeInvalid, milliseconds, type Option, problemText, type ValueKind } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
@@ -31,6 +31,9 @@ const FLAG_TYPES = {
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 const httpUrl: ValueKind<URL> = {
+  placeholder: "URL",
+  // It may contain a password.
+  isSecret: true,
   expected: `an http: or https: URL without credentials; set a token in ${OPTIONS.authToken.variable}`,
   parse: (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -51,33 +54,32 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
   const { flags, rest } = commandLine;
   if (flags.has("help") || flags.has("h")) return "help";
   const problems = [...commandLine.problems, ...unknownFlags(flags, Object.keys(FLAG_TYPES), "discover --help")];
-  const read = <Value>(source: string, text: string, kind: ValueKind<Value>, isSecret: boolean): Value | undefined => {
+  const read = <Value>(source: string, text: string, kind: ValueKind<Value>): Value | undefined => {
     const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) problems.push(describeInvalid(source, text, { kind, isSecret }));
+    if (value === undefined) problems.push(describeInvalid(source, text, kind));
     return value;
   };
-  const flag = <Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined =>
-    flags.has(name) ? read(`--${name}`, flags.get(name) ?? "", kind, isSecret) : undefined;
-  const variable = <Value>({ variable: name, kind, isSecret }: Option<Value>): Value | undefined =>
-    (environment[name] ?? "") === "" ? undefined : read(name, environment[name] ?? "", kind, isSecret);
+  const flag = <Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>): Value | undefined =>
+    flags.has(name) ? read(`--${name}`, flags.get(name) ?? "", kind) : undefined;
+  const variable = <Value>({ variable: name, kind }: Option<Value>): Value | undefined =>
+    (environment[name] ?? "") === "" ? undefined : read(name, environment[name] ?? "", kind);
 
-  // An invalid URL is not shown, because it may contain a password.
-  const url = flag("url", httpUrl, true);
+  const url = flag("url", httpUrl);
   const isUrlGiven = flags.has("url");
   const command = (rest.length > 0 ? rest[0] : variable(OPTIONS.command)) ?? "";
   const args = (rest.length > 0 ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
   if (!isUrlGiven && command === "") {
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
-  const service = flag("service", anyText);
-  const out = flag("out", anyText);
-  const check = flag("check", anyText);
+  const service = flag("service", anyText("NAME"));
+  const out = flag("out", anyText("FILE"));
+  const check = flag("check", anyText("FILE"));
   if (flags.has("out") && flags.has("check"))
     problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
   const path = (url === undefined ? variable(OPTIONS.path) : url.pathname) ?? OPTIONS.path.defaultValue;
-  const timeoutMs = flag("timeout-ms", wholeNumber(MAX_MS)) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
-  const description = flag("description", anyText);
-  const image = flag("image", anyText);
+  const timeoutMs = flag("timeout-ms", milliseconds()) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
+  const description = flag("description", anyText("TEXT"));
+  const image = flag("image", anyText("REF"));
   const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
   if (cwd !== undefined && !isDirectory(cwd)) {
     problems.push(problemText(OPTIONS.cwd.variable, JSON.stringify(cwd), "an existing directory"));

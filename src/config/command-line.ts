@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { OPTIONS } from "./options.ts";
+import { ALL_OPTIONS } from "./options.ts";
 
 /** The largest number of wrong characters in a misspelled word. */
 const MAX_TYPOS = 2;
@@ -66,7 +66,7 @@ const OTHER_FLAGS: FlagTypes = {
 
 function serveFlagTypes(): FlagTypes {
   const types = { ...OTHER_FLAGS };
-  for (const { flag, isSwitch } of Object.values(OPTIONS)) if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string" };
+  for (const { flag, kind } of ALL_OPTIONS) if (flag !== undefined) types[flag] = { type: kind.isSwitch ? "boolean" : "string" };
   return { ...types, port: { type: "string", short: "p" } };
 }
 

@@ -4,7 +4,7 @@ import { defaultBudgetBytes, HOLDER_SHARE, largestBodyBytes } from "../memory.ts
 import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";
 import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX } from "./option.ts";
-import { type OptionKey, OPTIONS, type Settings } from "./options.ts";
+import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings } from "./options.ts";
 import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
@@ -61,7 +61,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const sessionKeys = needsCommand ? readSecrets(read, "sessionKey", KEYS) : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
   const isFirstGiven = given.has("restartBackoffMs");
-  const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
+  const knownVariables = new Set<string>(ALL_OPTIONS.map(({ variable }) => variable));
   const unknownVariables = Object.keys(environment)
     .filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name))
     .map((name) => {
@@ -126,7 +126,7 @@ function readSettings({ flags, problems: ofCommandLine }: CommandLine, environme
     if (value !== undefined) settings[key] = value;
     else {
       invalid.add(key);
-      problems.push(describeInvalid(source, text, option));
+      problems.push(describeInvalid(source, text, kind));
     }
   }
   return { settings: settings as Settings, given, invalid, problems };
@@ -193,10 +193,6 @@ export function serverEnvironment(environment: Environment): Record<string, stri
 
 /** Returns the environment without options that are not secret, even if their names look so: the path of a token file may be shown. */
 export function withoutPlainOptions(environment: Environment): Environment {
-  const plain = new Set<string>(
-    Object.values(OPTIONS)
-      .filter(({ isSecret }) => !isSecret)
-      .map(({ variable }) => variable),
-  );
+  const plain = new Set<string>(ALL_OPTIONS.filter(({ kind }) => !kind.isSecret).map(({ variable }) => variable));
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !plain.has(name)));
 }

@@ -6,8 +6,13 @@ import { RESERVED_PATHS } from "../routes.ts";
 
 /** The syntax and meaning of the texts of an option. */
 export interface ValueKind<Value> {
+  /** The word for the value in the help. */
+  readonly placeholder: string;
   /** The end of the sentence "expected …". */
   readonly expected: string;
+  readonly isSecret?: true;
+  /** True if a flag without a value means `on`. */
+  readonly isSwitch?: true;
   /** @returns the value, or undefined if the text is not valid. */
   parse(text: string): Value | undefined;
   /** Returns the reason why a text is not valid, without quoting it, because it may contain secrets. */
@@ -35,23 +40,25 @@ export function problemText(source: string, shown: string | undefined, expected:
 }
 
 /** Returns a message about a text that `parse` of its kind rejects. */
-export function describeInvalid(
-  source: string,
-  text: string,
-  { kind, isSecret }: { readonly kind: ValueKind<unknown>; readonly isSecret: boolean },
-): string {
-  const { expected } = kind;
+export function describeInvalid(source: string, text: string, kind: ValueKind<unknown>): string {
+  const { expected, isSecret } = kind;
   if (text === "") return `${source} has no value; expected ${expected}`;
   const reason = kind.explain?.(text);
   // A text with @ may be a URL with a password.
-  const isShown = reason === undefined && !isSecret && !text.includes("@");
+  const isShown = reason === undefined && isSecret === undefined && !text.includes("@");
   return problemText(source, isShown ? JSON.stringify(text) : undefined, expected, reason);
 }
 
 const MAX_PORT = 65_535;
+/** The longest delay that setTimeout accepts. */
+export const MAX_MS = 2_147_483_647;
+/** A little less than the longest string of V8. */
+export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
+export const MIB = 1024 * 1024;
 
-export function wholeNumber(max: number, min = 1): ValueKind<number> {
+function wholeNumber(placeholder: string, max: number, min = 1): ValueKind<number> {
   return {
+    placeholder,
     expected: `a whole number from ${min} to ${max}`,
     parse: (text) => {
       const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -60,26 +67,44 @@ export function wholeNumber(max: number, min = 1): ValueKind<number> {
   };
 }
 
-export function oneOf<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
-  return { expected: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
+export const count = (max: number, min = 1): ValueKind<number> => wholeNumber("N", max, min);
+export const milliseconds = (max = MAX_MS, min = 1): ValueKind<number> => wholeNumber("MS", max, min);
+export const bytes = (max = MAX_LENGTH_BYTES, min = 1): ValueKind<number> => wholeNumber("BYTES", max, min);
+
+export function oneOf<const Word extends string>(words: readonly Word[], placeholder = "MODE"): ValueKind<Word> {
+  return { placeholder, expected: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
 }
+
+export const onOff: ValueKind<boolean> = {
+  placeholder: "on|off",
+  isSwitch: true,
+  expected: "on or off",
+  parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
+};
+
+/** An `onOff` that the effective configuration shows as a word. */
+export const onOffWord: ValueKind<"on" | "off"> = { ...oneOf(["on", "off"], onOff.placeholder), isSwitch: true };
 
 /** True if the value can be a command-line argument. The operating system ends an argument at a NUL. */
 function isArgument(value: unknown): value is string {
   return typeof value === "string" && !value.includes("\0");
 }
 
-export const anyText: ValueKind<string> = { expected: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
+export function anyText(placeholder: string): ValueKind<string> {
+  return { placeholder, expected: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
+}
 
-const portNumber = wholeNumber(MAX_PORT);
+const portNumber = wholeNumber("PORT", MAX_PORT);
 
 export const port: ValueKind<number> = {
+  ...portNumber,
   expected: `${portNumber.expected}, with or without a colon before it`,
   parse: (text) => portNumber.parse(text.replace(/^:/, "")),
 };
 
 /** `*` for all interfaces. */
 export const listenHost: ValueKind<string> = {
+  placeholder: "HOST",
   expected: "a name, an IP address, or * for all interfaces, without a port and quotes",
   parse: (text) => {
     const address = text.replace(/^\[(.*)\]$/, "$1");
@@ -88,6 +113,7 @@ export const listenHost: ValueKind<string> = {
 };
 
 export const listenAddress: ValueKind<ListenAddress> = {
+  placeholder: "HOST:PORT",
   expected: `host:port, [ipv6]:port or :port, with a port up to ${MAX_PORT}`,
   parse: (text) => {
     const match = /^(?:\[(?<v6>[\da-f:.]+)\]|(?<name>[^\s:[\]]*)):(?<port>\d{1,5})$/i.exec(text);
@@ -99,6 +125,7 @@ export const listenAddress: ValueKind<ListenAddress> = {
 };
 
 export const jsonStrings: ValueKind<readonly string[]> = {
+  placeholder: "JSON",
   expected: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
   parse: (text) => {
     const value = parsedOrUndefined(text);
@@ -138,17 +165,21 @@ function typeName(value: unknown): string {
 }
 
 export const endpointPath: ValueKind<string> = {
+  placeholder: "PATH",
   expected: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
   parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
 };
 
 /** RFC 6750 §2.1 allows fewer characters. Here, all that a header can contain without spaces are valid. */
 export const bearerToken: ValueKind<string> = {
+  placeholder: "TOKEN",
+  isSecret: true,
   expected: "visible ASCII characters without spaces",
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
 };
 
 export const serverName: ValueKind<string> = {
+  placeholder: "NAME",
   expected: "up to 128 visible ASCII characters without spaces",
   parse: (text) => (text.length <= 128 ? bearerToken.parse(text) : undefined),
 };
@@ -156,6 +187,8 @@ export const serverName: ValueKind<string> = {
 /** Several keys, each of at least this length. */
 export function keys(minLength: number): ValueKind<readonly string[]> {
   return {
+    placeholder: "KEYS",
+    isSecret: true,
     expected: `${bearerToken.expected}, at least ${minLength} for each key, several keys separated by commas`,
     parse: (text) => parseList(text, (item) => (item.length < minLength ? undefined : bearerToken.parse(item))),
     explain: (text) => {
@@ -167,11 +200,13 @@ export function keys(minLength: number): ValueKind<readonly string[]> {
 }
 
 export const origins: ValueKind<"*" | readonly string[]> = {
+  placeholder: "ORIGINS",
   expected: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
   parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),
 };
 
 export const hosts: ValueKind<"*" | readonly string[]> = {
+  placeholder: "HOSTS",
   expected:
     "*, or host, *.host, host:port or *.host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
   parse: (text) => {
@@ -184,11 +219,6 @@ export const hosts: ValueKind<"*" | readonly string[]> = {
   },
 };
 
-export const onOff: ValueKind<boolean> = {
-  expected: "on or off",
-  parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
-};
-
 /** The name of a tool, in which `*` matches any characters and `?` matches one. */
 const NAME_PATTERN = /^[^\s,=]+$/;
 
@@ -196,6 +226,7 @@ const NAME_PATTERN = /^[^\s,=]+$/;
 const MAX_PATTERNS = 500;
 
 export const toolNames: ValueKind<readonly string[]> = {
+  placeholder: "NAMES",
   expected: `names of tools, separated by commas, with * for any characters and ? for one in at most ${MAX_PATTERNS} of them`,
   parse: (text) => {
     const names = parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined));
@@ -203,14 +234,15 @@ export const toolNames: ValueKind<readonly string[]> = {
   },
 };
 
-export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
-  const number = wholeNumber(max);
+export function toolNumbers(max: number, unit = "N"): ValueKind<readonly ToolNumber[]> {
+  const number = wholeNumber(unit, max);
   return {
+    placeholder: `NAME=${unit},…`,
     expected: `NAME=N, several separated by commas; NAME may contain * and ?, and N is ${number.expected}`,
     parse: (text) =>
       parseList(text, (item) => {
-        const [pattern = "", count = "", ...more] = item.split("=");
-        const value = number.parse(count);
+        const [pattern = "", digits = "", ...more] = item.split("=");
+        const value = number.parse(digits);
         return NAME_PATTERN.test(pattern) && value !== undefined && more.length === 0 ? { pattern, value } : undefined;
       }),
   };
@@ -228,68 +260,42 @@ export interface Option<Setting> {
   /** The flag without its dashes; undefined if the command line has another place for the value. */
   readonly flag: string | undefined;
   readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
-  /** The word for the value in the help. */
-  readonly placeholder: string;
+  readonly kind: ValueKind<Setting>;
   readonly description: string;
   /** The default as a user would write it; undefined without a default. */
   readonly defaultText: string | undefined;
   /** The parsed `defaultText`. */
   readonly defaultValue: Setting;
-  readonly kind: ValueKind<Setting>;
-  readonly isSecret: boolean;
-  /** True if the flag without a value means `on`. */
-  readonly isSwitch: boolean;
 }
 
-/** The longest delay that setTimeout accepts. */
-export const MAX_MS = 2_147_483_647;
-/** A little less than the longest string of V8. */
-export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
-export const MIB = 1024 * 1024;
-
-interface OptionInput<Value> {
-  /** The variable without its prefix. The flag is the same in lower case, with dashes. */
-  readonly name: string;
-  readonly description: string;
-  readonly kind: ValueKind<Value>;
-  readonly defaultText?: string;
-  /** By default the unit, which is the ending of the name; or `N`. */
-  readonly placeholder?: string;
-  readonly hasFlag?: false;
-  readonly isSecret?: true;
-  readonly isSwitch?: true;
-}
+type Unnamed<Setting> = Omit<Option<Setting>, "flag" | "variable">;
 
 /** Creates an option. Without a default, its value is `undefined` unless it is set. */
-export function option<Value>(input: OptionInput<Value> & { readonly defaultText: string }): Option<Value>;
-export function option<Value>(input: OptionInput<Value>): Option<Value | undefined>;
-export function option<Value>(input: OptionInput<Value>): Option<Value | undefined> {
-  const { name, description, kind, defaultText, hasFlag = true, isSecret = false, isSwitch = false } = input;
-  const unit = name.endsWith("_MS") ? "MS" : name.endsWith("_BYTES") ? "BYTES" : "N";
+export function option<Value>(kind: ValueKind<Value>, description: string, defaultText: string | number): Unnamed<Value>;
+export function option<Value>(kind: ValueKind<Value>, description: string): Unnamed<Value | undefined>;
+export function option<Value>(kind: ValueKind<Value>, description: string, input?: string | number): Unnamed<Value | undefined> {
+  const defaultText = input?.toString();
   const defaultValue = defaultText === undefined ? undefined : kind.parse(defaultText);
-  if (defaultText !== undefined && defaultValue === undefined) throw new Error(`the default of ${name} is not valid`);
-  return {
-    flag: hasFlag ? name.toLowerCase().replaceAll("_", "-") : undefined,
-    variable: `${VARIABLE_PREFIX}${name}`,
-    placeholder: input.placeholder ?? (isSwitch ? "on|off" : unit),
-    description,
-    defaultText,
-    defaultValue,
-    kind,
-    isSecret,
-    isSwitch,
+  if (defaultText !== undefined && defaultValue === undefined) throw new Error(`${defaultText} is not valid: ${description}`);
+  return { kind, description, defaultText, defaultValue };
+}
+
+/** Names options after their keys: of `maxSessions`, the flag is --max-sessions, and the variable ends with MAX_SESSIONS. */
+export function named<Options extends Readonly<Record<string, Unnamed<unknown>>>>(options: Options) {
+  const entries = Object.entries(options).map(([key, each]) => {
+    const words = key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
+    const flag = key === "command" || key === "args" ? undefined : words.join("-");
+    return [key, { ...each, flag, variable: `${VARIABLE_PREFIX}${words.join("_").toUpperCase()}` }] as const;
+  });
+  return Object.fromEntries(entries) as {
+    readonly [Key in keyof Options]: Options[Key] extends Unnamed<infer Setting> ? Option<Setting> : never;
   };
 }
 
-/** Creates an option that is a whole number of at least 1. */
-export function limit(name: string, defaultValue: number, max: number, description: string): Option<number> {
-  return option({ name, description, defaultText: String(defaultValue), kind: wholeNumber(max) });
-}
-
 /** Returns the flag as it is written on a command line, or undefined without a flag. */
-export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): string | undefined {
+export function flagUsage({ flag, kind }: Option<unknown>): string | undefined {
   if (flag === undefined) return undefined;
-  return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
+  return kind.isSwitch ? `--${flag}[=${kind.placeholder}]` : `--${flag} ${kind.placeholder}`;
 }
 
 /** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */

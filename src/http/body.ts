@@ -38,7 +38,7 @@ export class PostedBodies {
     if (!hasJsonBody(request)) {
       this.reject(post, new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
     } else if (declaredBytes > config.maxBodyBytes) this.reject(post, tooLarge(config.maxBodyBytes));
-    else if (!memory.hasRoomFor(post.memory.holder, declaredBytes * BODY_COPIES)) this.reject(post, outOfMemory("The body was not read."));
+    else if (!memory.hasRoomFor(post.holder, declaredBytes * BODY_COPIES)) this.reject(post, outOfMemory("The body was not read."));
     else {
       const body = new PostedBody(this.#context, this, post, receiver, declaredBytes);
       request.on("data", body.onPart).on("end", body.onEnd).on("error", body.onClose).on("close", body.onClose);
@@ -98,7 +98,7 @@ class PostedBody {
   }
 
   get holder(): MemoryHolder {
-    return this.#post.memory.holder;
+    return this.#post.holder;
   }
 
   /** The memory of the parts that have arrived. */
@@ -159,7 +159,7 @@ class PostedBody {
   /** @returns false if there is no memory for another part. */
   #reserve(partBytes: number): boolean {
     if (this.#reserved === undefined) {
-      this.#reserved = this.#post.memory.hold("bodies", 0);
+      this.#reserved = this.#context.memory.account(this.holder).hold("bodies", 0);
       this.#bodies.add(this);
     }
     return this.#reserved.tryGrow(partMemoryBytes(partBytes));

@@ -17,14 +17,14 @@ interface Value {
  */
 export class Exposition {
   readonly #registry = new Registry();
-  readonly #samples = new Map<MetricName, Value[]>();
+  #samples: ReadonlyMap<MetricName, readonly Sample[]> = new Map();
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     for (const name of Object.keys(METRICS) as MetricName[]) {
       const { type, help }: MetricDefinition = METRICS[name];
-      const get = (): object => ({ name, type, help, values: this.#samples.get(name) ?? [] });
+      const get = (): object => ({ name, type, help, values: (this.#samples.get(name) ?? []).values().flatMap(valuesOf).toArray() });
       // Its type wants the class of a metric, but it uses no more than these members.
       this.#registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Registry["registerMetric"]>[0]);
     }
@@ -40,12 +40,7 @@ export class Exposition {
   }
 
   async text(samples: Iterable<Sample>): Promise<string> {
-    this.#samples.clear();
-    for (const sample of samples) {
-      const values = this.#samples.get(sample.metric);
-      if (values === undefined) this.#samples.set(sample.metric, [...valuesOf(sample)]);
-      else values.push(...valuesOf(sample));
-    }
+    this.#samples = Map.groupBy(samples, ({ metric }) => metric);
     return this.#registry.metrics();
   }
 }

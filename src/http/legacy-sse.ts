@@ -87,10 +87,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
     return this.#connection.sendWithoutId("message", body);
   }
 
-  keepAlive(): void {
-    // The connection of the stream sends its own comments.
-  }
-
   finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
     const body = outcome instanceof SidecarError ? errorBody(outcome, reply.idText) : outcome;
     if (body !== undefined) this.emit(body);
@@ -157,9 +153,9 @@ export class LegacySse implements MessageReceiver {
       else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
     },
     legacyMessages: (request, response, principal) => {
-      const { memory, nowMs } = this.#context;
-      const account = memory.account(holderOf(request, principal));
-      this.#endpoint.bodies.read({ request, response, principal, acceptedAtMs: nowMs(), memory: account, session: undefined }, this);
+      const { nowMs } = this.#context;
+      const holder = holderOf(request, principal);
+      this.#endpoint.bodies.read({ request, response, principal, acceptedAtMs: nowMs(), holder, session: undefined }, this);
     },
   };
 

@@ -14,18 +14,18 @@ import type { AuthTokens } from "./auth-tokens.ts";
 import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, sendDefect, sendJson, stopParser } from "./response.ts";
 import { countCutOffs } from "./unread-output.ts";
 
-interface Connection {
+class Connection {
   /** In the order of their requests, until their last byte is passed to the operating system. */
-  readonly responses: Set<ServerResponse>;
+  readonly responses = new Set<ServerResponse>();
   /** True until it is admitted. */
-  isNew: boolean;
+  isNew = true;
   /** Whose token has admitted it; undefined if none has. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
-  requestsOfRead: number;
-  bytesRead: number;
+  requestsOfRead = 0;
+  bytesRead = 0;
   /** True if no further request is handled. */
-  isStopped: boolean;
+  isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
 }
@@ -71,16 +71,9 @@ class Connections {
     const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#new.size;
     const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
-    const responses = new Set<ServerResponse>();
-    this.all.set(socket, {
-      responses,
-      isNew: true,
-      principal: undefined,
-      requestsOfRead: 0,
-      bytesRead: 0,
-      isStopped: false,
-      answeredEarly: undefined,
-    });
+    const connection = new Connection();
+    const { responses } = connection;
+    this.all.set(socket, connection);
     this.#new.add(socket);
     this.#idleNew.add(socket);
     socket.once("close", () => {

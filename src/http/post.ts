@@ -102,7 +102,7 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   readonly route: Route = (request, response, principal) => {
-    const { memory, nowMs } = this.#context;
+    const { nowMs } = this.#context;
     const { method } = request;
     const session = method === "DELETE" ? undefined : this.#findOpen(request, principal);
     // It is kept from eviction: while the request arrives, and until its response is read.
@@ -112,7 +112,7 @@ export class McpEndpoint implements MessageReceiver {
       response,
       principal,
       acceptedAtMs: nowMs(),
-      memory: memory.account(holderOf(request, principal)),
+      holder: holderOf(request, principal),
       session,
     };
     if (method === "POST" && acceptsJson(request)) return this.bodies.read(post, this);
@@ -211,11 +211,11 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #takeUp(post: Post, messages: Message | Message[] | undefined, known: KnownSession): void {
-    const { response, memory, acceptedAtMs } = post;
+    const { response, holder, acceptedAtMs } = post;
     const all = messages === undefined ? [] : [messages].flat();
     const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
     response.on("close", () => held.onDisconnect?.());
-    this.#opener.takeUp(known, memory, held, all, (taken) => {
+    this.#opener.takeUp(known, this.#context.memory.account(holder), held, all, (taken) => {
       if (taken instanceof Session) this.#use(taken, response);
       this.#onFound(post, messages, taken);
     });
@@ -246,7 +246,7 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { request, response, principal: owner, memory } = post;
+    const { request, response, principal: owner, holder } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
@@ -264,7 +264,7 @@ export class McpEndpoint implements MessageReceiver {
       target.headers = { "Mcp-Session-Id": opened.id };
       reply.observed?.setSession(opened);
     };
-    this.#opener.initialize(reply, message, onOpen, { owner, memory });
+    this.#opener.initialize(reply, message, onOpen, { owner, memory: this.#context.memory.account(holder) });
   }
 
   #onBatch(post: Post, messages: readonly Message[], session: Session | SidecarError): void {
@@ -308,7 +308,7 @@ export class McpEndpoint implements MessageReceiver {
 
   /** Handles a POST of a revision without sessions. */
   #onStateless(stateless: StatelessRequests, post: Post, messages: Message | Message[]): void {
-    const { request, response, principal, memory } = post;
+    const { request, response, principal, holder } = post;
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, modernErrorBody(error, idText));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
@@ -322,6 +322,7 @@ export class McpEndpoint implements MessageReceiver {
     const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
     reply.observed = observe(this.#observer, post, messages);
     if (reply.observed !== undefined) reply.observed.revision = versionOf(request);
+    const memory = this.#context.memory.account(holder);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }
 }

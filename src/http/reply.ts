@@ -45,7 +45,7 @@ export class PostResponse implements ReplyTarget {
     [this.#connections, this.#front, this.#idText] = [connections, front, idText];
     [this.#acceptsStream, this.#session] = [acceptsStream, session];
     this.#response = post.response;
-    this.#memory = session?.memory ?? post.memory;
+    this.#memory = session?.memory ?? connections.context.memory.account(post.holder);
     this.reply = new Reply(connections.context, idText ?? "", post.acceptedAtMs, this);
     this.#response.on("close", this.#onClose);
   }

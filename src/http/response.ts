@@ -8,7 +8,7 @@ import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { RequestMessage } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { MemoryHolder } from "../memory.ts";
 import { MAX_ERROR_LENGTH, ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal, Session } from "../session/session.ts";
@@ -26,8 +26,8 @@ export interface Post {
   readonly response: ServerResponse;
   readonly principal: Principal | undefined;
   readonly acceptedAtMs: number;
-  /** The memory of its client. */
-  readonly memory: MemoryAccount;
+  /** Its client, for whom its memory counts. */
+  readonly holder: MemoryHolder;
   /** The session that it names, if it was open when the request arrived. It may have ended meanwhile. */
   readonly session: Session | undefined;
 }

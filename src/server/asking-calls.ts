@@ -31,8 +31,6 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE",
  * The call has the reply of the client's current request. Between two requests it is parked, with a reply whose response is kept here.
  */
 export class AskingCall implements Asking, ReplyTarget {
-  readonly isListening = false;
-  readonly httpStatus = undefined;
   readonly memory: MemoryAccount;
   readonly #context: Context;
   readonly #parked: ParkedCalls;
@@ -96,14 +94,6 @@ export class AskingCall implements Asking, ReplyTarget {
 
   withdraw(ask: ServerAsk): void {
     this.#asks.withdraw(ask);
-  }
-
-  emit(): boolean {
-    return false;
-  }
-
-  keepAlive(): void {
-    // No request is waiting.
   }
 
   /** Keeps the response to the parked call. */

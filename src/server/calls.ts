@@ -25,14 +25,7 @@ import {
   sendIf,
 } from "./call.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import {
-  internalReply,
-  type InternalRequest,
-  internalRequest,
-  InternalTarget,
-  type OnInternalResult,
-  type OpenCall,
-} from "./internal-calls.ts";
+import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { RequestQueue } from "./queue.ts";
 import { ClientTasks } from "./tasks.ts";
@@ -216,7 +209,7 @@ export class Calls extends PendingRequests<Call> {
     isInTurn = false,
   ): Call | undefined {
     const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
-    const reply = internalReply(this.#context, new InternalTarget(onResult, onFailed));
+    const reply = internalReply(this.#context, resultTo(onResult, onFailed));
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits, isInTurn);
   }
 

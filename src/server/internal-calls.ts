@@ -23,54 +23,41 @@ export function internalRequest(method: string, params: object, meta?: object): 
   return request;
 }
 
-/** Reports the response to a request of the sidecar itself. */
-export class InternalTarget implements ReplyTarget {
-  readonly isListening = false;
-  readonly httpStatus = undefined;
-  readonly #onResult: OnInternalResult | undefined;
-  readonly #onFailed: ((reason: string, error?: SidecarError) => void) | undefined;
-
-  /**
-   * @param onResult undefined if the result is not needed. `onSettled` of the call reports an error of the server.
-   * @param onFailed called with the reason, and the error of the sidecar, if it is one.
-   */
-  constructor(onResult?: OnInternalResult, onFailed?: (reason: string, error?: SidecarError) => void) {
-    [this.#onResult, this.#onFailed] = [onResult, onFailed];
-  }
-
-  emit(): boolean {
-    return false;
-  }
-
-  keepAlive(): void {
-    // No client is waiting.
-  }
-
-  finish(outcome: string | SidecarError | undefined): undefined {
-    if (outcome instanceof SidecarError) {
-      // A failure during shutdown is expected.
-      if (outcome.code !== "SHUTTING_DOWN") this.#onFailed?.(outcome.message, outcome);
-      this.#onResult?.(undefined, outcome.message, outcome.code);
-    } else if (outcome !== undefined && this.#onResult !== undefined) this.#onResponse(outcome, this.#onResult);
-  }
-
-  #onResponse(text: string, onResult: OnInternalResult): void {
-    const bytes = Buffer.byteLength(text);
-    if (bytes > MAX_INTERNAL_RESULT_BYTES) {
-      const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
-      this.#onFailed?.(reason);
-      return onResult(undefined, reason);
-    }
-    const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-    if (result !== undefined) return onResult(text.slice(result.start, result.end));
-    const shown = error === undefined ? "" : `: ${shorten(text.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
-    onResult(undefined, `the server answered with an error${shown}`);
-  }
-}
-
 /** Returns the reply of a request of the sidecar itself. */
 export function internalReply(context: Context, target: ReplyTarget): Reply {
   return new Reply(context, "0", context.nowMs(), target);
+}
+
+/**
+ * Returns the target of an internal request.
+ *
+ * @param onResult undefined if the result is not needed. `onEnded` of the call reports an error of the server.
+ * @param onFailed called with the reason, and the error of the sidecar, if it is one.
+ */
+export function resultTo(onResult?: OnInternalResult, onFailed?: (reason: string, error?: SidecarError) => void): ReplyTarget {
+  return {
+    finish: (outcome) => {
+      if (outcome instanceof SidecarError) {
+        // A failure during shutdown is expected.
+        if (outcome.code !== "SHUTTING_DOWN") onFailed?.(outcome.message, outcome);
+        onResult?.(undefined, outcome.message, outcome.code);
+      } else if (outcome !== undefined && onResult !== undefined) readResult(outcome, onResult, onFailed);
+      return undefined;
+    },
+  };
+}
+
+function readResult(text: string, onResult: OnInternalResult, onFailed?: (reason: string) => void): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_INTERNAL_RESULT_BYTES) {
+    const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
+    onFailed?.(reason);
+    return onResult(undefined, reason);
+  }
+  const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
+  if (result !== undefined) return onResult(text.slice(result.start, result.end));
+  const shown = error === undefined ? "" : `: ${shorten(text.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
+  onResult(undefined, `the server answered with an error${shown}`);
 }
 
 /** A request that stays open. */

@@ -1,4 +1,4 @@
-import type { Isolation } from "../config/options.ts";
+import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -94,7 +94,7 @@ function placeFreeInMs(lanes: Iterable<Pick<PooledLane, "sessions">>, idleTimeou
 const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];
 
 /** True if the client that sends this `initialize` gets its own server. */
-export function needsOwnServer({ outline }: RequestMessage, isolation: Isolation): boolean {
+export function needsOwnServer({ outline }: RequestMessage, isolation: Config["isolation"]): boolean {
   if (isolation !== "auto") return isolation === "session";
   return ASKABLE_CAPABILITIES.some((slot) => outline.has(slot));
 }

@@ -15,7 +15,7 @@ import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
 import { answersOf, ASKING_METHODS } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { internalReply, internalRequest, InternalTarget } from "./internal-calls.ts";
+import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { discoverResult, requestToLegacyServer, serverInfoOf, transformToModernClient } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
@@ -245,7 +245,7 @@ export class StatelessRequests {
     const onResult = (resultText: string | undefined): void => {
       if (resultText === undefined) levels.delete(client);
     };
-    const reply = internalReply(this.#context, new InternalTarget(onResult));
+    const reply = internalReply(this.#context, resultTo(onResult));
     lane.request(client, reply, internalRequest("logging/setLevel", { level }));
   }
 

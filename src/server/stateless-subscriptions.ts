@@ -6,7 +6,7 @@ import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
-import { internalReply, internalRequest, InternalTarget } from "./internal-calls.ts";
+import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
 import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
@@ -114,7 +114,7 @@ class LegacySubscription extends StatelessClient {
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
       const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const target = new InternalTarget(onResult, (_reason, error) => resolve(error ?? "refused"));
+      const target = resultTo(onResult, (_reason, error) => resolve(error ?? "refused"));
       this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
     });
   }

@@ -16,7 +16,7 @@ import type { Reservation } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply, internalRequest, InternalTarget, type OpenCall } from "./internal-calls.ts";
+import { internalReply, internalRequest, resultTo, type OpenCall } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { invalidParams } from "./request-check.ts";
 
@@ -263,7 +263,7 @@ export class LaneSubscription {
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
     let hasFailed = false;
-    const target = new InternalTarget(
+    const target = resultTo(
       () => this.#onEnd(listening, !hasFailed),
       () => (hasFailed = true),
     );
@@ -413,8 +413,6 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
 export class ModernSubscription implements ReplyTarget {
-  readonly isListening = false;
-  readonly httpStatus = undefined;
   readonly #subscription: Subscription;
   readonly #context: Context;
   readonly #request: RequestMessage;
@@ -481,14 +479,6 @@ export class ModernSubscription implements ReplyTarget {
     this.#open?.cancel("ended");
     this.#subscription.end();
     this.#finish();
-  }
-
-  emit(): boolean {
-    return false;
-  }
-
-  keepAlive(): void {
-    // Its stream has begun, or has not been acknowledged.
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {

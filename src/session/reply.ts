@@ -45,16 +45,19 @@ export interface Asking {
  */
 export type Transform = (text: string, idText: string, response?: ResponseMessage) => string | SidecarError;
 
-/** Where a reply goes: an HTTP response, a part of one, or the sidecar itself. The reply calls it in order, and nothing after `finish`. */
+/**
+ * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. The reply calls it in order, and nothing
+ * after `finish`.
+ */
 export interface ReplyTarget {
   /** See `Reply`. */
-  readonly isListening: boolean;
+  readonly isListening?: boolean;
   /** The status of the HTTP response; undefined before it has begun. */
-  readonly httpStatus: number | undefined;
+  readonly httpStatus?: number | undefined;
   /** See `Reply`. */
-  emit(text: string): boolean;
+  emit?(text: string): boolean;
   /** See `Reply`. */
-  keepAlive(): void;
+  keepAlive?(): void;
   /**
    * Sends the response. Called once, and once more if it has thrown.
    *
@@ -72,7 +75,7 @@ export class Reply {
   readonly acceptedAtMs: number;
   /** The observation of the request; undefined if nothing observes it. */
   observed: ObservedRequest | undefined;
-  /** The least severe log messages that the client wants until the response; undefined if it wants none, or in a session. `off` for none. */
+  /** The least severe log messages that the client wants for this request; `off` for none. Undefined if the request does not say. */
   logLevel: string | undefined;
   /** Passes questions of the server to the client. Undefined if the request cannot have any. */
   asking: Asking | undefined;
@@ -105,7 +108,7 @@ export class Reply {
 
   /** True if a message that is sent before the response reaches the client at once. */
   get isListening(): boolean {
-    return !this.#isFinished && this.#target.isListening;
+    return !this.#isFinished && this.#target.isListening === true;
   }
 
   /** Must be called when a client's request is accepted. It counts once, though one server may refuse it and another take it. */
@@ -117,12 +120,12 @@ export class Reply {
 
   /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
   emit(text: string): boolean {
-    return !this.#isFinished && this.#target.emit(text);
+    return !this.#isFinished && this.#target.emit?.(text) === true;
   }
 
   /** Begins a slow response, if the client accepts a stream. May be called again. */
   keepAlive(): void {
-    if (!this.#isFinished) this.#target.keepAlive();
+    if (!this.#isFinished) this.#target.keepAlive?.();
   }
 
   /**
@@ -147,7 +150,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.#isAccepted) this.#context.counters.countRefusal(error.code);
+    if (!this.#isAccepted && !this.#isFinished) this.#context.counters.countRefusal(error.code);
     this.#end(error);
   }
 

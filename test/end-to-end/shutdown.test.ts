@@ -4,7 +4,7 @@ import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { readResponse } from "../support/json-rpc.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
@@ -31,6 +31,10 @@ describe("a sidecar that gets SIGTERM", () => {
     const rejected = await client.post(PING);
     expect(readError(rejected)).toStrictEqual(errorReply(503, -32000, "SHUTTING_DOWN", { id: 7, data: { retryAfterSeconds: 1 } }));
     expect([rejected.headers["retry-after"], rejected.headers["connection"]]).toEqual(["1", "close"]);
+    for (const { status, headers, body } of [await new McpClient(sidecar.url).post(initializeRequest()), await client.get()]) {
+      const error = { data: { code: "SHUTTING_DOWN", sent: false } };
+      expect([status, headers["retry-after"], JSON.parse(body)]).toMatchObject([503, "1", { error }]);
+    }
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 503, state: "stopping" });
     await calls.letThrough("flying", "held");
     for (const reply of await Promise.all(replies)) expect(readResponse(reply).result).toEqual(LET_THROUGH);

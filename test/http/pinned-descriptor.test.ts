@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashServerOf } from "../support/crash.ts";
-import { Gate } from "../support/gate.ts";
+import { crashServerOf } from "../support/crash.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { calledNames, listedNames, type ListedTool } from "../support/listed-tools.ts";
@@ -86,23 +85,6 @@ describe("an enforced descriptor", () => {
       "warn | tool differs from the descriptor | search | description",
       "info | all tools match the descriptor",
     ]);
-  });
-
-  it("a held call of a changed tool is rejected, and others are forwarded", async () => {
-    await using pinned = await PinnedTools.review(SEARCH, SEND);
-    await using gate = await Gate.create();
-    await gate.open();
-    await using sidecar = await pinned.start({ mode: "gated", env: gate.env });
-    const client = await sidecar.client();
-    await gate.close();
-    await crash(sidecar);
-    await pinned.list(POISONED, SEND);
-    const [changed, same] = [client.callTool("search"), client.callTool("send", { to: "you" })];
-    while ((await readStatus(sidecar)).lanes.shared.waiting < 2);
-    await gate.open();
-    expect((await changed).error).toMatchObject({ code: -32602, data: { code: "TOOL_NOT_FOUND", sent: false } });
-    expect((await same).result?.content?.[0]?.text).toBe('{"to":"you"}');
-    expect(await calledTools(client)).toEqual(["send"]);
   });
 
   it("a call is not sent again to a server that has changed the tool", async () => {

@@ -32,6 +32,8 @@ describe.each(LANE_CLIENTS)("a tool of a $lane server in read-only mode", ({ con
       listedTool("empty", {}),
       listedTool("writes", { readOnlyHint: false, destructiveHint: false }),
       listedTool("contradicts", { readOnlyHint: true, readOnly: false }),
+      listedTool("denies", { readOnlyHint: false, readOnly: true }),
+      listedTool("none", null),
       listedTool("text", { readOnlyHint: "true" }),
       { ...listedTool("elsewhere"), readOnlyHint: true, _meta: READS },
     ];

@@ -81,17 +81,6 @@ describe("a session in use", () => {
   });
 });
 
-describe("an evicted session", () => {
-  it("an evicted session is taken up again, unless its subscriptions would be lost", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "4"] });
-    const [plain, subscribed] = [await sidecar.client(), await sidecar.client()];
-    await subscribed.request("resources/subscribe", { uri: "test://a" });
-    for (let count = 0; count < 8; count++) await sidecar.client();
-    const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
-    expect([(await plain.post(ping)).status, (await subscribed.post(ping)).status]).toEqual([200, 404]);
-  });
-});
-
 describe("MAX_SESSIONS sessions in use", () => {
   it("initialize gets 503 without a new server, and nothing in use ends", async () => {
     await using directory = await TempDir.create();

@@ -54,14 +54,6 @@ describe("a request to a server without sessions", () => {
     },
   );
 
-  it.each([7, "7", ""])("progress has the client's token %j, in the order of the server", async (progressToken) => {
-    const { notifications, result } = await client.callTool("progress", { steps: 3 }, { meta: { progressToken } });
-    expect(notifications.map(({ method, params }) => [method, params])).toEqual(
-      [1, 2, 3].map((progress) => ["notifications/progress", { progressToken, progress }]),
-    );
-    expect(result).toMatchObject({ resultType: "complete", content: [{ text: "done" }] });
-  });
-
   it("results keep the hints, the type and the name of the server", async () => {
     const [listed, read] = [await client.request("tools/list"), await client.request("resources/read", { uri: "fixture://text" })];
     const serverInfo = { [META.serverInfo]: { name: "fixture", version: "1.0.0" } };

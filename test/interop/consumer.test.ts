@@ -1,17 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { ConsumerClient } from "../support/consumer-client.ts";
-import { crash } from "../support/crash.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { errorData } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { Pod } from "../support/pod.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
-
-/** The minimum that surrounds a text in a reply to the consumer. */
-const FRAME = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""}]}}';
-const MAX_REPLY_BYTES = 16_384;
 
 async function endSession(sidecar: Sidecar, sessionId: string | undefined): Promise<void> {
   const { status } = await send(sidecar.url, { method: "DELETE", headers: { "Mcp-Session-Id": sessionId ?? "" } });
@@ -33,13 +27,6 @@ function ok(texts: readonly string[]): unknown {
 describe("the consumer of a pod", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it("each of 100 first calls that open a session gets its own result", async () => {
-    using consumer = new ConsumerClient(sidecar.url);
-    const texts = numbered("call", 100);
-    expect(await echoes(consumer, texts)).toEqual(ok(texts));
-    expect(consumer.sessionsOpened).toBe(100);
-  });
-
   it("all of 50 concurrent calls recover when their session has ended", async () => {
     using consumer = new ConsumerClient(sidecar.url);
     await consumer.call("echo", { text: "before" });
@@ -59,52 +46,6 @@ describe("the consumer of a pod", async () => {
     expect(second.url).toBe(first.url);
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
     expect(consumer.sessionsOpened).toBe(2);
-  });
-
-  it("a result of exactly the size limit is readable, since the sidecar adds nothing", async () => {
-    using consumer = new ConsumerClient(sidecar.url);
-    const length = MAX_REPLY_BYTES - Buffer.byteLength(FRAME);
-    expect(await consumer.call("big", { length })).toEqual({ ok: true, text: "x".repeat(length) });
-    expect(await consumer.call("big", { length: length + 1 })).toMatchObject({ ok: false, code: "request_failed" });
-    // Giving up on one body has no effect on the next call.
-    expect(await consumer.call("echo", { text: "next" })).toEqual({ ok: true, text: "next" });
-  });
-
-  it("the consumer gets a server's error with its message and data", async () => {
-    using consumer = new ConsumerClient(sidecar.url);
-    const line = '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"log in first","data":{"url":"https://x.example"}}}';
-    expect(await consumer.call("raw_line", { line })).toEqual({
-      ok: false,
-      code: "mcp_error",
-      message: "log in first",
-      details: { url: "https://x.example" },
-    });
-  });
-
-  it("the consumer gets http_503 with advice for the model if the restart takes too long", async () => {
-    await using gate = await Gate.create();
-    await gate.open();
-    const flags = ["--restart-backoff-ms", "1", "--hold-timeout-ms", "50"];
-    await using own = await Sidecar.start({ mode: "gated", env: gate.env, flags });
-    using consumer = new ConsumerClient(own.url);
-    await consumer.call("echo", { text: "before" });
-    await gate.close();
-    await crash(own);
-    await own.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    expect(await consumer.call("echo", { text: "x" })).toEqual({
-      ok: false,
-      code: "http_503",
-      message: "Service returned HTTP 503",
-      details: {
-        jsonrpc: "2.0",
-        id: 2,
-        error: {
-          code: -32000,
-          message: expect.stringMatching(/not ready.*ended by SIGKILL.*was not sent.*safe to retry/) as string,
-          data: errorData("UPSTREAM_NOT_READY", { sent: false, retrySafe: true, retryAfterSeconds: 1 }),
-        },
-      },
-    });
   });
 });
 

@@ -112,14 +112,3 @@ describe.each(SERVERS)("a client of 2026-07-28 in front of %s", async (_name, er
     });
   });
 });
-
-describe("the end of the sidecar", () => {
-  it.each(SERVERS)("a client in front of %s sees its subscription end gracefully", async (_name, _era, { command, change }) => {
-    await using sidecar = await Sidecar.start({ command });
-    await using client = await ModernSdkClient.connect(sidecar.url, "pinned");
-    const subscription = await client.listen({ [`${change.list}ListChanged`]: true });
-    sidecar.process.kill("SIGTERM");
-    expect(await subscription.closed).toBe("graceful");
-    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
-  });
-});

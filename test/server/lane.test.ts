@@ -5,28 +5,12 @@ import { useFakeClock } from "../support/fake-clock.ts";
 /** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
-const STREAM_AFTER_MS = 200;
 
 useFakeClock();
 
 const CALL = { method: "tools/call", params: { name: "x" } };
 
 describe("a request", () => {
-  it("a keep-alive begins the answer of a silent request, and of no settled one", () => {
-    const bench = LaneBench.ready();
-    const session = bench.join();
-    const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
-    vi.advanceTimersByTime(STREAM_AFTER_MS - 1);
-    const later = bench.request(session, CALL);
-    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([0, 0, 0]);
-    vi.advanceTimersByTime(1);
-    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([1, 1, 0]);
-    for (const { id } of bench.heard().slice(0, 2)) bench.say({ id, result: {} });
-    vi.advanceTimersByTime(STREAM_AFTER_MS);
-    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount > 0)).toEqual([true, true, true]);
-    expect([first.keepAliveCount, second.keepAliveCount]).toEqual([1, 1]);
-  });
-
   it("an unread request goes to the next server and may wait anew", () => {
     const bench = LaneBench.ready();
     bench.upstream.isReading = false;
@@ -45,17 +29,6 @@ describe("a request", () => {
 });
 
 describe("a request that is late or queued", () => {
-  it("a queued request gets no keep-alive, since it may still be rejected with 503", () => {
-    const bench = LaneBench.ready();
-    bench.lose();
-    const call = bench.request(bench.join(), CALL);
-    vi.advanceTimersByTime(2 * STREAM_AFTER_MS);
-    bench.start();
-    expect(call.keepAliveCount).toBe(0);
-    vi.advanceTimersByTime(STREAM_AFTER_MS);
-    expect(call.keepAliveCount).toBe(1);
-  });
-
   it.each([
     ["a thousand later ones were given up", 1001, 0],
     ["five minutes have passed", 1, 300_001],

@@ -54,25 +54,6 @@ describe("a request of a private server", () => {
     expect([bench.answer({ id, result: {} }), bench.heard()]).toEqual([undefined, []]);
   });
 
-  it("a request ends with its server, and its answer never reaches the next server", () => {
-    const bench = PrivateLaneBench.ready();
-    bench.say(ROOTS);
-    bench.lose();
-    bench.start();
-    const stream = listen(bench.session);
-    bench.say(ROOTS);
-    const [past = 0, id] = askedIds(stream.texts);
-    bench.answer({ id: past, result: { from: "the past" } });
-    expect(bench.heard()).toEqual([]);
-    expect(messages(stream.texts)).toEqual([
-      { id: past, method: "roots/list" },
-      { method: "notifications/cancelled", params: { requestId: past, reason: "the MCP server has stopped" } },
-      { id: past + 1, method: "roots/list" },
-    ]);
-    bench.answer({ id, result: {} });
-    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
-  });
-
   it("the answer of a client is rejected with OVERLOADED while the server does not read", () => {
     const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
     const id = ask(bench);

@@ -23,18 +23,6 @@ function tellTools(bench: LaneBench, ...names: readonly string[]): void {
 }
 
 describe("an idempotent read whose server exits before the answer", () => {
-  it("a read is sent to the next server under the same id and counted", () => {
-    const bench = ready();
-    const call = bench.request(bench.join(), READ);
-    const first = bench.heard();
-    bench.lose();
-    expect([call.outcome, bench.counters.requests.repeated]).toEqual([undefined, 0]);
-    bench.start();
-    expect(bench.heard()).toEqual(first);
-    bench.say({ id: first[0]?.["id"], result: { again: true } });
-    expect([call.outcome, bench.counters.requests.repeated, bench.log.messages]).toEqual([{ again: true }, 1, []]);
-  });
-
   it("a read precedes the requests of other sessions that waited behind it", () => {
     const bench = LaneBench.ready({ maxInFlight: 1 });
     const [reading, waiting] = [bench.join(), bench.join()];

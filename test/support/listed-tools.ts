@@ -8,7 +8,7 @@ export interface ListedTool {
 }
 
 /** Returns a tool as a server lists it. */
-export function listedTool(name: string, annotations?: object): ListedTool {
+export function listedTool(name: string, annotations?: object | null): ListedTool {
   return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
 }
 

@@ -73,12 +73,4 @@ describe("the effective configuration", () => {
     expect(table(argv)["ARGS"]).toBe(`${expected}  (command line)`);
     expect(JSON.stringify((JSON.parse(shown(argv).json) as { args: unknown }).args)).toBe(expected);
   });
-
-  it("tokens and keys are masked, but shown to exist", () => {
-    const keys = `${"s3cret-key".repeat(4)},${"other-s3cret-key".repeat(4)}`;
-    const { json, text } = shown(["--auth-token", "s3cret-token", "--session-key", keys, "server"]);
-    expect(JSON.parse(json)).toMatchObject({ authToken: "***", sessionKey: "***" });
-    expect(text).toContain("AUTH_TOKEN = ***  (--auth-token)");
-    expect(json + text).not.toContain("s3cret");
-  });
 });

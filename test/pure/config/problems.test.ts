@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig } from "../../../src/config/load.ts";
-import { OPTIONS } from "../../../src/config/options.ts";
+import { ALL_OPTIONS } from "../../../src/config/options.ts";
 
 /** Returns the problems of options and an environment. Checks that a configuration exists only if there are none. */
 function problems(argv: readonly string[], variables: Environment = {}): readonly string[] {
@@ -62,7 +62,7 @@ describe("a wrong configuration", () => {
   });
 
   it("a number one below its least or above its greatest value is rejected", () => {
-    const numbers = Object.values(OPTIONS).filter(({ placeholder }) => ["MS", "BYTES", "N"].includes(placeholder));
+    const numbers = ALL_OPTIONS.filter(({ kind }) => ["MS", "BYTES", "N"].includes(kind.placeholder));
     expect(numbers.length).toBeGreaterThan(30);
     const command = readCommandLine(["server"]);
     for (const { variable } of numbers) {

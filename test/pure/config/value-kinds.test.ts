@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   anyText,
   bearerToken,
+  count,
   describeInvalid,
   endpointPath,
   hosts,
@@ -11,7 +12,6 @@ import {
   oneOf,
   origins,
   port,
-  wholeNumber,
 } from "../../../src/config/option.ts";
 
 /** Returns the words of a text. */
@@ -29,7 +29,7 @@ interface Case {
 
 const KINDS: Readonly<Record<string, Case>> = {
   "a whole number": {
-    kind: wholeNumber(1000),
+    kind: count(1000),
     expected: "a whole number from 1 to 1000",
     valid: { "1": 1, "1000": 1000, "007": 7 },
     invalid: ["", " 1", "1 ", "1\n", ...words("0 -1 +1 1.0 1e2 0x10 1_000 one NaN Infinity 1001 99999999999999999999 ٣")],
@@ -63,7 +63,7 @@ const KINDS: Readonly<Record<string, Case>> = {
     valid: { "[]": [], '["-y","some mcp",""]': ["-y", "some mcp", ""], ' [ "\\u0061$HOME" ] ': ["a$HOME"] },
     invalid: ["", ...words(`-y "-y" {} [1] ["-y",null] ["a\\u0000b"] ["-y" null [["-y"]] ['-y']`)],
   },
-  "any text": { kind: anyText, valid: ["server", "", " a b\n"], invalid: ["a\0b"] },
+  "any text": { kind: anyText("FILE"), valid: ["server", "", " a b\n"], invalid: ["a\0b"] },
   "an endpoint path": {
     kind: endpointPath,
     valid: words("/ /mcp /a/b-c_d.e~f /%7Eme /mcp/ /healthz/mcp /status/mcp /statuses /mcp%zz /sse"),
@@ -150,6 +150,6 @@ describe("the problem of a list of arguments", () => {
     ['["a","b","s3\\u0000cret"]', "element 3 contains NUL"],
   ])("the problem of %j has a place and a reason but none of the text", (text, reason) => {
     expect(jsonStrings.explain?.(text)).toBe(reason);
-    expect(describeInvalid("ARGS", text === "" ? " " : text, { kind: jsonStrings, isSecret: false })).not.toContain("s3");
+    expect(describeInvalid("ARGS", text === "" ? " " : text, jsonStrings)).not.toContain("s3");
   });
 });

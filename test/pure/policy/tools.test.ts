@@ -110,21 +110,6 @@ describe("visible tools", () => {
     },
   );
 
-  it.each([
-    [{ readOnlyHint: true }, true],
-    [{ readOnly: true }, true],
-    // The specification gives destructiveHint a meaning only if readOnlyHint is false.
-    [{ readOnlyHint: true, destructiveHint: true }, true],
-    [{ readOnlyHint: true, readOnly: false }, false],
-    [{ readOnlyHint: false, readOnly: true }, false],
-    [{ readOnlyHint: "true" }, false],
-    [{ destructiveHint: false }, false],
-    [null, false],
-    [[true], false],
-  ])("the annotations %j show a tool in read-only mode: %j", (annotations, expected) => {
-    expect(visible({ readOnly: true }, [{ name: "x", annotations }])).toEqual(expected ? ["x"] : []);
-  });
-
   it("tools with one name are visible together or not at all", () => {
     const [reads, writes] = [{ name: "x", ...READS }, { name: "x" }];
     expect(visible({ readOnly: true }, [writes, reads, { name: "y", ...READS }])).toEqual(["y"]);

@@ -4,7 +4,6 @@ import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
 import type { Call } from "../../../src/server/call.ts";
-import type { RetryMode } from "../../../src/config/options.ts";
 import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
@@ -50,7 +49,7 @@ export function requestOfClient(message: JsonObject | string): RequestMessage {
 }
 
 export interface LaneBenchOptions {
-  readonly retry?: RetryMode;
+  readonly retry?: Config["retry"];
   /** The default has no rules, and the limits that the test gives. */
   readonly policy?: LanePolicy;
   /** False if the client of a private lane has not sent `notifications/initialized`. */

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../../src/mcp/message.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "../../../src/server/lanes.ts";
-import type { Isolation } from "../../../src/config/options.ts";
+import type { Config } from "../../../src/config/load.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { SessionOpener } from "../../../src/server/session-opener.ts";
 import type { MemoryHolder } from "../../../src/memory.ts";
@@ -52,7 +52,7 @@ export class PrivateServer implements SupervisedLane {
 }
 
 export interface LanesInput {
-  readonly isolation?: Isolation;
+  readonly isolation?: Config["isolation"];
   readonly maxPrivateServers?: number;
   readonly maxSessions?: number;
   readonly sessionsPerMinute?: number;
