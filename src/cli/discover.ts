@@ -185,8 +185,6 @@ export async function discover(argv: readonly string[], environment: Environment
     ended.abort(new DiscoverError(`ended by ${signal}`));
   };
   void waitForSignal(process, () => kill.abort()).then(endBy);
-  // The terminal is closed.
-  process.on("SIGHUP", endBy);
   // The state is unknown after that, so all processes are killed.
   process.on("uncaughtException", (error) => {
     kill.abort();
@@ -219,9 +217,11 @@ async function list(
   kill: AbortSignal,
 ): Promise<Listing> {
   let stderrLastLine = (): string | undefined => undefined;
-  const subject = url === undefined ? command : url.origin;
-  const lastWords = (): string => maskedPlainText(stderrLastLine() ?? "", secrets.redact);
-  const progress = new ProgressLine(process.stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
+  const { stderr } = process;
+  const progress = new ProgressLine(stderr, stderr.write.bind(stderr), environment, () => [
+    `${url === undefined ? command : url.origin}: waiting for its tools`,
+    maskedPlainText(stderrLastLine() ?? "", secrets.redact),
+  ]);
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), timeoutMs);
   const bounds = { signal: AbortSignal.any([ended, late.signal]), timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };

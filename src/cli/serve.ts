@@ -1,31 +1,17 @@
 import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
 import { COMMAND_LINE, type LoadResult } from "../config/load.ts";
-import { maskCommand, MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
+import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { RecentLog } from "../http/recent.ts";
 import { describeError } from "../mcp/errors.ts";
 import { createLogger, type Logger } from "../observe/logger.ts";
 import { maskedPlainLines } from "../observe/redact.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
-import {
-  commandFailure,
-  executableError,
-  exitCodeOf,
-  type FailedStart,
-  failureReason,
-  failureText,
-  listenFailure,
-  type StartFailure,
-  watchStart,
-} from "./start-failure.ts";
+import { commandFailure, executableError, failureText, listenFailure, type StartFailure, watchStart } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
-/**
- * Waits for the first SIGTERM or SIGINT. A second one calls `onSecond` with the exit code that a shell reports for it.
- *
- * @returns the first signal.
- */
+/** Waits for the first signal. A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
 export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let hasFirst = false;
@@ -36,6 +22,8 @@ export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number)
         resolve(signal);
       });
     }
+    // The terminal is closed. The kernel and a shell may both send it, so a second one does not force the exit.
+    source.on("SIGHUP", resolve);
   });
 }
 
@@ -43,11 +31,11 @@ export interface ServeOptions
   extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Omit<SidecarOptions, "log" | "recentLog" | "kill"> {
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
-  readonly stdout: Omit<Terminal, "write"> & { readonly fd: number };
+  readonly stdout: Terminal & { readonly fd: number };
   /** Called with each line of the log as JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
   /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
-  readonly personalStderr: Pick<Terminal, "write"> | undefined;
+  readonly personalStderr: { write(text: string): unknown } | undefined;
   /** The process, or an emitter of its signals and of `uncaughtException`. */
   readonly signals: EventEmitter;
   /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
@@ -117,19 +105,19 @@ class Serving {
   }
 
   /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
-  async untilEnd(failedStart: Promise<FailedStart> = new Promise(() => undefined)): Promise<number> {
+  async untilEnd(failedStart: Promise<StartFailure> = new Promise(() => undefined)): Promise<number> {
     const { config, environment } = this.#options;
     const [log, display, kill] = [this.#log, this.#display, this.#kill];
     logWarnings(this.#options, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
-    if (commandError !== undefined) return this.#onUnusableCommand(commandError);
+    if (commandError !== undefined) return this.#fail(this.#unusableCommand(commandError));
     let sidecar: Sidecar | undefined;
     const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
       sidecar = await startSidecar({ ...this.#options, log, recentLog: this.#recentLog, kill: kill.signal });
     } catch (error) {
       kill.abort();
-      return this.#onListenFailure(error);
+      return this.#fail(listenFailure(error));
     }
     const running = sidecar;
     if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
@@ -146,8 +134,8 @@ class Serving {
     if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await running.stop();
     if (typeof end !== "object") return ExitCode.ok;
-    if ("failure" in end) return this.#onFailedStart(end);
-    return end.kind === "restart-limit" ? ExitCode.failed : this.#onUnusableCommand(end.spawnErrorCode);
+    if ("problem" in end) return this.#fail(end);
+    return end.kind === "restart-limit" ? ExitCode.failed : this.#fail(this.#unusableCommand(end.spawnErrorCode));
   }
 
   /** Resolves at the first signal. A second one ends the process at once. */
@@ -157,8 +145,6 @@ class Serving {
       this.#display?.endInterruptedLine();
       this.#endAtOnce(exitCode);
     });
-    // The terminal is closed. The kernel and a shell may both send SIGHUP, so a second one does not force the exit.
-    const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
     // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
     signals.on("uncaughtException", (error: Error) => {
       this.#log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
@@ -167,7 +153,7 @@ class Serving {
     void signalled.then((signal) => {
       if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.preStopMs + config.drainTimeoutMs);
     });
-    return Promise.race([signalled, hungUp]);
+    return signalled;
   }
 
   #endAtOnce(exitCode: number): void {
@@ -176,47 +162,23 @@ class Serving {
     void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
   }
 
-  #onListenFailure(error: unknown): number {
-    const { code, syscall } = error as NodeJS.ErrnoException;
-    const failure = listenFailure(error);
-    // System errors are about the address, which `reason` names. Other errors need their stack.
-    const fields = { code, reason: failureReason(failure), ...(syscall === undefined ? { err: error } : {}) };
-    this.#fail(failure, () => {
-      if (code === "EADDRINUSE") this.#log.error(fields, "the port is taken");
-      else this.#log.error(fields, "cannot start");
-    });
-    return ExitCode.failed;
-  }
-
-  #onUnusableCommand(errorCode: string): number {
+  #unusableCommand(errorCode: string): StartFailure {
     const { config, commands, given } = this.#options;
-    const isOnLine = given.get("command")?.source === COMMAND_LINE;
-    const failure = commandFailure(config.command, errorCode, isOnLine, commands);
-    const fields = { reason: failureReason(failure), code: errorCode, line: maskCommand(config.command) };
-    this.#fail(failure, () => this.#log.error(fields, "the command cannot be started"));
-    return errorCode === "ENOENT" ? ExitCode.notFound : ExitCode.notExecutable;
+    return commandFailure(config.command, errorCode, given.get("command")?.source === COMMAND_LINE, commands);
   }
 
-  #onFailedStart(start: FailedStart): number {
-    const { failure, stderrTail } = start;
-    const { logLevel } = this.#options.config;
-    // At these levels, the display has shown them.
-    const isShown = this.#display !== undefined && (logLevel === "info" || logLevel === "debug");
-    const remedy = "to start it again and again, use --keep-trying";
-    const reason = `${failureReason(failure)}; ${remedy}`;
-    this.#fail(
-      { ...failure, fix: failure.fix ?? remedy },
-      () => this.#log.error({ reason }, "mcp server not restarted: it was never ready"),
-      isShown ? [] : stderrTail,
-    );
-    return exitCodeOf(start);
-  }
-
-  /** Logs a failure, or shows it to a person. */
-  #fail(failure: StartFailure, log: () => void, output: readonly string[] = []): void {
-    if (this.#display === undefined) log();
-    const text = failureText(failure, output);
-    if (this.#display !== undefined) this.#display.fail(text);
-    else this.#options.personalStderr?.write(maskedPlainLines(text, this.#options.secrets.redact));
+  /** Logs a failure, or shows it to a person. @returns the exit code. */
+  #fail(failure: StartFailure): number {
+    const { config, personalStderr, secrets } = this.#options;
+    const { problem, fix, exitCode } = failure;
+    if (this.#display === undefined) {
+      failure.report(this.#log, fix === undefined ? problem : `${problem}; ${fix}`);
+      personalStderr?.write(maskedPlainLines(failureText(failure), secrets.redact));
+    } else {
+      // At these levels, the display has shown the server's output.
+      const isShown = config.logLevel === "info" || config.logLevel === "debug";
+      this.#display.fail(failureText(isShown ? { ...failure, output: [] } : failure));
+    }
+    return exitCode;
   }
 }

@@ -85,35 +85,21 @@ export class StartDisplay {
   readonly log: Log;
   readonly #options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">;
   readonly #logger: Logger;
-  /** Writes through the log, in order with its lines. Output is dropped if the terminal is not read, so that nothing waits for it. */
-  readonly #terminal: Terminal;
+  readonly #stdout: Terminal;
   readonly #progress: ProgressLine;
   #lastWords = "";
   #childPid: number | undefined;
   /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
-  constructor(
-    options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">,
-    stdout: Omit<Terminal, "write">,
-    logger: Logger,
-  ) {
+  constructor(options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">, stdout: Terminal, logger: Logger) {
     const { config, environment } = options;
     this.#options = options;
     this.#logger = logger;
-    this.#terminal = {
-      isTTY: stdout.isTTY === true,
-      get columns() {
-        return stdout.columns ?? 0;
-      },
-      write: (text) => logger.show(text),
-    };
-    this.#progress = new ProgressLine(
-      this.#terminal,
-      environment,
-      () => this.#subject(),
-      () => this.#lastWords,
-    );
+    this.#stdout = stdout;
+    // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
+    const write = (text: string): void => logger.show(text);
+    this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
     this.log = logOf((level, fields, message) => {
       const isStderr = fields["stream"] === "stderr";
       const lastWords = lastWordsOf(message, fields);
@@ -175,7 +161,7 @@ ${shown.join("")}
     if (toolNames === undefined) return "not known: the server has not listed them";
     if (toolNames.length === 0) return "none";
     // A terminal may wrap the line at its last column.
-    const room = columnsOf(this.#terminal) - INDENT - LABEL_WIDTH - 1;
+    const room = columnsOf(this.#stdout) - INDENT - LABEL_WIDTH - 1;
     let text = `${toolNames.length}:`;
     for (const [index, toolName] of toolNames.entries()) {
       const isLast = index === toolNames.length - 1;

@@ -20,11 +20,16 @@ export function splitWords(line: string): string[] {
   return words;
 }
 
-/** A failure for people. Neither text begins with a capital letter or ends with a full stop. */
+/** A failure, for people and for the log. Neither `problem` nor `fix` begins with a capital letter or ends with a full stop. */
 export interface StartFailure {
   readonly problem: string;
   /** Undefined if it is not known. */
   readonly fix: string | undefined;
+  readonly exitCode: number;
+  /** @param reason the problem and its fix. */
+  readonly report: (log: Log, reason: string) => void;
+  /** The last lines of the server's stderr, with secrets masked. */
+  readonly output?: readonly string[];
 }
 
 /** Names of commands in other programs. */
@@ -37,6 +42,7 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
 const OWN_EXITS: ReadonlySet<unknown> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
 
 const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
+const KEEP_TRYING = "to start it again and again, use --keep-trying";
 
 /** Characters that only a shell interprets. */
 const SHELL_SYNTAX = /[|&;<>$`*?~#\n]/;
@@ -49,17 +55,23 @@ const SHELL_SYNTAX = /[|&;<>$`*?~#\n]/;
  * @param commands the commands of this program, of which `command` may be a misspelling.
  */
 export function commandFailure(command: string, errorCode: string, isOnLine: boolean, commands: readonly string[]): StartFailure {
-  const shown = `"${maskCommand(command)}"`;
+  const shown = maskCommand(command);
+  const failure = (problem: string, fix?: string): StartFailure => ({
+    problem: `"${shown}" ${problem}`,
+    fix,
+    exitCode: errorCode === "ENOENT" ? ExitCode.notFound : ExitCode.notExecutable,
+    report: (log, reason) => log.error({ reason, code: errorCode, line: shown }, "the command cannot be started"),
+  });
   if (errorCode === "EACCES") {
     const fix = "make the file executable, or start it by its interpreter";
-    return { problem: `${shown} may not be executed, or a folder of PATH may not be searched`, fix };
+    return failure("may not be executed, or a folder of PATH may not be searched", fix);
   }
-  if (errorCode !== "ENOENT") return { problem: `${shown} cannot be executed (${errorCode})`, fix: undefined };
-  const problem = `${shown} does not exist, or its interpreter does not`;
+  if (errorCode !== "ENOENT") return failure(`cannot be executed (${errorCode})`);
+  const missing = "does not exist, or its interpreter does not";
   const meant = isOnLine ? (SYNONYMS.get(command) ?? nearest(command, commands)) : undefined;
-  if (meant !== undefined) return { problem, fix: `did you mean claw-mcp-stdio ${meant}?` };
-  if (command.includes(" ")) return { problem, fix: `no shell splits it into words; write ${splitForm(command, isOnLine)}` };
-  return { problem, fix: `install it or ${command.includes("/") ? "correct its path" : "give its full path"}` };
+  if (meant !== undefined) return failure(missing, `did you mean claw-mcp-stdio ${meant}?`);
+  if (command.includes(" ")) return failure(missing, `no shell splits it into words; write ${splitForm(command, isOnLine)}`);
+  return failure(missing, `install it or ${command.includes("/") ? "correct its path" : "give its full path"}`);
 }
 
 /** Returns the words of a command line in the form in which this program takes them. */
@@ -78,21 +90,21 @@ function quoted(word: string): string {
 /** Describes an error at the start of the listener. */
 export function listenFailure(error: unknown): StartFailure {
   const { code, syscall, port, option } = error as NodeJS.ErrnoException & { readonly port?: number; readonly option?: string };
-  const problem = describeError(error);
-  if (code === "EADDRINUSE")
-    return { problem, fix: `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}` };
+  const isTaken = code === "EADDRINUSE";
   const isAddress = syscall === "listen" || syscall === "getaddrinfo";
-  return { problem, fix: isAddress ? `give another with ${option ?? "--host, --port or --addr, or in their variables"}` : undefined };
-}
-
-/** The exit of a server that was never ready. */
-export interface FailedStart {
-  /** Undefined if the sidecar has ended the server, as the signal is. */
-  readonly exitCode: number | undefined;
-  readonly signal: NodeJS.Signals | undefined;
-  readonly failure: StartFailure;
-  /** Its last lines of stderr, with secrets masked. */
-  readonly stderrTail: readonly string[];
+  const fix = isTaken
+    ? `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}`
+    : `give another with ${option ?? "--host, --port or --addr, or in their variables"}`;
+  return {
+    problem: describeError(error),
+    fix: isAddress ? fix : undefined,
+    exitCode: ExitCode.failed,
+    report: (log, reason) => {
+      if (isTaken) log.error({ reason, code }, "the port is taken");
+      // System errors are about the address, which `problem` names. Other errors need their stack.
+      else log.error({ reason, code, ...(syscall === undefined && { err: error }) }, "cannot start");
+    },
+  };
 }
 
 /**
@@ -100,8 +112,8 @@ export interface FailedStart {
  *
  * @param isHidden true if that log line is not shown, because the failure is.
  */
-export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; readonly failed: Promise<FailedStart> } {
-  const { promise: failed, resolve: fail } = Promise.withResolvers<FailedStart>();
+export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; readonly failed: Promise<StartFailure> } {
+  const { promise: failed, resolve: fail } = Promise.withResolvers<StartFailure>();
   let isOver = false;
   let hasFailed = false;
   const watched = logOf((level, fields, message) => {
@@ -116,32 +128,25 @@ export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; re
   return { failed, log: watched };
 }
 
-function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }: LogFields): FailedStart {
+/** Describes the exit of a server that was never ready. The exit code is that of the server, as a shell reports it. */
+function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }: LogFields): StartFailure {
   const isOwnExit = OWN_EXITS.has(kind);
+  const ofSignal = typeof signal === "string" ? 128 + constants.signals[signal as NodeJS.Signals] : undefined;
+  const problem = `the MCP server ${isOwnExit ? "" : "was never ready: "}${String(reason).replace(/^ended by/, "was ended by")}`;
+  const moreTime = kind === "handshake-timeout" ? [MORE_TIME] : [];
+  const known = typeof likelyCause === "string" ? [`likely cause: ${likelyCause}`] : moreTime;
+  const text = [problem, ...known, KEEP_TRYING].join("; ");
   return {
-    exitCode: isOwnExit && typeof exitCode === "number" ? exitCode : undefined,
-    signal: isOwnExit && typeof signal === "string" ? (signal as NodeJS.Signals) : undefined,
-    failure: {
-      problem: `the MCP server ${isOwnExit ? "" : "was never ready: "}${String(reason).replace(/^ended by/, "was ended by")}`,
-      fix: typeof likelyCause === "string" ? `likely cause: ${likelyCause}` : kind === "handshake-timeout" ? MORE_TIME : undefined,
-    },
-    stderrTail: Array.isArray(stderrTail) ? stderrTail.map(String) : [],
+    problem,
+    fix: known[0] ?? KEEP_TRYING,
+    exitCode: (isOwnExit && (ofSignal ?? Number(exitCode ?? 0))) || ExitCode.failed,
+    report: (log) => log.error({ reason: text }, "mcp server not restarted: it was never ready"),
+    output: Array.isArray(stderrTail) ? stderrTail.map(String) : [],
   };
 }
 
-/** Returns the exit code of the program for a server that was never ready: that of the server, as a shell reports it. */
-export function exitCodeOf({ exitCode, signal }: FailedStart): number {
-  if (signal !== undefined) return 128 + constants.signals[signal];
-  return exitCode === undefined || exitCode === 0 ? ExitCode.failed : exitCode;
-}
-
-/** Returns a failure as one text, for the log. */
-export function failureReason({ problem, fix }: StartFailure): string {
-  return fix === undefined ? problem : `${problem}; ${fix}`;
-}
-
-/** Returns a failure as sentences, for a terminal: the fix is on a line of its own. @param output the last lines of the server's stderr. */
-export function failureText({ problem, fix }: StartFailure, output: readonly string[] = []): string {
+/** Returns a failure as sentences, for a terminal: the fix is on a line of its own. */
+export function failureText({ problem, fix, output = [] }: StartFailure): string {
   const ending = /[?.'"\])]$/.test(fix ?? "") ? "" : ".";
   const lines = fix === undefined ? output : [...output, `${fix.charAt(0).toUpperCase()}${fix.slice(1)}${ending}`];
   return `claw-mcp-stdio: ${problem}${/[?.]$/.test(problem) ? "" : "."}\n${lines.map((line) => `  ${line}\n`).join("")}`;

@@ -9,7 +9,6 @@ const ERASE_LINE = "\r\u001B[2K";
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
-  write(text: string): unknown;
 }
 
 /** Returns the width of a terminal. Some terminals do not know it and report 0. */
@@ -38,25 +37,30 @@ function widthOf(character: string): number {
  * short wait shows nothing, and neither does a stream that is not a terminal.
  */
 export class ProgressLine {
-  readonly #terminal: Terminal;
+  readonly #write: (text: string) => void;
   readonly #timer: NodeJS.Timeout | undefined;
   #isShown = false;
 
   /**
-   * @param subject returns the text before the waiting time.
-   * @param lastWords returns a text to show after it, if there is one.
+   * @param write writes to the terminal.
+   * @param textsOf returns the text before the waiting time, and one to show after it; empty for none.
    */
-  constructor(terminal: Terminal, environment: Environment, subject: () => string, lastWords: () => string | undefined) {
-    this.#terminal = terminal;
+  constructor(
+    terminal: Terminal,
+    write: (text: string) => void,
+    environment: Environment,
+    textsOf: () => [subject: string, lastWords: string],
+  ) {
+    this.#write = write;
     // A dumb terminal cannot erase text.
     if (terminal.isTTY !== true || environment["TERM"] === "dumb") return;
     const startMs = performance.now();
     this.#timer = setInterval(() => {
       const seconds = Math.floor((performance.now() - startMs) / 1000);
-      const words = lastWords() ?? "";
-      const line = plainText(`${subject()}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
+      const [subject, lastWords] = textsOf();
+      const line = plainText(`${subject}, ${seconds} s${lastWords && `: ${lastWords}`}`);
       // A terminal may wrap the line at its last column, and then erase only half of it.
-      terminal.write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
+      write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
       this.#isShown = true;
     }, INTERVAL_MS).unref();
   }
@@ -64,13 +68,13 @@ export class ProgressLine {
   /** Erases the line before other output. It returns at the next interval. */
   erase(): void {
     // A program that ends lines at a carriage return then finds no part of this line before the next one.
-    if (this.#isShown) this.#terminal.write(`${ERASE_LINE}\r`);
+    if (this.#isShown) this.#write(`${ERASE_LINE}\r`);
     this.#isShown = false;
   }
 
   end(): void {
     clearInterval(this.#timer);
-    if (this.#isShown) this.#terminal.write(ERASE_LINE);
+    if (this.#isShown) this.#write(ERASE_LINE);
     this.#isShown = false;
   }
 }

@@ -5,7 +5,7 @@ import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";
 import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX } from "./option.ts";
 import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings } from "./options.ts";
-import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
+import { readSecretFile } from "./secret-file.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
 export interface Config extends Omit<Settings, "addr" | "host" | "memoryBudgetBytes" | "page"> {
@@ -58,7 +58,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   problems.push(...contradictions(read));
   // `healthcheck` needs no tokens.
   const authTokens = needsCommand ? readAuthTokens(read) : [];
-  const sessionKeys = needsCommand ? readSecrets(read, "sessionKey", KEYS) : [];
+  const sessionKeys = needsCommand ? readSecrets(read, "sessionKey") : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
   const isFirstGiven = given.has("restartBackoffMs");
   const knownVariables = new Set<string>(ALL_OPTIONS.map(({ variable }) => variable));
@@ -154,21 +154,22 @@ function readAuthTokens(read: ReadSettings): readonly string[] {
     const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
     problems.push(`${given.get("requireAuth")?.source} is on, but ${needed}`);
   }
-  return readSecrets(read, "authToken", TOKENS);
+  return readSecrets(read, "authToken");
 }
 
 /** Returns the tokens or keys of an option, or those in the file that another option names. Only one of the two may be set. */
-function readSecrets({ settings, given, problems }: ReadSettings, key: "authToken" | "sessionKey", kind: SecretKind): readonly string[] {
+function readSecrets({ settings, given, problems }: ReadSettings, key: "authToken" | "sessionKey"): readonly string[] {
   const fileKey = `${key}File` as const;
+  const noun = key === "authToken" ? "token" : "key";
   const texts = [settings[key] ?? []].flat();
   const path = settings[fileKey];
   const [source, fileSource] = [given.get(key)?.source, given.get(fileKey)?.source];
   if (source !== undefined && fileSource !== undefined) problems.push(`${source} and ${fileSource} are both set; use only one of them`);
   else if (path !== undefined) {
-    const { texts: inFile = [], problem } = readSecretFile(path, kind);
+    const { texts: inFile = [], problem } = readSecretFile(path, noun);
     // The value may be a secret by mistake, so it is shown only if it looks like a path.
     const shown = /^[.~]*\//.test(path) ? JSON.stringify(path) : undefined;
-    if (problem !== undefined) problems.push(problemText(fileSource ?? "", shown, `a file with one ${kind.noun} a line`, problem));
+    if (problem !== undefined) problems.push(problemText(fileSource ?? "", shown, `a file with one ${noun} a line`, problem));
     return inFile;
   }
   return texts;

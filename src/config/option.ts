@@ -50,6 +50,7 @@ export function describeInvalid(source: string, text: string, kind: ValueKind<un
 }
 
 const MAX_PORT = 65_535;
+const MAX_COUNT = 1_000_000;
 /** The longest delay that setTimeout accepts. */
 export const MAX_MS = 2_147_483_647;
 /** A little less than the longest string of V8. */
@@ -67,7 +68,7 @@ function wholeNumber(placeholder: string, max: number, min = 1): ValueKind<numbe
   };
 }
 
-export const count = (max: number, min = 1): ValueKind<number> => wholeNumber("N", max, min);
+export const count = (max = MAX_COUNT, min = 1): ValueKind<number> => wholeNumber("N", max, min);
 export const milliseconds = (max = MAX_MS, min = 1): ValueKind<number> => wholeNumber("MS", max, min);
 export const bytes = (max = MAX_LENGTH_BYTES, min = 1): ValueKind<number> => wholeNumber("BYTES", max, min);
 
@@ -234,7 +235,7 @@ export const toolNames: ValueKind<readonly string[]> = {
   },
 };
 
-export function toolNumbers(max: number, unit = "N"): ValueKind<readonly ToolNumber[]> {
+export function toolNumbers(max = MAX_COUNT, unit = "N"): ValueKind<readonly ToolNumber[]> {
   const number = wholeNumber(unit, max);
   return {
     placeholder: `NAME=${unit},…`,

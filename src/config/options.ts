@@ -105,12 +105,9 @@ const HTTP_OPTIONS = named({
   ),
 });
 
-const MIN_BUDGET_BYTES = MIB;
-const MAX_BUDGET_BYTES = 2 ** 40;
-
 const LIMIT_OPTIONS = named({
   memoryBudgetBytes: option(
-    bytes(MAX_BUDGET_BYTES, MIN_BUDGET_BYTES),
+    bytes(2 ** 40, MIB),
     "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single body may have a fifth of it, and a message of the server a quarter. Default: a quarter of the container's memory above 56 MiB, at least 2 MiB and at most 256 MiB.",
   ),
   maxBodyBytes: option(bytes(), "Largest request body, at most a fifth of MEMORY_BUDGET_BYTES; a larger one gets 413.", 4 * MIB),
@@ -120,27 +117,27 @@ const LIMIT_OPTIONS = named({
     64 * MIB,
   ),
   maxConnections: option(
-    count(1_000_000),
+    count(),
     "Maximum number of connections with a client's request, for each listen address: one with a valid token, or if none is configured, any but a probe. Above it, a request gets OVERLOADED; if no token is configured, the connection that has been idle for longest is closed first, if there is one.",
     4096,
   ),
   maxConnectionsWithoutToken: option(
-    count(1_000_000),
+    count(),
     "Maximum number of all other connections, for each listen address. One more closes the one of them that has been idle for longest, else the oldest. If no token is configured, they may also use what MAX_CONNECTIONS leaves.",
     512,
   ),
   maxInFlight: option(
-    count(1_000_000),
+    count(),
     "Maximum number of requests in flight at one server; further requests are queued. 1 is for a server that can do only one thing at a time, together with ISOLATION=shared.",
     1024,
   ),
   maxSessionRequests: option(
-    count(1_000_000),
+    count(),
     "Maximum number of requests of one session, or of one client without a session, in flight or queued; further requests get 429.",
     1024,
   ),
   maxHeldRequests: option(
-    count(1_000_000),
+    count(),
     "Maximum number of requests that are held for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
     256,
   ),
@@ -155,7 +152,7 @@ const LIMIT_OPTIONS = named({
     32 * MIB,
   ),
   replayMaxAgeMs: option(milliseconds(), "Time for which an event is kept for replay.", 300_000),
-  replayMaxEvents: option(count(1_000_000), "Maximum number of events kept for a single stream.", 1000),
+  replayMaxEvents: option(count(), "Maximum number of events kept for a single stream.", 1000),
 });
 
 const LOG_OPTIONS = named({
@@ -170,7 +167,6 @@ const LOG_OPTIONS = named({
 
 /** A fully truncated result is not shorter than this. */
 const MIN_RESULT_BYTES = 1024;
-const MAX_PER_MINUTE = 1_000_000;
 
 export const POLICY_OPTIONS = named({
   allowTools: option(
@@ -202,15 +198,15 @@ export const POLICY_OPTIONS = named({
     "Time limits of calls by tool, instead of REQUEST_TIMEOUT_MS, such as `search=5000,export_*=300000`. The first matching name applies. Default: none.",
   ),
   toolConcurrency: option(
-    toolNumbers(1_000_000, "N"),
+    toolNumbers(),
     "Maximum number of calls of a tool in flight at one server process, such as `browser_*=1`; further calls are queued. The first matching name applies. Default: none.",
   ),
   toolCallsPerMinute: option(
-    toolNumbers(MAX_PER_MINUTE, "N"),
+    toolNumbers(),
     "Maximum number of calls of a tool per minute for all clients together, such as `search=60`; further calls get 429. Bursts up to this number are allowed. The first matching name applies. Default: none.",
   ),
   sessionCallsPerMinute: option(
-    count(MAX_PER_MINUTE),
+    count(),
     "Maximum number of tool calls of one session, or of one client without a session, per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
   ),
   maxResultBytes: option(
@@ -254,7 +250,7 @@ const SESSION_OPTIONS = named({
     10_000,
   ),
   sessionsPerMinute: option(
-    count(1_000_000),
+    count(),
     "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
   ),
   sessionKey: option(
@@ -338,7 +334,7 @@ const SUPERVISION_OPTIONS = named({
     "Restarts of a server that exits before it was ever ready. With `off`, the sidecar ends with its exit code. Default: `on`; on a terminal outside of a container, `off`.",
   ),
   restartLimit: option(
-    count(1_000_000),
+    count(),
     "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
   ),
   pingIntervalMs: option(

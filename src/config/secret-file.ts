@@ -8,17 +8,11 @@ export type SecretFile =
   | { readonly texts: readonly string[]; readonly problem?: undefined }
   | { readonly texts?: undefined; readonly problem: string };
 
-export interface SecretKind {
-  readonly noun: "token" | "key";
-  readonly minLength: number;
-}
-
 /** A shorter token is most likely the beginning of a token in a half-written file. */
 export const MIN_TOKEN_LENGTH = 16;
 /** The minimum length of a session key, and of a token from which keys are derived. */
 export const MIN_KEY_LENGTH = 32;
-export const TOKENS: SecretKind = { noun: "token", minLength: MIN_TOKEN_LENGTH };
-export const KEYS: SecretKind = { noun: "key", minLength: MIN_KEY_LENGTH };
+const MIN_LENGTHS = { token: MIN_TOKEN_LENGTH, key: MIN_KEY_LENGTH };
 /** Time between two reads of a file. Its content is used once two reads are equal: until then, the file may be half written. */
 export const SETTLE_MS = 200;
 /** Limits the tokens, because every request is compared with each of them. */
@@ -33,12 +27,12 @@ const STABLE_MS = 10_000;
  *
  * @param path of a regular file of at most 64 KiB, in UTF-8.
  */
-export function readSecretFile(path: string, kind: SecretKind, sleep: (ms: number) => void = sleepSync): SecretFile {
-  let last = readOnce(path, kind);
+export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS, sleep: (ms: number) => void = sleepSync): SecretFile {
+  let last = readOnce(path, noun);
   if (isOld(path)) return last;
   for (let reads = 1; reads < MAX_READS; reads++) {
     sleep(SETTLE_MS);
-    const next = readOnce(path, kind);
+    const next = readOnce(path, noun);
     if (stateOf(next) === stateOf(last)) return next;
     last = next;
   }
@@ -50,9 +44,9 @@ export function stateOf({ texts = [], problem }: SecretFile): string {
   return problem === undefined ? texts.join("\n") : ` ${problem}`;
 }
 
-function readOnce(path: string, kind: SecretKind): SecretFile {
+function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   try {
-    return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), kind);
+    return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), noun);
   } catch (error) {
     return unreadable(error);
   }
@@ -73,16 +67,16 @@ function sleepSync(ms: number): void {
 }
 
 /** Reads the file once, without blocking the thread if the file system hangs. */
-export async function rereadSecretFile(path: string, kind: SecretKind): Promise<SecretFile> {
+export async function rereadSecretFile(path: string, noun: keyof typeof MIN_LENGTHS): Promise<SecretFile> {
   try {
-    return unfit(await stat(path)) ?? parseTexts(await readFile(path, "utf8"), kind);
+    return unfit(await stat(path)) ?? parseTexts(await readFile(path, "utf8"), noun);
   } catch (error) {
     return unreadable(error);
   }
 }
 
 /** Reads one token or key per line. Ignores empty lines, lines that begin with `#`, and white space around a text. */
-function parseTexts(text: string, { noun, minLength }: SecretKind): SecretFile {
+function parseTexts(text: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   const texts = new Set<string>();
   for (const [index, line] of text
     .replace(/^\uFEFF/, "")
@@ -94,7 +88,7 @@ function parseTexts(text: string, { noun, minLength }: SecretKind): SecretFile {
     // SESSION_KEY separates keys by commas.
     if (noun === "key" && found.includes(","))
       return { problem: `line ${index + 1} contains a comma: write each key on a line of its own` };
-    if (found.length < minLength) return { problem: `line ${index + 1} has fewer than ${minLength} characters` };
+    if (found.length < MIN_LENGTHS[noun]) return { problem: `line ${index + 1} has fewer than ${MIN_LENGTHS[noun]} characters` };
     texts.add(found);
   }
   return texts.size === 0 ? { problem: `it contains no ${noun}` } : { texts: [...texts] };

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { MIN_KEY_LENGTH, rereadSecretFile, type SecretFile, SETTLE_MS, stateOf, TOKENS } from "../config/secret-file.ts";
+import { MIN_KEY_LENGTH, rereadSecretFile, type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { deriveKey } from "../session/ids.ts";
 import type { Principal } from "../session/session.ts";
@@ -111,7 +111,7 @@ export class AuthTokenReload {
   }
 
   async #poll(): Promise<void> {
-    const file = await rereadSecretFile(this.#path, TOKENS);
+    const file = await rereadSecretFile(this.#path, "token");
     if (this.#isClosed) return;
     const state = stateOf(file);
     const isNew = state !== this.#settled;

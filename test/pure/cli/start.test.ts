@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { missingNodeFlags } from "../../../src/main.ts";
 import { packageCommand, StartDisplay } from "../../../src/cli/start-display.ts";
-import { exitCodeOf, splitWords, watchStart } from "../../../src/cli/start-failure.ts";
+import { splitWords, watchStart } from "../../../src/cli/start-failure.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
 import { configWith } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
@@ -122,8 +122,7 @@ it.each([
 ])("a server that was never ready and exits with %j gives the exit code %i", async (fields, exitCode, problem) => {
   const { log, failed } = watchStart(new RecordedLog(), true);
   log.warn(fields, "mcp server exited");
-  const start = await failed;
-  expect({ exitCode: exitCodeOf(start), problem: start.failure.problem }).toEqual({ exitCode, problem });
+  expect(await failed).toMatchObject({ exitCode, problem });
 });
 
 it.each(["npx -y some-mcp", "  node   server.js\t--x  ", `node "a b.js" 'c d' e\\ f`, `--name="x y" it\\'s "say \\"hi\\"" ''`, ""])(

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readSecretFile, rereadSecretFile, TOKENS } from "../../../src/config/secret-file.ts";
+import { readSecretFile, rereadSecretFile } from "../../../src/config/secret-file.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
@@ -20,7 +20,7 @@ async function loadFile(text: string | Buffer): Promise<LoadResult> {
   await writeFile(path, text);
   const result = load(["--auth-token-file", path, "server"]);
   // A changed file is read in the same way.
-  const { texts, problem } = await rereadSecretFile(path, TOKENS);
+  const { texts, problem } = await rereadSecretFile(path, "token");
   expect(texts ?? []).toEqual(result.config?.authTokens ?? []);
   expect(result.problems).toEqual(
     problem === undefined ? [] : [`--auth-token-file is "${path}": ${problem}; expected a file with one token a line`],
@@ -58,7 +58,7 @@ describe("AUTH_TOKEN_FILE", () => {
     const path = directory.file("tokens");
     writeFileSync(path, TOKEN);
     let looks = 1;
-    const { problem } = readSecretFile(path, TOKENS, () => writeFileSync(path, `${TOKEN}${looks++}`));
+    const { problem } = readSecretFile(path, "token", () => writeFileSync(path, `${TOKEN}${looks++}`));
     expect([problem, looks]).toEqual(["it keeps changing", 10]);
   });
 
