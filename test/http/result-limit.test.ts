@@ -146,7 +146,7 @@ describe.each([4096, LIMIT_BYTES])("a limit of %i bytes", async (limitBytes) => 
     ];
     const forms = new Set<string | null>();
     for (const request of requests) {
-      const response = fetch(sidecar.url, { ...request, method: "POST" } as RequestInit);
+      const response = fetch(sidecar.url, { ...request, method: "POST" });
       // A stream begins before its response.
       if (request.headers["Accept"] !== "application/json") await response;
       let ids: unknown[] = [];
