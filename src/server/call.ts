@@ -110,6 +110,8 @@ export class Call implements Outgoing {
   /** The time at which the call times out. `extend` renews it. */
   deadlineMs = Number.POSITIVE_INFINITY;
   lastDeadlineMs = Number.POSITIVE_INFINITY;
+  /** The time at which its response begins, because it takes long; Infinity if that has happened, or nobody waits for it. */
+  slowAtMs = Number.POSITIVE_INFINITY;
   /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
   mustNotRestart = false;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */

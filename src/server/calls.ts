@@ -396,8 +396,10 @@ export class Calls extends PendingRequests<Call> {
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
+    const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
     call.state = "sent";
-    call.renew(call.reply?.acceptedAtMs ?? 0);
+    call.renew(acceptedAtMs);
+    call.slowAtMs = acceptedAtMs + this.#context.config.streamAfterMs;
     this.queue.take(call);
     this.#open(call);
     this.#schedule(call);
@@ -524,7 +526,7 @@ export class Calls extends PendingRequests<Call> {
 
   /** Returns a call that was not sent yet, with its text for the server. */
   #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined, isInTurn: boolean): Call {
-    const { retry, requestTimeoutMs } = this.#context.config;
+    const { retry, requestTimeoutMs, streamAfterMs } = this.#context.config;
     const { method } = request;
     const { acceptedAtMs } = reply;
     const wireId = this.mintId();
@@ -542,6 +544,7 @@ export class Calls extends PendingRequests<Call> {
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
     call.renew(acceptedAtMs);
+    if (caller !== undefined) call.slowAtMs = acceptedAtMs + streamAfterMs;
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
     return call;
@@ -621,6 +624,8 @@ export class Calls extends PendingRequests<Call> {
       call.timer?.clear();
     } else {
       call.sentNumber = ++this.sentCount;
+      // While it was queued, it could still fail with status 503, which is impossible once its response has begun.
+      if (call.slowAtMs <= nowMs) call.slowAtMs = nowMs + this.#context.config.streamAfterMs;
       if (reply.observed !== undefined) reply.observed.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
@@ -630,19 +635,8 @@ export class Calls extends PendingRequests<Call> {
   #schedule(call: Call): void {
     if (call.state === "ended") return;
     call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
-    const { state, deadlineMs, expiresAtMs } = call;
-    if (state === "queued") return call.timer.set(Math.min(deadlineMs, expiresAtMs));
-    const slowAtMs = this.#slowAtMs(call);
-    call.timer.set(state === "sent" && slowAtMs > this.#context.nowMs() ? Math.min(deadlineMs, slowAtMs) : deadlineMs);
-  }
-
-  /** Returns the time at which the response to a call that was sent begins, because it takes long. Infinity if nobody waits for it. */
-  #slowAtMs({ caller, reply, sentAtMs = 0 }: Call): number {
-    if (caller === undefined || reply === undefined) return Number.POSITIVE_INFINITY;
-    const { streamAfterMs } = this.#context.config;
-    const dueAtMs = reply.acceptedAtMs + streamAfterMs;
-    // While it was queued, it could still fail with status 503, which is impossible once its response has begun.
-    return dueAtMs > sentAtMs ? dueAtMs : sentAtMs + streamAfterMs;
+    const { state, deadlineMs, expiresAtMs, slowAtMs } = call;
+    call.timer.set(Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "sent" ? slowAtMs : Number.POSITIVE_INFINITY));
   }
 
   #onDue(call: Call, nowMs: number): void {
@@ -650,9 +644,11 @@ export class Calls extends PendingRequests<Call> {
     if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
     if (call.deadlineMs <= nowMs) return this.#timeOut(call);
     if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
+    const isSlow = call.state === "sent" && call.slowAtMs <= nowMs;
+    if (isSlow) call.slowAtMs = Number.POSITIVE_INFINITY;
     // First, so that no call is left without a timer whatever fails.
     this.#schedule(call);
-    if (call.state === "sent" && this.#slowAtMs(call) <= nowMs) call.reply?.keepAlive();
+    if (isSlow) call.reply?.keepAlive();
   }
 
   /** Ends a call that is queued, because it has waited for too long, another one needs its place, or there is no server any more. */
