@@ -89,6 +89,8 @@ export class StartDisplay {
   readonly #progress: ProgressLine;
   #lastWords = "";
   #childPid: number | undefined;
+  /** True if an exit of the server ends the sidecar, which shows the failure instead of the log line. */
+  #mayFail: boolean;
   /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
@@ -97,6 +99,7 @@ export class StartDisplay {
     this.#options = options;
     this.#logger = logger;
     this.#stdout = stdout;
+    this.#mayFail = config.keepTrying === false;
     // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
     const write = (text: string): void => logger.show(text);
     this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
@@ -104,7 +107,10 @@ export class StartDisplay {
       const isStderr = fields["stream"] === "stderr";
       const lastWords = lastWordsOf(message, fields);
       if (lastWords !== undefined) this.#lastWords = this.#plain(lastWords);
-      if (message === "mcp server started" && fields["lane"] === undefined) this.#childPid = Number(fields["childPid"]);
+      const isShared = fields["lane"] === undefined;
+      if (message === "mcp server started" && isShared) this.#childPid = Number(fields["childPid"]);
+      if (message === "mcp server ready" && isShared) this.#mayFail = false;
+      if (message === "mcp server exited" && isShared && this.#mayFail) return;
       // Warnings are always shown. At the level debug, all messages are.
       const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
       if (isReplaced) return;
