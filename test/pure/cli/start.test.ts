@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { missingNodeFlags } from "../../../src/main.ts";
-import { packageCommand, StartDisplay } from "../../../src/cli/start-display.ts";
+import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
 import { neverReady, splitWords } from "../../../src/cli/start-failure.ts";
 import type { UpstreamExit } from "../../../src/process/port.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
@@ -111,7 +111,7 @@ it.each([
   ["npx", ["-y"], undefined],
   ["node", ["server.js"], undefined],
 ])("the package of %s %j is %s", (command, args, packageName) => {
-  expect(packageCommand(command, args)?.packageName).toBe(packageName);
+  expect(packageOf(command, args)).toBe(packageName);
 });
 
 it.each<[Partial<UpstreamExit> & Pick<UpstreamExit, "kind" | "reason">, number, string]>([
