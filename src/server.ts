@@ -51,8 +51,8 @@ export interface ServerOptions {
   readonly policy: ToolPolicy | undefined;
   /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-  /** Undefined if nothing observes requests. */
-  readonly observer: RequestObserver | undefined;
+  /** Those of requests. */
+  readonly observers: readonly RequestObserver[];
   /** Called at the end of each session; undefined if nothing observes it. */
   readonly onSessionEnd: OnSessionEnd | undefined;
 }
@@ -176,10 +176,10 @@ export class McpServer {
     const server = new McpServer(context, options);
     // Loaded while the process starts, so that a sidecar without it starts faster.
     const legacyModule = context.config.legacySse === "on" ? await import("./http/legacy-sse.ts") : undefined;
-    const { observer } = options;
-    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observer);
+    const { observers } = options;
+    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observers);
     server.#endpoint = endpoint;
-    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, observer, endpoint);
+    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, observers, endpoint);
     return server;
   }
 

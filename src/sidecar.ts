@@ -10,7 +10,7 @@ import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
 import { RequestLog } from "./http/request-log.ts";
 import { MemoryBudget } from "./memory.ts";
-import { Counters, observeAll } from "./observe/record.ts";
+import { Counters } from "./observe/record.ts";
 import { Defects, type Log } from "./observe/log.ts";
 import { RequestMetrics } from "./observe/metrics.ts";
 import type { Secrets } from "./observe/redact.ts";
@@ -115,11 +115,11 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const timers = new Timers(nowMs, defects);
   const context = { config, log, counters, defects, memory, secrets, nowMs, timers, draining: drain.signal, kill };
-  const { observer, requestLog, metrics, activity } = createObservers(context, recentLog);
+  const { observers, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);
-  const listener = new HttpListener(context, tokens, observer);
-  const admin = config.adminAddr && new HttpListener(context, tokens, observer);
+  const listener = new HttpListener(context, tokens, observers);
+  const admin = config.adminAddr && new HttpListener(context, tokens, observers);
   const [address, adminAddress] = await listen(config, listener, admin);
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
@@ -128,7 +128,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
       program: new ServerProgram(context, command, options.startProcess),
       clientInfo: { name: "claw-mcp-stdio", version },
       policy,
-      observer,
+      observers,
       onSessionEnd: metrics?.sessionEnded,
       observeLane: activity?.observeLane,
     }),
@@ -168,14 +168,14 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   };
 }
 
-/** Creates the observers of requests, and one of all of them. Each is undefined if its option is off. */
+/** Creates the observers of requests. Each is undefined if its option is off. */
 function createObservers(context: Context, recentLog: RecentLog | undefined) {
   const { config, defects, secrets } = context;
   const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
   const metrics = config.metrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
   const activity = recentLog && new RecentActivity(recentLog, nowMs);
-  const observer = observeAll([requestLog, metrics, activity].filter((each) => each !== undefined));
-  return { observer, requestLog, metrics, activity };
+  const observers = [requestLog, metrics, activity].filter((each) => each !== undefined);
+  return { observers, requestLog, metrics, activity };
 }
 
 /** @returns the addresses. @throws the system's error, for example EADDRINUSE. Nothing listens then. */

@@ -211,7 +211,7 @@ export const POLICY_OPTIONS = named({
   ),
   maxResultBytes: option(
     bytes(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
-    "Largest result of a tool call; the response may be 1 kB longer, besides its id. 15360 fits `cllama`, which reads up to 16384 bytes. A longer result is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
+    "Largest response to a tool call. 1 kB of it, at most a quarter, is for what is added to the result, so a longer result than the rest is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
   ),
 });
 

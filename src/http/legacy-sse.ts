@@ -127,7 +127,7 @@ export class LegacySse implements MessageReceiver {
   readonly #context: Context;
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
-  readonly #observer: RequestObserver | undefined;
+  readonly #observers: readonly RequestObserver[];
   readonly #endpoint: McpEndpoint;
   /** The clients, by the id in the URL that they post to. */
   readonly #pairs = new Map<string, LegacySsePair>();
@@ -137,10 +137,10 @@ export class LegacySse implements MessageReceiver {
     context: Context,
     opener: SessionOpener,
     sessions: SessionStore,
-    observer: RequestObserver | undefined,
+    observers: readonly RequestObserver[],
     endpoint: McpEndpoint,
   ) {
-    [this.#context, this.#opener, this.#sessions, this.#observer, this.#endpoint] = [context, opener, sessions, observer, endpoint];
+    [this.#context, this.#opener, this.#sessions, this.#observers, this.#endpoint] = [context, opener, sessions, observers, endpoint];
     // Each connection ends after its requests are answered.
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
@@ -238,7 +238,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, acceptedAtMs, observe(this.#observer, post, message));
+      return pair.initialize(this.#opener, message, acceptedAtMs, observe(this.#observers, post, message));
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -246,7 +246,7 @@ export class LegacySse implements MessageReceiver {
     session.touch(nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const reply = pair.openReply(idTextOf(message), acceptedAtMs, observe(this.#observer, post, message, session));
+    const reply = pair.openReply(idTextOf(message), acceptedAtMs, observe(this.#observers, post, message, session));
     forwardRequest(defects, session, reply, message);
   }
 

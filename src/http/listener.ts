@@ -55,12 +55,12 @@ class Connections {
   onResponseClosed: (() => void) | undefined;
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
-  readonly #observer: RequestObserver | undefined;
+  readonly #observers: readonly RequestObserver[];
   readonly #mayLog: () => boolean;
 
   /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
-    [this.#context, this.#tokens, this.#observer] = [context, tokens, observer];
+  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
+    [this.#context, this.#tokens, this.#observers] = [context, tokens, observers];
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
@@ -168,8 +168,8 @@ class Connections {
     const { counters, defects } = this.#context;
     try {
       if (response.headersSent) counters.countStatus(response.statusCode);
-      const rejected = response.statusCode >= 400 && this.#observer !== undefined ? rejectionOf(response, this.#tokens) : undefined;
-      if (rejected !== undefined) this.#observer?.rejected(rejected);
+      const rejected = response.statusCode >= 400 && this.#observers.length > 0 ? rejectionOf(response, this.#tokens) : undefined;
+      if (rejected !== undefined) for (const observer of this.#observers) observer.rejected(rejected);
       if (!response.req.complete) connection.answeredEarly = response.req;
     } catch (error) {
       defects.recover("client disconnect", error);
@@ -359,14 +359,14 @@ export class HttpListener {
   #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
-  /** @param tokens undefined if no token is configured. @param observer undefined if nothing observes requests. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observer: RequestObserver | undefined) {
+  /** @param tokens undefined if no token is configured. @param observers those of requests. */
+  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
     const { config, counters, defects } = context;
     this.#context = context;
-    this.connections = new Connections(context, tokens, observer);
+    this.connections = new Connections(context, tokens, observers);
     this.#clientErrors = new ClientErrors(this.connections, (request) => {
       counters.countStatus(request.httpStatus);
-      observer?.rejected(request);
+      for (const observer of observers) observer.rejected(request);
     });
     this.#stalledReaders = new StalledReaders(context, this.connections);
     this.#server = createServer(

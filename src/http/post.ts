@@ -82,21 +82,21 @@ export class McpEndpoint implements MessageReceiver {
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
   readonly #stateless: StatelessRequests | undefined;
-  readonly #observer: RequestObserver | undefined;
+  readonly #observers: readonly RequestObserver[];
 
   /**
    * @param stateless undefined if requests without a session are not served.
-   * @param observer undefined if nothing observes requests.
+   * @param observers those of requests.
    */
   constructor(
     context: Context,
     opener: SessionOpener,
     sessions: SessionStore,
     stateless: StatelessRequests | undefined,
-    observer: RequestObserver | undefined,
+    observers: readonly RequestObserver[],
   ) {
     this.#context = context;
-    [this.#opener, this.#sessions, this.#stateless, this.#observer] = [opener, sessions, stateless, observer];
+    [this.#opener, this.#sessions, this.#stateless, this.#observers] = [opener, sessions, stateless, observers];
     this.connections = new SseConnections(context, new UnreadOutput(context));
     this.bodies = new PostedBodies(context);
   }
@@ -259,7 +259,7 @@ export class McpEndpoint implements MessageReceiver {
     }
     const target = new PostResponse(this.connections, SESSION_FRONT, post, idText, false);
     const { reply } = target;
-    reply.observed = observe(this.#observer, post, message);
+    reply.observed = observe(this.#observers, post, message);
     const onOpen = (opened: Session): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
       reply.observed?.setSession(opened);
@@ -280,7 +280,7 @@ export class McpEndpoint implements MessageReceiver {
     const replies = messages.map((each) => {
       if (each.kind !== "request") return undefined;
       const reply = batch.add(each);
-      reply.observed = observe(this.#observer, post, each, session);
+      reply.observed = observe(this.#observers, post, each, session);
       return reply;
     });
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
@@ -302,7 +302,7 @@ export class McpEndpoint implements MessageReceiver {
 
   #openReply(post: Post, message: RequestMessage, session: Session): Reply {
     const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(message), acceptsEventStream(post.request), session);
-    reply.observed = observe(this.#observer, post, message, session);
+    reply.observed = observe(this.#observers, post, message, session);
     return reply;
   }
 
@@ -320,7 +320,7 @@ export class McpEndpoint implements MessageReceiver {
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
     const accepts = messages.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
     const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
-    reply.observed = observe(this.#observer, post, messages);
+    reply.observed = observe(this.#observers, post, messages);
     if (reply.observed !== undefined) reply.observed.revision = versionOf(request);
     const memory = this.#context.memory.account(holder);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });

@@ -87,7 +87,7 @@ export class PostResponse implements ReplyTarget {
       return body;
     }
     if (error !== undefined && body !== undefined) sendJson(response, this.#front.errorStatus(error), body, errorHeaders(error));
-    else if (body !== undefined) sendJson(response, this.#front.responseStatus(body), body, this.headers);
+    else if (body !== undefined) sendJson(response, this.#front.responseStatus?.(body) ?? 200, body, this.headers);
     else if (this.responses === undefined) sendAccepted(response);
     else sendJsonArray(response, this.responses);
     this.#connections.unread.count(response, this.#memory);

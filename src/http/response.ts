@@ -307,15 +307,13 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
 
 /** Begins the observation of a request. @param session undefined without one, or before it is opened. @returns undefined if nothing observes it. */
 export function observe(
-  observer: RequestObserver | undefined,
+  observers: readonly RequestObserver[],
   { request: { socket }, principal, acceptedAtMs }: Post,
   message: RequestMessage,
   session?: Session,
 ): ObservedRequest | undefined {
-  if (observer === undefined) return undefined;
-  const observed = new ObservedRequest(observer, message, principal?.name ?? socket.remoteAddress ?? "unknown", acceptedAtMs);
-  if (session !== undefined) observed.setSession(session);
-  return observed;
+  if (observers.length === 0) return undefined;
+  return new ObservedRequest(observers, message, principal?.name ?? socket.remoteAddress ?? "unknown", acceptedAtMs, session);
 }
 
 /** The rules of a protocol era for the responses to its clients. A reply has the front of its client, whatever server answers it. */
@@ -325,7 +323,7 @@ export interface Front {
   /** Returns the JSON text of an error of the sidecar. @param idText the JSON text of the request's id; undefined for a batch. */
   errorBody(error: SidecarError, idText: string | undefined): string;
   /** Returns the HTTP status of a server's response. */
-  responseStatus(body: string): number;
+  readonly responseStatus?: (body: string) => number;
   /** True if a disconnect of the client cancels its request. @param isResumable true if the client has an event id to reconnect with. */
   cancelsOnDisconnect(isResumable: boolean): boolean;
 }
@@ -334,7 +332,6 @@ export interface Front {
 export const SESSION_FRONT: Front = {
   errorStatus,
   errorBody,
-  responseStatus: () => 200,
   cancelsOnDisconnect: (isResumable) => !isResumable,
 };
 

@@ -230,13 +230,20 @@ export class RequestMetrics implements RequestObserver {
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
     try {
-      const { method, acceptedAtMs, sentAtMs } = request;
+      const { method, revision, acceptedAtMs, sentAtMs } = request;
       const endedAtMs = this.#nowMs();
       // The sidecar answers some requests itself, without a queue.
       const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
       if (method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-      const kind = this.#kindOf(request);
-      const { name, toolName, version } = kind;
+      const toolName = request.tool ? (this.#tools.get(request.tool) ?? OTHER_TOOL) : "";
+      let kind = this.#lastKind;
+      // Labels are compared, not the texts of the last request: those would keep its body in memory.
+      if (kind?.name !== method || kind.toolName !== toolName || kind.version !== (revision ?? "")) {
+        const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
+        kind = { name: METHODS.get(method) ?? OTHER, toolName, version, queue: undefined, server: undefined, success: undefined };
+        this.#lastKind = kind;
+      }
+      const { name, version } = kind;
       if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, name, toolName)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
       if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, name, toolName)).observe(endedAtMs - sentAtMs);
       const errorType = errorTypeOf(method, ending, body);
@@ -266,22 +273,6 @@ export class RequestMetrics implements RequestObserver {
     // A series that begins with 1 has no increase.
     for (const code of Object.keys(ERROR_CATALOG))
       yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
-  }
-
-  #kindOf({ method, tool, revision }: ObservedRequest) {
-    const last = this.#lastKind;
-    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    // Labels are compared, not the texts of the last request: those would keep its body in memory.
-    if (last?.name === method && last.toolName === toolName && last.version === (revision ?? "")) return last;
-    const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
-    return (this.#lastKind = {
-      name: METHODS.get(method) ?? OTHER,
-      toolName,
-      version,
-      queue: undefined,
-      server: undefined,
-      success: undefined,
-    });
   }
 
   #operation(method: string, tool: string, errorType: string, version: string): Histogram | undefined {

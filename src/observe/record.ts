@@ -183,10 +183,18 @@ export class ObservedRequest {
   httpStatus: number | undefined;
   /** True for an error of the sidecar to a request that was not sent. */
   isRejected = false;
-  readonly #observer: RequestObserver;
+  readonly #observers: readonly RequestObserver[];
 
-  constructor(observer: RequestObserver, { method, text, outline }: RequestMessage, principal: string, acceptedAtMs: number) {
-    this.#observer = observer;
+  constructor(
+    observers: readonly RequestObserver[],
+    { method, text, outline }: RequestMessage,
+    principal: string,
+    acceptedAtMs: number,
+    session?: { readonly id: string; readonly protocolVersion: string },
+  ) {
+    this.#observers = observers;
+    this.sessionId = session?.id;
+    this.revision = session?.protocolVersion;
     this.method = method;
     this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
     this.principal = principal;
@@ -199,15 +207,11 @@ export class ObservedRequest {
     this.revision = protocolVersion;
   }
 
-  onSent(nowMs: number): void {
-    this.sentAtMs ??= nowMs;
-  }
-
   /** Must be called once, at the end. */
   end(httpStatus: number | undefined, ending: RequestEnding, body: string | undefined, isRejected: boolean): void {
     this.httpStatus = httpStatus;
     this.isRejected = isRejected;
-    this.#observer.ended(this, ending, body);
+    for (const observer of this.#observers) observer.ended(this, ending, body);
   }
 }
 
@@ -219,18 +223,4 @@ export function rounded(ms: number): number {
 /** True for a JSON-RPC error. */
 export function isErrorResponse(body: string): boolean {
   return body.length <= MAX_ERROR_LENGTH && body.includes('"error"') && findMembers(body, 0, ["error"]).spans[0] !== undefined;
-}
-
-/** Returns an observer that passes everything on to all of these; undefined without any. */
-export function observeAll(observers: readonly RequestObserver[]): RequestObserver | undefined {
-  const [only] = observers;
-  if (observers.length <= 1) return only;
-  return {
-    ended: (request, ending, body) => {
-      for (const observer of observers) observer.ended(request, ending, body);
-    },
-    rejected: (request) => {
-      for (const observer of observers) observer.rejected(request);
-    },
-  };
 }

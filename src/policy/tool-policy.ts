@@ -49,6 +49,9 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
   return JSON.stringify({ content: [{ type: "text", text }], isError: true });
 }
 
+/** The part of MAX_RESULT_BYTES for what is added to a result: its id, the framing of one event, and members for another revision. */
+const ADDED_BYTES = 1024;
+
 /** The tool policy of one lane, and the tools of its server. Calls pass the rules, the cheapest first. */
 class LaneRules implements LanePolicy {
   readonly #context: Context;
@@ -84,8 +87,9 @@ class LaneRules implements LanePolicy {
     // The result of `tasks/result` is that of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     const hasToolResult = method === "tools/call" || method === "tasks/result";
     if (maxResultBytes === undefined || !hasToolResult) return undefined;
+    const maxBytes = maxResultBytes - Math.min(ADDED_BYTES, maxResultBytes / 4);
     return (text, idText) => {
-      const shortened = limitResult(text, idText, maxResultBytes);
+      const shortened = limitResult(text, idText, maxBytes);
       if (shortened !== undefined) counters.policy.truncatedResults++;
       return shortened ?? text;
     };

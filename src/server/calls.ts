@@ -150,7 +150,10 @@ export class Calls extends PendingRequests<Call> {
     if (isSentNow) {
       this.queue.take(call);
       this.#admit(call);
-    } else this.#schedule(call);
+    } else {
+      call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      this.#schedule(call);
+    }
     return call;
   }
 
@@ -420,7 +423,6 @@ export class Calls extends PendingRequests<Call> {
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.#context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
-    call.expiresAtMs = nowMs + this.#maxWaitMs(call.timeoutMs);
     this.#suspendedCount--;
     this.delete(call.wireId);
     call.wireId = this.mintId();
@@ -432,8 +434,10 @@ export class Calls extends PendingRequests<Call> {
     if (this.queue.isOpenFor(call)) {
       this.queue.take(call);
       this.#admit(call);
-    } else if (this.queue.add(call)) this.#schedule(call);
-    else this.#reject(call);
+    } else if (this.queue.add(call)) {
+      call.expiresAtMs = nowMs + this.#maxWaitMs(call);
+      this.#schedule(call);
+    } else this.#reject(call);
   }
 
   /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
@@ -453,7 +457,7 @@ export class Calls extends PendingRequests<Call> {
       if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
-      this.#context.defects.recover("server response", error, () => reply.fail(internalError(true)));
+      this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
     }
   }
 
@@ -476,6 +480,8 @@ export class Calls extends PendingRequests<Call> {
    */
   onLost(unwritten: readonly Outgoing[], describe: (call: Call) => SidecarError): number {
     const { config, nowMs } = this.#context;
+    // Nothing is sent any more, whatever ends meanwhile.
+    this.queue.isReady = false;
     this.input = undefined;
     this.handshake = undefined;
     this.#principal = undefined;
@@ -533,14 +539,13 @@ export class Calls extends PendingRequests<Call> {
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
     call.renew(acceptedAtMs);
-    call.expiresAtMs = acceptedAtMs + this.#maxWaitMs(call.timeoutMs);
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
     return call;
   }
 
   /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
-  #maxWaitMs(timeoutMs: number): number {
+  #maxWaitMs({ timeoutMs }: Call): number {
     const { holdTimeoutMs } = this.#context.config;
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
@@ -613,13 +618,14 @@ export class Calls extends PendingRequests<Call> {
       call.timer?.clear();
     } else {
       call.sentNumber = ++this.sentCount;
-      reply.observed?.onSent(nowMs);
+      if (reply.observed !== undefined) reply.observed.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);
   }
 
   #schedule(call: Call): void {
+    if (call.state === "ended") return;
     call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
     const { state, deadlineMs, expiresAtMs } = call;
     if (state === "queued") return call.timer.set(Math.min(deadlineMs, expiresAtMs));
@@ -641,8 +647,9 @@ export class Calls extends PendingRequests<Call> {
     if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
     if (call.deadlineMs <= nowMs) return this.#timeOut(call);
     if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
-    if (call.state === "sent" && this.#slowAtMs(call) <= nowMs) call.reply?.keepAlive();
+    // First, so that no call is left without a timer whatever fails.
     this.#schedule(call);
+    if (call.state === "sent" && this.#slowAtMs(call) <= nowMs) call.reply?.keepAlive();
   }
 
   /** Ends a call that is queued, because it has waited for too long, another one needs its place, or there is no server any more. */

@@ -131,7 +131,7 @@ export class RequestQueue {
       else this.#slotsInUse--;
       call.semaphore?.release(call);
     }
-    this.release();
+    if (this.entries.size > 0) this.release();
   }
 
   /** Lets all calls leave that can be sent now. */

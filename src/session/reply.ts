@@ -88,17 +88,14 @@ export class Reply {
   readonly #context: Context;
   readonly #target: ReplyTarget;
   #isAccepted = false;
-  #isFinished = false;
+  /** Only the reply changes it. */
+  isFinished = false;
 
   constructor(context: Context, idText: string, acceptedAtMs: number, target: ReplyTarget) {
     this.#context = context;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#target = target;
-  }
-
-  get isFinished(): boolean {
-    return this.#isFinished;
   }
 
   /** True if the request was accepted, and counts until its end. */
@@ -108,7 +105,7 @@ export class Reply {
 
   /** True if a message that is sent before the response reaches the client at once. */
   get isListening(): boolean {
-    return !this.#isFinished && this.#target.isListening === true;
+    return !this.isFinished && this.#target.isListening === true;
   }
 
   /** Must be called when a client's request is accepted. It counts once, though one server may refuse it and another take it. */
@@ -120,12 +117,12 @@ export class Reply {
 
   /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
   emit(text: string): boolean {
-    return !this.#isFinished && this.#target.emit?.(text) === true;
+    return !this.isFinished && this.#target.emit?.(text) === true;
   }
 
   /** Begins a slow response, if the client accepts a stream. May be called again. */
   keepAlive(): void {
-    if (!this.#isFinished) this.#target.keepAlive?.();
+    if (!this.isFinished) this.#target.keepAlive?.();
   }
 
   /**
@@ -150,7 +147,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.#isAccepted && !this.#isFinished) this.#context.counters.countRefusal(error.code);
+    if (!this.#isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
     this.#end(error);
   }
 
@@ -161,8 +158,8 @@ export class Reply {
 
   /** Must be called when the client has disconnected and cannot reconnect for the response. */
   disconnect(): void {
-    if (this.#isFinished) return;
-    this.#isFinished = true;
+    if (this.isFinished) return;
+    this.isFinished = true;
     this.onDisconnect?.();
     this.#callOnEnd();
     this.#record("unread");
@@ -170,14 +167,14 @@ export class Reply {
 
   /** If a defect prevents the response, the reply can still be finished with an error. */
   #end(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
-    if (this.#isFinished) return;
+    if (this.isFinished) return;
     if (this.onEnd !== undefined) this.#callOnEnd();
-    this.#isFinished = true;
+    this.isFinished = true;
     let body: string | undefined;
     try {
       body = this.#target.finish(outcome, this);
     } catch (error) {
-      this.#isFinished = false;
+      this.isFinished = false;
       throw error;
     }
     if (!this.#isAccepted && this.observed === undefined) return;

@@ -13,8 +13,10 @@ import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-/** A consumer reads 1 kB more of a body (pod-contract.md §3), enough for what surrounds a result. */
-const LIMIT_BYTES = 15_360;
+/** A consumer reads as much of a body (pod-contract.md §3). */
+const LIMIT_BYTES = 16_384;
+/** The part of the limit for what is added to a result. */
+const ADDED_BYTES = 1024;
 const LIMITED = ["--max-result-bytes", String(LIMIT_BYTES)];
 const LINE = /\n\[truncated: \d+ of \d+ bytes omitted; ask for less at a time\]$/;
 
@@ -43,15 +45,15 @@ describe("a sidecar that limits results", async () => {
     using consumer = new ConsumerClient(sidecar.url);
     const outcome = await consumer.call("big", { length: 1_000_000 });
     expect(outcome).toEqual({ ok: true, text: expect.stringMatching(LINE) as string });
-    expect(outcome.ok && outcome.text.length).toBeGreaterThan(LIMIT_BYTES * 0.95);
+    expect(outcome.ok && outcome.text.length).toBeGreaterThan(LIMIT_BYTES * 0.9);
   });
 
   it("a short enough result is unchanged, and truncations are counted", async () => {
     const before = (await readStatus(sidecar)).counters.policy.truncatedResults;
     const id = "i".repeat(100);
     const empty = bodyBytes(await client.post(call("big", { length: 0 }, id)));
-    // The id is not counted.
-    const longest = LIMIT_BYTES - empty + id.length + 2;
+    // The id has room of its own.
+    const longest = LIMIT_BYTES - ADDED_BYTES - empty + id.length + 2;
     const fits = await client.post(call("big", { length: longest }, id));
     expect(readResponse(fits)).toEqual(answerOf("x".repeat(longest), id));
     const cut = await client.post(call("big", { length: longest + 1 }, id));
@@ -71,7 +73,7 @@ describe("a sidecar that limits results", async () => {
     const calls = Array.from({ length: 8 }, (_, id) => call("big", { length: id * 3000 }, id));
     const reply = await own.post(calls, { headers: { Accept: "application/json" } });
     const answers = JSON.parse(reply.body) as JsonRpcMessage[];
-    const sizes = answers.map((answer) => [Buffer.byteLength(JSON.stringify(answer)) > LIMIT_BYTES * 0.95, isTruncated(answer)]);
+    const sizes = answers.map((answer) => [Buffer.byteLength(JSON.stringify(answer)) > LIMIT_BYTES * 0.9, isTruncated(answer)]);
     expect(sizes).toEqual(calls.map((_, index) => [index > 4, index > 5]));
     expect(bodyBytes(reply)).toBeGreaterThan(3 * LIMIT_BYTES);
   });
@@ -116,6 +118,48 @@ describe("a sidecar that limits results", async () => {
     const params = { text: "z".repeat(50_000) };
     const reply = await client.post({ jsonrpc: "2.0", id: 2, method: "x/other", params });
     expect(readResponse(reply).result).toEqual({ method: "x/other", params });
+  });
+});
+
+describe.each([4096, LIMIT_BYTES])("a limit of %i bytes", async (limitBytes) => {
+  const flags = ["--max-result-bytes", String(limitBytes), "--stream-after-ms", "1"];
+  const sidecar = disposeAfterAll(await HttpBench.start({ flags }));
+  const session = await sidecar.client();
+  const id = "i".repeat(500);
+  const longest = limitBytes - ADDED_BYTES - Buffer.byteLength('{"jsonrpc":"2.0","id":,"result":{"content":[{"type":"text","text":""}]}}');
+  const whole = { content: [{ type: "text", text: "x".repeat(longest) }] };
+  const wide = { content: [{ type: "text", text: "é".repeat(10_000) }], _meta: { a: "b".repeat(350) } };
+
+  it.each<[what: string, answer: object, isTruncated: boolean]>([
+    ["the longest result that is not truncated", { result: whole }, false],
+    ["a longer one", { result: { ...whole, isError: true } }, true],
+    ["a truncated one", { result: wide }, true],
+    ["a truncated one with structured content", { result: { ...wide, content: [], structuredContent: wide } }, true],
+    ["a truncated error", { error: { code: -1, message: "m".repeat(20_000) } }, true],
+  ])("the body of a response without messages before it is within the limit: %s", async (_what, answer, isCut) => {
+    const { headers, body } = sidecar.modernClient().compose("tools/call", { name: "hang" }, { id });
+    const ofSession = JSON.stringify(call("hang", {}, id));
+    const requests = [
+      { headers: session.postHeaders(), body: ofSession },
+      { headers: session.postHeaders({}, "application/json"), body: ofSession },
+      { headers, body },
+    ];
+    const forms = new Set<string | null>();
+    for (const request of requests) {
+      const response = fetch(sidecar.url, { ...request, method: "POST" });
+      // A stream begins before its response.
+      if (request.headers["Accept"] !== "application/json") await response;
+      let ids: unknown[] = [];
+      while (ids.length === 0) ids = JSON.parse(await session.toolText("hanging")) as unknown[];
+      const line = JSON.stringify({ jsonrpc: "2.0", id: ids[0], ...answer });
+      await session.callTool("raw_line", { line: `${line}\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}` });
+      await session.callTool("release");
+      const text = await (await response).text();
+      forms.add((await response).headers.get("content-type"));
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(limitBytes);
+      expect(text.includes("truncated")).toBe(isCut);
+    }
+    expect(forms).toEqual(new Set(["text/event-stream", "application/json"]));
   });
 });
 

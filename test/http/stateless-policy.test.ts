@@ -51,7 +51,7 @@ describe("the argument check for clients without a session", () => {
 
 describe("MAX_RESULT_BYTES for clients without a session", () => {
   it("a long result is truncated, and gets the members of its revision", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "15360", "--stream-after-ms", "1"] });
+    await using sidecar = await HttpBench.start({ flags: ["--max-result-bytes", "16384", "--stream-after-ms", "1"] });
     const { headers, body } = sidecar.modernClient().compose("tools/call", { name: "big", arguments: { length: 50_000 } });
     const reply = await send(sidecar.url, { headers, body });
     expect(Buffer.byteLength(reply.body)).toBeLessThanOrEqual(16_384);

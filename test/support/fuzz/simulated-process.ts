@@ -1,0 +1,166 @@
+import { Readable, Writable } from "node:stream";
+import type { ProcessExit, ProcessGroup } from "../../../src/process/child.ts";
+import { FIRST_PID } from "../in-process-server.ts";
+import type { JsonRpcMessage } from "../json-rpc.ts";
+import { META, MODERN_VERSION } from "../modern-client.ts";
+import type { Random } from "./random.ts";
+
+const SERVER_INFO = { name: "simulated", version: "1" };
+const CAPABILITIES = { tools: { listChanged: true }, prompts: {}, resources: { subscribe: true, listChanged: true }, logging: {} };
+const TOOLS = ["read", "write", "limited", "quick"].map((name) => {
+  return { name, inputSchema: { type: "object" }, annotations: { readOnlyHint: name === "read" } };
+});
+const EXITED = { exitCode: 1, signal: undefined, spawnErrorCode: undefined };
+
+/** What a process does with its handshake. */
+export type Start = "answers" | "waits" | "refuses" | "exits";
+
+export interface ProcessListener {
+  /** Called with each line that is handed to a process, even if it does not read it yet. */
+  onHanded(process: SimulatedProcess, message: JsonRpcMessage): void;
+  /** Called with each message of a client that a process reads. */
+  onRead(process: SimulatedProcess, message: JsonRpcMessage): void;
+  /** Called when it is ready, and when it is lost. */
+  onChanged(process: SimulatedProcess): void;
+}
+
+/** A process of the MCP server as streams. It answers what the sidecar asks for itself, and leaves the requests of clients to the test. */
+export class SimulatedProcess implements ProcessGroup {
+  readonly number: number;
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout = new Readable({ read: () => undefined });
+  readonly stderr = new Readable({ read: () => undefined });
+  readonly exited: Promise<ProcessExit>;
+  readonly #exit = Promise.withResolvers<ProcessExit>();
+  readonly #listener: ProcessListener;
+  /** The revisions that it speaks. */
+  readonly #eras: readonly string[];
+  readonly #ignoresEnd: boolean;
+  start: Start;
+  /** Undefined until its handshake has succeeded. */
+  era: "2025" | "2026" | undefined;
+  hasEnded = false;
+  isStalled = false;
+  /** The requests of clients, by their ids, from the time at which they were handed over. */
+  readonly requests = new Map<unknown, JsonRpcMessage>();
+  #isLost = false;
+  readonly #unread: JsonRpcMessage[] = [];
+  /** Called to take the next write, after a stall. */
+  #takeMore: (() => void) | undefined;
+
+  constructor(number: number, eras: readonly string[], start: Start, random: Random, listener: ProcessListener) {
+    [this.number, this.pid, this.#eras, this.start, this.#listener] = [number, 3 * FIRST_PID + number, eras, start, listener];
+    this.#ignoresEnd = random.chance(0.1);
+    this.exited = this.#exit.promise;
+    this.stdin = new Writable({
+      decodeStrings: false,
+      write: (chunk: string, _encoding, done) => this.#onWrite(chunk, done),
+      final: (done) => {
+        done();
+        this.#lose();
+        if (!this.#ignoresEnd) this.end({ ...EXITED, exitCode: 0 });
+      },
+    });
+    if (start === "exits") setImmediate(() => this.end());
+  }
+
+  /** True when the sidecar no longer uses it. It may not have seen that yet. */
+  get isLost(): boolean {
+    return this.#isLost || this.stdin.writableEnded;
+  }
+
+  signal(name: NodeJS.Signals): boolean {
+    if (this.hasEnded) return false;
+    this.#lose();
+    if (name === "SIGKILL" || !this.#ignoresEnd) this.end({ ...EXITED, exitCode: undefined, signal: name });
+    return true;
+  }
+
+  waitForEnd(): Promise<boolean> {
+    return Promise.resolve(this.hasEnded);
+  }
+
+  end(exit: ProcessExit = EXITED): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.#lose();
+    for (const stream of [this.stdout, this.stderr]) stream.push(null);
+    this.stdin.destroy();
+    setImmediate(() => this.#exit.resolve(exit));
+  }
+
+  send(message: object): void {
+    this.print(JSON.stringify({ jsonrpc: "2.0", ...message }));
+  }
+
+  print(line: string): void {
+    if (!this.hasEnded) this.stdout.push(`${line}\n`);
+  }
+
+  /** Responds with a result in the form of its era. */
+  respond(id: unknown, result: object): void {
+    const modern = { resultType: "complete", ttlMs: 0, cacheScope: "private", _meta: { [META.serverInfo]: SERVER_INFO } };
+    this.send({ id, result: this.era === "2026" ? { ...modern, ...result } : result });
+  }
+
+  /** Reads what it was handed, goes on reading, and answers a handshake that waits. */
+  resume(): void {
+    this.isStalled = false;
+    this.start = "answers";
+    for (const message of this.#unread.splice(0)) this.#read(message);
+    const takeMore = this.#takeMore;
+    this.#takeMore = undefined;
+    takeMore?.();
+  }
+
+  #lose(): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    this.#listener.onChanged(this);
+  }
+
+  #onWrite(chunk: string, done: () => void): void {
+    const messages = chunk.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as JsonRpcMessage]));
+    for (const message of messages) this.#listener.onHanded(this, message);
+    if (this.isStalled) {
+      this.#unread.push(...messages);
+      this.#takeMore = done;
+      return;
+    }
+    for (const message of messages) this.#read(message);
+    done();
+  }
+
+  #read(message: JsonRpcMessage): void {
+    const { id, method } = message;
+    if (this.hasEnded) return;
+    if (method === "initialize" || (method === "server/discover" && this.era === undefined)) this.#shakeHands(message, method);
+    else if (id === undefined || method === undefined || this.requests.has(id)) this.#listener.onRead(this, message);
+    else this.#answerOwn(message);
+  }
+
+  #shakeHands(message: JsonRpcMessage, method: string): void {
+    const { id } = message;
+    const era = method === "initialize" ? "2025" : "2026";
+    if (this.start === "waits") return void this.#unread.push(message);
+    if (this.start === "refuses") return this.send({ id, error: { code: -32_603, message: "no key" } });
+    if (!this.#eras.includes(era)) {
+      const data = { supported: [MODERN_VERSION], requested: "another" };
+      return this.send({ id, error: { code: era === "2025" ? -32_022 : -32_601, message: "another revision", data } });
+    }
+    this.era = era;
+    this.#listener.onChanged(this);
+    const revision = era === "2025" ? { protocolVersion: message.params?.["protocolVersion"] } : { supportedVersions: [MODERN_VERSION] };
+    this.respond(id, { ...revision, capabilities: CAPABILITIES, serverInfo: SERVER_INFO });
+  }
+
+  #answerOwn({ id, method, params }: JsonRpcMessage): void {
+    if (method === "server/discover") this.respond(id, { supportedVersions: [MODERN_VERSION], capabilities: CAPABILITIES });
+    else if (method !== "subscriptions/listen") this.respond(id, method === "tools/list" ? { tools: TOOLS } : {});
+    else {
+      const acknowledged = { notifications: params?.["notifications"], _meta: { [META.subscriptionId]: id } };
+      this.send({ method: "notifications/subscriptions/acknowledged", params: acknowledged });
+    }
+  }
+}
