@@ -43,19 +43,14 @@ export class MemoryBudget {
   readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
   readonly #shareBytes: number;
   /** Three quarters of the limit. The last quarter is for clients that use little. */
-  readonly #calmBytes: number;
+  readonly calmBytes: number;
   readonly #evictions: { readonly stage: EvictionStage; readonly evict: (bytes: number, holder: MemoryHolder) => void }[] = [];
   #isEvicting = false;
 
   constructor(limitBytes: number) {
     this.limitBytes = limitBytes;
     this.#shareBytes = limitBytes * HOLDER_SHARE;
-    this.#calmBytes = limitBytes * (1 - HOLDER_SHARE);
-  }
-
-  /** The memory above three quarters of the limit. */
-  get excessBytes(): number {
-    return Math.max(0, this.usedBytes - this.#calmBytes);
+    this.calmBytes = limitBytes * (1 - HOLDER_SHARE);
   }
 
   /** The limit and the use of each kind, for `/status`. */
@@ -75,7 +70,7 @@ export class MemoryBudget {
 
   /** True if `makeRoomFor` would succeed now. If not, memory is evicted, so that it may succeed later. */
   hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
-    if (this.usedBytes + bytes <= this.#calmBytes) return true;
+    if (this.usedBytes + bytes <= this.calmBytes) return true;
     if (this.#missingBytes(holder, bytes, true) > 0) this.#evict(holder, bytes);
     return this.#missingBytes(holder, bytes, true) <= 0;
   }
@@ -105,12 +100,12 @@ export class MemoryBudget {
       account.lastingBytes += changeBytes;
     }
     if (use.bytes === 0) this.#usedByHolder.delete(holder);
-    if (changeBytes > 0 && this.usedBytes > this.#calmBytes) this.#evict();
+    if (changeBytes > 0 && this.usedBytes > this.calmBytes) this.#evict();
   }
 
   /** Makes room if there is an excess, as far as possible. */
   relieve(): void {
-    if (this.excessBytes > 0) this.#evict();
+    if (this.usedBytes > this.calmBytes) this.#evict();
   }
 
   /** @param holder one that would be refused; undefined if there is only an excess. */
@@ -119,8 +114,9 @@ export class MemoryBudget {
     if (this.#isEvicting) return;
     this.#isEvicting = true;
     try {
-      this.#run("replay", () => this.excessBytes);
-      for (const { stage, evict } of this.#evictions) if (stage === "slow") evict(this.excessBytes, ANY_HOLDER);
+      const excessBytes = (): number => Math.max(0, this.usedBytes - this.calmBytes);
+      this.#run("replay", excessBytes);
+      for (const { stage, evict } of this.#evictions) if (stage === "slow") evict(excessBytes(), ANY_HOLDER);
       this.#run("full", () => this.usedBytes - this.limitBytes);
       if (holder !== undefined) this.#claim(holder, bytes);
     } finally {

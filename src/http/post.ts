@@ -229,9 +229,12 @@ export class McpEndpoint implements MessageReceiver {
       if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(this.connections, request, response, session);
     } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
-    else if (messages.kind === "request")
-      forwardRequest(this.#context.defects, session, this.#openReply(post, messages, session), messages);
-    else answerOneWay(response, forwardOneWay(session, messages));
+    else if (messages.kind === "request") {
+      const acceptsStream = acceptsEventStream(request);
+      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(messages), acceptsStream, session);
+      reply.observed = observe(this.#observers, post, messages, session);
+      forwardRequest(this.#context.defects, session, reply, messages);
+    } else answerOneWay(response, forwardOneWay(session, messages));
   }
 
   #rejectMessage({ request, response }: Post, message: Message, error: SidecarError): void {
@@ -298,12 +301,6 @@ export class McpEndpoint implements MessageReceiver {
       else if (reply !== undefined) forwardRequest(this.#context.defects, session, reply, each);
     }
     if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
-  }
-
-  #openReply(post: Post, message: RequestMessage, session: Session): Reply {
-    const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(message), acceptsEventStream(post.request), session);
-    reply.observed = observe(this.#observers, post, message, session);
-    return reply;
   }
 
   /** Handles a POST of a revision without sessions. */

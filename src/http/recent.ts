@@ -155,25 +155,27 @@ export class RecentActivity implements RequestObserver {
    * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
    */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
-    let number = 0;
+    let current: PageGeneration = { lane, number: 0, startedAt: "", readyAt: null, exit: null };
     let wasReady = false;
-    const isThis = (each: PageGeneration): boolean => each.lane === lane && each.number === number;
     const change = (changed: Partial<PageGeneration>): void => {
-      this.generations = this.generations.map((each) => (isThis(each) ? { ...each, ...changed } : each));
+      const index = this.generations.indexOf(current);
+      current = { ...current, ...changed };
+      if (index !== -1) this.generations = this.generations.with(index, current);
     };
     return {
       onStarted: () => {
-        const all = [...this.generations, { lane, number: ++number, startedAt: now(), readyAt: null, exit: null }];
+        current = { lane, number: current.number + 1, startedAt: now(), readyAt: null, exit: null };
+        const all = [...this.generations, current];
         // Running servers stay, as long as there are others. The first one is that of the shared lane.
-        const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
-        this.generations = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
+        const oldest = all.length > HISTORY_LIMITS.generations ? (all.find(({ exit }) => exit !== null) ?? all[1]) : undefined;
+        this.generations = oldest === undefined ? all : all.filter((each) => each !== oldest);
       },
       onReady: () => {
         wasReady = true;
         change({ readyAt: now() });
       },
       onLost: (exit) => {
-        if (isProbe && !wasReady) this.generations = this.generations.filter((each) => !isThis(each));
+        if (isProbe && !wasReady) this.generations = this.generations.filter((each) => each !== current);
         else change({ exit: pageExit(exit) });
       },
     };

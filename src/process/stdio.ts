@@ -328,7 +328,7 @@ export class OutputReader {
   };
 
   get #isMemoryShort(): boolean {
-    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
+    return this.#memory.usedBytes > this.#memory.calmBytes && performance.now() > this.#nextPauseMs;
   }
 
   /** Waits until clients have read some output. A client that reads nothing must not stall the others, so the wait is short. */

@@ -486,16 +486,19 @@ export class Calls extends PendingRequests<Call> {
     this.handshake = undefined;
     this.#principal = undefined;
     this.hasOnePrincipal = true;
-    const isReturned = (line: Outgoing): line is Call => line instanceof Call && line.kind !== "sidecar";
-    for (const line of unwritten) if (!isReturned(line)) line.onEmptied?.();
+    const returned = this.#takeRetries();
+    for (const line of unwritten) {
+      if (line instanceof Call && line.kind !== "sidecar") returned.push(line);
+      else line.onEmptied?.();
+    }
     // The next generation gets the state of that time.
     for (const call of this.queue.entries) if (call.kind === "sidecar") this.end(call, "dismissed");
-    // The next generation may have other tools, so calls are checked again.
-    const checked = this.values()
-      .filter(({ state }) => state === "checking")
-      .toArray();
-    for (const call of checked) this.#stopCheck(call);
-    const returned = [...this.#takeRetries(), ...unwritten.filter(isReturned), ...checked];
+    for (const call of this.values()) {
+      // The next generation may have other tools, so calls are checked again.
+      if (call.state !== "checking") continue;
+      this.#stopCheck(call);
+      returned.push(call);
+    }
     const expiresAtMs = nowMs() + config.holdTimeoutMs;
     this.queue.close(returned);
     for (const call of returned) {

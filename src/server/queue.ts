@@ -103,10 +103,14 @@ export class RequestQueue {
       this.free(call);
       this.#insert(call, "first");
     }
-    this.#owners.advance(returned.map(({ owner }) => owner));
-    for (const [semaphore, calls] of Map.groupBy(returned, (call) => call.semaphore)) {
-      semaphore?.waiting.advance(calls.map(({ owner }) => owner));
+    const owners = new Set<object>();
+    const ownersOf = new Map<ToolSemaphore, Set<object>>();
+    for (const { owner, semaphore } of returned) {
+      owners.add(owner);
+      if (semaphore !== undefined) ownersOf.set(semaphore, (ownersOf.get(semaphore) ?? new Set()).add(owner));
     }
+    this.#owners.advance(owners);
+    for (const [semaphore, own] of ownersOf) semaphore.waiting.advance(own);
     if (this.#isEnded) this.rejectAll();
   }
 
@@ -188,8 +192,11 @@ export class RequestQueue {
 
   #insert(call: Call, end: "first" | "last"): void {
     const { owner, semaphore } = call;
-    const queue = this.#owners.join(owner, () => new Turns()).join(semaphore, () => []);
-    semaphore?.waiting.join(owner, () => queue);
+    const queues: OwnerQueues = this.#owners.get(owner) ?? new Turns();
+    const queue = queues.get(semaphore) ?? [];
+    // One that is there already keeps its turn.
+    this.#owners.set(owner, queues.set(semaphore, queue));
+    semaphore?.waiting.set(owner, queue);
     if (end === "first") queue.unshift(call);
     else queue.push(call);
     call.state = "queued";

@@ -49,7 +49,8 @@ export class LogLevels {
   }
 
   /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
-  takePendingLevel(): string | undefined {
+  takePendingLevel(isNewServer = false): string | undefined {
+    if (isNewServer) this.#sentSeverity = undefined;
     const wanted = this.#counts.findIndex((count) => count > 0);
     if (wanted === -1 || wanted === this.#sentSeverity) return undefined;
     this.#sentSeverity = wanted;
@@ -61,7 +62,7 @@ export class LogLevels {
     return LEVELS[this.#sentSeverity ?? -1];
   }
 
-  /** Called if the server rejected the level, or for a new generation. */
+  /** Called if the server rejected the level. */
   forgetSentLevel(): void {
     this.#sentSeverity = undefined;
   }
@@ -303,8 +304,7 @@ export class SharedRouting implements Routing {
 
   onReady(_handshake: UpstreamHandshake): void {
     this.#isReady = true;
-    this.#levels.forgetSentLevel();
-    this.#sendPendingLevel();
+    this.#sendLevel(this.#levels.takePendingLevel(true));
     for (const request of this.#subscriptions.restart()) this.#ask(request);
     for (const { memory } of this.#subscriptions.callers) this.lane.calls.noteClient(memory.holder);
     this.lane.tools.onInitialized();
@@ -331,7 +331,7 @@ export class SharedRouting implements Routing {
   onCallerEnd(caller: Caller): void {
     this.#listeners.delete(caller);
     this.#levels.delete(caller);
-    this.#sendPendingLevel();
+    this.#sendLevel(this.#levels.takePendingLevel());
     for (const uri of this.#subscriptions.deleteAll(caller)) {
       // The server may be busy, and get this later.
       const memory = this.#isReady ? caller.memory.hold("requests", subscriptionBytes(uri)) : undefined;
@@ -357,10 +357,6 @@ export class SharedRouting implements Routing {
         this.#levels.forgetSentLevel();
       },
     };
-  }
-
-  #sendPendingLevel(): void {
-    this.#sendLevel(this.#levels.takePendingLevel());
   }
 
   #sendLevel(level: string | undefined): void {

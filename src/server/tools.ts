@@ -164,8 +164,12 @@ export class ServerTools {
     this.#context = context;
     this.#calls = calls;
     this.#watcher = watcher;
+    const list = (): void => {
+      this.#isListing = false;
+      this.#listAgain();
+    };
     const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
-    this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", () => this.#list(), fail));
+    this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
   }
 
   /** True while client requests wait for the server's tools. */
@@ -243,17 +247,13 @@ export class ServerTools {
   #listAgain(): void {
     if (!this.#isOpen) return;
     // One listing at a time, even if the server reports many changes.
-    if (this.#isListing) this.#isOutdated = true;
-    else this.#list();
-  }
-
-  #list(): void {
-    const nowMs = this.#context.nowMs();
+    this.#isOutdated = this.#isListing;
+    if (this.#isListing) return;
     this.#isListing = true;
+    const nowMs = this.#context.nowMs();
     const waitMs = this.#rate.take(nowMs);
-    if (waitMs !== undefined) return this.#delayed.set(nowMs + waitMs);
-    this.#isOutdated = false;
-    this.#ask((...listed) => this.#onListed(...listed));
+    if (waitMs === undefined) this.#ask(this.#onListed);
+    else this.#delayed.set(nowMs + waitMs);
   }
 
   /**
@@ -283,12 +283,12 @@ export class ServerTools {
     return this.#isOutdated && this.#restarts < MAX_RESTARTS;
   }
 
-  #onListed(tools: ToolList["tools"], problem = "no result", code?: SidecarErrorCode): void {
+  readonly #onListed = (tools: ToolList["tools"], problem = "no result", code?: SidecarErrorCode): void => {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#mustRestart) {
       this.#restarts++;
-      return this.#list();
+      return this.#listAgain();
     }
     const areOutdated = this.#isOutdated;
     this.#isOutdated = false;
@@ -296,7 +296,7 @@ export class ServerTools {
     if (tools === undefined) this.#onNotListed(problem, code === "REQUEST_TIMEOUT");
     else this.#onTools(tools, areOutdated);
     if (areOutdated) this.#listAgain();
-  }
+  };
 
   #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
     const calls = this.#calls;

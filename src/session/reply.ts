@@ -85,22 +85,18 @@ export class Reply {
   onEnd: (() => void) | undefined;
   /** What changes the response. The last one comes first. */
   readonly transforms: Transform[] = [];
-  readonly #context: Context;
-  readonly #target: ReplyTarget;
-  #isAccepted = false;
+  /** True if the request was accepted, and counts until its end. Only the reply changes it. */
+  isAccepted = false;
   /** Only the reply changes it. */
   isFinished = false;
+  readonly #context: Context;
+  readonly #target: ReplyTarget;
 
   constructor(context: Context, idText: string, acceptedAtMs: number, target: ReplyTarget) {
     this.#context = context;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#target = target;
-  }
-
-  /** True if the request was accepted, and counts until its end. */
-  get isAccepted(): boolean {
-    return this.#isAccepted;
   }
 
   /** True if a message that is sent before the response reaches the client at once. */
@@ -110,8 +106,8 @@ export class Reply {
 
   /** Must be called when a client's request is accepted. It counts once, though one server may refuse it and another take it. */
   accept(): void {
-    if (this.#isAccepted) return;
-    this.#isAccepted = true;
+    if (this.isAccepted) return;
+    this.isAccepted = true;
     this.#context.counters.requests.accepted++;
   }
 
@@ -147,7 +143,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.#isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
+    if (!this.isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
     this.#end(error);
   }
 
@@ -177,7 +173,7 @@ export class Reply {
       this.isFinished = false;
       throw error;
     }
-    if (!this.#isAccepted && this.observed === undefined) return;
+    if (!this.isAccepted && this.observed === undefined) return;
     if (outcome instanceof SidecarError) return this.#record(outcome.code, body, !outcome.details.sent);
     if (body === undefined) return this.#record("dismissed");
     // The target may have had no room for the response.
@@ -193,7 +189,7 @@ export class Reply {
 
   /** Each client's request is recorded here, as its client has seen the end. @param isRejected true for an error of the sidecar to a request that was not sent. */
   #record(ending: RequestEnding, body?: string, isRejected = false): void {
-    if (this.#isAccepted) this.#context.counters.countEnding(ending);
+    if (this.isAccepted) this.#context.counters.countEnding(ending);
     this.observed?.end(this.#target.httpStatus, ending, body, isRejected);
   }
 }

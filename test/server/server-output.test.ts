@@ -68,7 +68,7 @@ describe("output of servers while memory is short", () => {
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
       return bench;
     });
-    while (memory.excessBytes > 0 || benches.some(({ stdout }) => stdout.isPaused())) {
+    while (memory.usedBytes > memory.calmBytes || benches.some(({ stdout }) => stdout.isPaused())) {
       await new Promise((resolve) => setImmediate(resolve));
       // As any other use of memory would. On a busy machine, the readers may all have looked before the memory was short for long enough.
       memory.relieve();
