@@ -153,14 +153,10 @@ async function configure(argv: readonly string[], isForServing: boolean) {
   if (flags.has("help")) return runHelp([flags.get("help") ?? ""]);
   if (flags.has("version")) return runVersion();
   const form = flags.get("check-config");
-  const isFormKnown = form === undefined || form === "json";
   const secrets = new Secrets(withoutPlainOptions(process.env));
   secrets.add([flags.get("auth-token") ?? "", ...(flags.get("session-key") ?? "").split(",")]);
-  const { config, problems, given, ...warnings } = loadConfig(
-    isFormKnown ? commandLine : { ...commandLine, problems: [...commandLine.problems, "--check-config takes no value, or json"] },
-    process.env,
-    isForServing,
-  );
+  const { config, problems: ofOptions, given, ...warnings } = loadConfig(commandLine, process.env, isForServing);
+  const problems = [...(form === undefined || form === "json" ? [] : ["--check-config takes no value, or json"]), ...ofOptions];
   // If a server is started, the log has them.
   const printWarnings = (): void => {
     const { unknownVariables, flagsAfterCommand } = warnings;
@@ -169,11 +165,17 @@ async function configure(argv: readonly string[], isForServing: boolean) {
   };
   // The descriptor is read before the start, so that its problem is reported together with those of the configuration.
   const file = flags.get("descriptor") ?? process.env[OPTIONS.descriptor.variable] ?? "";
-  const { descriptor, problem } = isForServing && file !== "" ? await readReviewed(file) : {};
-  if (config === undefined || problem !== undefined) {
-    const source = flags.has("descriptor") ? "--descriptor" : OPTIONS.descriptor.variable;
-    const lines = problem === undefined ? problems : [...problems, `${source}: ${problem}`];
-    process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${lines.map((line) => `  - ${secrets.redact(line)}\n`).join("")}`);
+  let descriptor: Descriptor | undefined;
+  if (isForServing && file !== "") {
+    const { readDescriptor } = await import("./policy/descriptor-file.ts");
+    try {
+      descriptor = readDescriptor(file);
+    } catch (error) {
+      problems.push(`${flags.has("descriptor") ? "--descriptor" : OPTIONS.descriptor.variable}: ${describeError(error)}`);
+    }
+  }
+  if (config === undefined || problems.length > 0) {
+    process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${problems.map((line) => `  - ${secrets.redact(line)}\n`).join("")}`);
     printWarnings();
     return ExitCode.wrongConfiguration;
   }
@@ -185,15 +187,6 @@ async function configure(argv: readonly string[], isForServing: boolean) {
     return warnings.unknownVariables.length === 0 ? ExitCode.ok : ExitCode.wrongConfiguration;
   }
   return { config, secrets, descriptor, given, ...warnings };
-}
-
-async function readReviewed(file: string): Promise<{ readonly descriptor?: Descriptor; readonly problem?: string }> {
-  const { readDescriptor } = await import("./policy/descriptor-file.ts");
-  try {
-    return { descriptor: readDescriptor(file) };
-  } catch (error) {
-    return { problem: describeError(error) };
-  }
 }
 
 /** Prints the result of a command. EPIPE is not a failure, because a reader such as `head` may exit early. */

@@ -222,9 +222,11 @@ async function list(
     `${url === undefined ? command : url.origin}: waiting for its tools`,
     maskedPlainText(stderrLastLine() ?? "", secrets.redact),
   ]);
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), timeoutMs);
-  const bounds = { signal: AbortSignal.any([ended, late.signal]), timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+  const bounds = {
+    signal: AbortSignal.any([ended, AbortSignal.timeout(timeoutMs)]),
+    timeoutMs,
+    clientInfo: { name: "claw-mcp-stdio", version },
+  };
   try {
     if (url !== undefined) {
       const { listFromUrl } = await import("./discover-url.ts");
@@ -235,7 +237,6 @@ async function list(
       stderrLastLine = lastLine;
     });
   } finally {
-    clearTimeout(timer);
     progress.end();
   }
 }
@@ -258,7 +259,7 @@ async function compare(listing: Listing, reviewed: Descriptor, { check = "", com
   const drifts = compareTools(reviewed.tools, listing.tools);
   const lines = drifts.flatMap((drift) => {
     const sign = drift.kinds.includes("new") ? "+" : drift.kinds.includes("missing") ? "-" : "~";
-    return describeDrift([drift]).map((line) => `${sign} ${line}\n`);
+    return describeDrift(drift).map((line) => `${sign} ${line}\n`);
   });
   await print(lines.join(""));
   // A pod takes the snapshot as stale for these. They are no drift, because only tools count. What is not given or not recorded is ignored.

@@ -8,7 +8,7 @@ import { createLogger, type Logger } from "../observe/logger.ts";
 import { maskedPlainLines } from "../observe/redact.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
-import { commandFailure, executableError, failureText, listenFailure, type StartFailure, watchStart } from "./start-failure.ts";
+import { commandFailure, executableError, failureText, listenFailure, neverReady, type StartFailure } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
 /** Waits for the first signal. A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
@@ -52,8 +52,10 @@ const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
 ];
 
 /** Serves until a signal or a fatal error, then calls `exit`. */
-export async function serve(options: ServeOptions): Promise<void> {
-  const { config, personalStderr, secrets, stdout, onLogLine } = options;
+export async function serve(input: ServeOptions): Promise<void> {
+  const { personalStderr, secrets, stdout, onLogLine } = input;
+  const config = { ...input.config, keepTrying: input.config.keepTrying ?? personalStderr === undefined };
+  const options = { ...input, config };
   const recentLog = config.page ? new RecentLog() : undefined;
   const onLine = (line: string): void => {
     recentLog?.add(line);
@@ -62,12 +64,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog === undefined ? onLogLine : onLine);
   // It is not part of the log and is shown at every LOG_LEVEL.
   const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;
-  const shown = display === undefined ? logger : { ...logger, ...display.log };
-  const keepsTrying = config.keepTrying ?? personalStderr === undefined;
-  const start = keepsTrying ? undefined : watchStart(shown, display !== undefined);
-  const log = { ...shown, ...start?.log };
+  const log = { ...logger, ...display?.log };
   const serving = new Serving(options, log, recentLog, display);
-  const exitCode = await serving.untilEnd(start?.failed);
+  const exitCode = await serving.untilEnd();
   const isClosed = await log.close(serving.logEndMs);
   options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
 }
@@ -104,8 +103,8 @@ class Serving {
     this.#display = display;
   }
 
-  /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
-  async untilEnd(failedStart: Promise<StartFailure> = new Promise(() => undefined)): Promise<number> {
+  /** @returns the exit code. */
+  async untilEnd(): Promise<number> {
     const { config, environment } = this.#options;
     const [log, display, kill] = [this.#log, this.#display, this.#kill];
     logWarnings(this.#options, log);
@@ -121,7 +120,7 @@ class Serving {
     }
     const running = sidecar;
     if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
-    const end = await Promise.race([signalled, running.failed, failedStart]);
+    const end = await Promise.race([signalled, running.failed]);
     display?.end();
     this.logEndMs = performance.now() + config.drainTimeoutMs + TERMINATION_MS;
     if (typeof end === "string") {
@@ -134,7 +133,7 @@ class Serving {
     if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await running.stop();
     if (typeof end !== "object") return ExitCode.ok;
-    if ("problem" in end) return this.#fail(end);
+    if (end.kind === "never-ready") return this.#fail(neverReady(end.exit));
     return end.kind === "restart-limit" ? ExitCode.failed : this.#fail(this.#unusableCommand(end.spawnErrorCode));
   }
 

@@ -34,24 +34,20 @@ const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: string; read
 };
 
 /**
- * Finds the program that runs a package, such as `npx`, and downloads it before if it is not in its cache.
- *
- * @returns `packageName` as the command line names it, with its version; undefined if nothing is downloaded, or the package is not known.
+ * Returns the package that a program such as `npx` runs, and downloads before if it is not in its cache: as the command line names it, with
+ * its version. Undefined if nothing is downloaded, or the package is not known.
  */
-export function packageCommand(
-  command: string,
-  args: readonly string[],
-): { readonly program: string; readonly packageName: string } | undefined {
+export function packageOf(command: string, args: readonly string[]): string | undefined {
   const program = basename(command);
   const known = Object.hasOwn(DOWNLOADERS, program) ? DOWNLOADERS[program] : undefined;
   if (known === undefined) return undefined;
   for (let index = 0; index < args.length; index++) {
     const word = args[index] ?? "";
     const [flag = "", inline] = word.startsWith("--") ? word.split("=", 2) : [word];
-    if (!word.startsWith("-")) return { program, packageName: word };
+    if (!word.startsWith("-")) return word;
     const isPackage = known.packageFlags.split(" ").includes(flag);
     const value = inline ?? args[index + 1];
-    if (isPackage && value !== undefined) return { program, packageName: value };
+    if (isPackage && value !== undefined) return value;
     if (inline === undefined && known.otherFlags.split(" ").includes(flag)) index++;
   }
   return undefined;
@@ -89,6 +85,8 @@ export class StartDisplay {
   readonly #progress: ProgressLine;
   #lastWords = "";
   #childPid: number | undefined;
+  /** True if an exit of the server ends the sidecar, which shows the failure instead of the log line. */
+  #mayFail: boolean;
   /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
@@ -97,14 +95,24 @@ export class StartDisplay {
     this.#options = options;
     this.#logger = logger;
     this.#stdout = stdout;
+    this.#mayFail = config.keepTrying === false;
     // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
     const write = (text: string): void => logger.show(text);
     this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
     this.log = logOf((level, fields, message) => {
       const isStderr = fields["stream"] === "stderr";
-      const lastWords = lastWordsOf(message, fields);
-      if (lastWords !== undefined) this.#lastWords = this.#plain(lastWords);
-      if (message === "mcp server started" && fields["lane"] === undefined) this.#childPid = Number(fields["childPid"]);
+      // The start does not wait for private servers.
+      const isShared = fields["lane"] === undefined;
+      if (isShared && isStderr) this.#lastWords = this.#plain(message);
+      else if (isShared && message === "mcp server started") {
+        this.#childPid = Number(fields["childPid"]);
+        this.#lastWords = "";
+      } else if (isShared && message === "mcp server ready") this.#mayFail = false;
+      else if (isShared && message === "mcp server exited") {
+        if (this.#mayFail) return;
+        // The last line of stderr is often the end of a stack or of npm's output.
+        this.#lastWords = this.#plain(String(fields["reason"]));
+      }
       // Warnings are always shown. At the level debug, all messages are.
       const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
       if (isReplaced) return;
@@ -216,24 +224,13 @@ ${shown.join("")}
   /** Names the package while it is downloaded. */
   #subject(): string {
     const { command, args } = this.#options.config;
-    const download = packageCommand(command, args);
-    if (download === undefined) return this.#plain(`waiting for ${basename(command)}`);
-    const { program, packageName } = download;
-    const isDownloading = this.#childPid !== undefined && hasNoChildren(this.#childPid);
-    return this.#plain(isDownloading ? `${program} downloads ${packageName}` : `waiting for ${packageName}`);
+    const program = basename(command);
+    const packageName = packageOf(command, args);
+    const isDownloading = packageName !== undefined && this.#childPid !== undefined && hasNoChildren(this.#childPid);
+    return this.#plain(isDownloading ? `${program} downloads ${packageName}` : `waiting for ${packageName ?? program}`);
   }
 
   #plain(text: string): string {
     return maskedPlainText(text, this.#options.secrets.redact);
   }
-}
-
-/** Returns the new text after the waiting time; undefined if the log line does not change it. */
-function lastWordsOf(message: string, { lane, reason, stream }: Readonly<Record<string, unknown>>): string | undefined {
-  // The start does not wait for private servers.
-  if (lane !== undefined) return undefined;
-  if (stream === "stderr") return message;
-  // After an exit the reason is shown, because the last line of stderr is often the end of a stack or of npm's output.
-  if (message === "mcp server exited") return String(reason);
-  return message === "mcp server started" ? "" : undefined;
 }

@@ -6,7 +6,8 @@ import { OPTIONS } from "../config/options.ts";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { ExitKind } from "../observe/record.ts";
-import { type Log, type LogFields, logOf } from "../observe/log.ts";
+import type { Log } from "../observe/log.ts";
+import type { UpstreamExit } from "../process/port.ts";
 import { ExitCode } from "./terminal.ts";
 
 /** Splits a command line at its white space, as a shell does: quotes and backslashes join words. Expands nothing. */
@@ -39,7 +40,7 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The kinds of exits whose reason describes the exit itself. Those of the others say why the sidecar has ended the server. */
-const OWN_EXITS: ReadonlySet<unknown> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
+const OWN_EXITS: ReadonlySet<ExitKind> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
 
 const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
 const KEEP_TRYING = "to start it again and again, use --keep-trying";
@@ -107,41 +108,27 @@ export function listenFailure(error: unknown): StartFailure {
   };
 }
 
-/**
- * Watches the log for the exit of the shared server before it is ready.
- *
- * @param isHidden true if that log line is not shown, because the failure is.
- */
-export function watchStart(log: Log, isHidden: boolean): { readonly log: Log; readonly failed: Promise<StartFailure> } {
-  const { promise: failed, resolve: fail } = Promise.withResolvers<StartFailure>();
-  let isOver = false;
-  let hasFailed = false;
-  const watched = logOf((level, fields, message) => {
-    const isExit = !isOver && message === "mcp server exited" && fields["lane"] === undefined;
-    isOver ||= isExit || (message === "mcp server ready" && fields["lane"] === undefined);
-    hasFailed ||= isExit;
-    if (isExit) fail(failedStart(fields));
-    // The sidecar ends before the restart.
-    const isUntrue = hasFailed && message === "mcp server will be restarted" && fields["lane"] === undefined;
-    if (!isUntrue && !(isExit && isHidden)) log[level](fields, message);
-  });
-  return { failed, log: watched };
-}
-
 /** Describes the exit of a server that was never ready. The exit code is that of the server, as a shell reports it. */
-function failedStart({ kind, exitCode, signal, reason, likelyCause, stderrTail }: LogFields): StartFailure {
+export function neverReady({
+  kind,
+  exitCode,
+  signal,
+  reason,
+  likelyCause,
+  stderrTail,
+}: Omit<UpstreamExit, "generation" | "at">): StartFailure {
   const isOwnExit = OWN_EXITS.has(kind);
-  const ofSignal = typeof signal === "string" ? 128 + constants.signals[signal as NodeJS.Signals] : undefined;
-  const problem = `the MCP server ${isOwnExit ? "" : "was never ready: "}${String(reason).replace(/^ended by/, "was ended by")}`;
+  const ofSignal = signal === undefined ? undefined : 128 + constants.signals[signal as NodeJS.Signals];
+  const problem = `the MCP server ${isOwnExit ? "" : "was never ready: "}${reason.replace(/^ended by/, "was ended by")}`;
   const moreTime = kind === "handshake-timeout" ? [MORE_TIME] : [];
-  const known = typeof likelyCause === "string" ? [`likely cause: ${likelyCause}`] : moreTime;
+  const known = likelyCause === undefined ? moreTime : [`likely cause: ${likelyCause}`];
   const text = [problem, ...known, KEEP_TRYING].join("; ");
   return {
     problem,
     fix: known[0] ?? KEEP_TRYING,
-    exitCode: (isOwnExit && (ofSignal ?? Number(exitCode ?? 0))) || ExitCode.failed,
+    exitCode: (isOwnExit && (ofSignal ?? exitCode)) || ExitCode.failed,
     report: (log) => log.error({ reason: text }, "mcp server not restarted: it was never ready"),
-    output: Array.isArray(stderrTail) ? stderrTail.map(String) : [],
+    output: stderrTail,
   };
 }
 

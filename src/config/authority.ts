@@ -1,10 +1,3 @@
-/** A host with an optional port, as in URLs and the `Host` header. */
-export interface Authority {
-  /** In lower case, without the final dot of an absolute name. An IPv6 address has its shortest form, in brackets. */
-  readonly host: string;
-  readonly port: number | undefined;
-}
-
 /** An address to listen on. */
 export interface ListenAddress {
   /** Undefined for all interfaces. */
@@ -24,7 +17,12 @@ const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map([
   ["https", 443],
 ]);
 
-export function parseAuthority(text: string): Authority | undefined {
+/**
+ * Parses a host with an optional port, as in URLs and the `Host` header.
+ *
+ * @returns `host` in lower case, without the final dot of an absolute name. An IPv6 address has its shortest form, in brackets.
+ */
+export function parseAuthority(text: string): { readonly host: string; readonly port: number | undefined } | undefined {
   const groups = AUTHORITY.exec(text)?.groups;
   const host = canonicalHost(groups?.["host"] ?? "")?.replace(/\.$/, "");
   const port = groups?.["port"] === undefined ? undefined : Number(groups["port"]);
@@ -47,7 +45,7 @@ export function parseOrigin(text: string): string | undefined {
   return `${scheme}://${host}${groups?.["port"] === undefined || port === defaultPort ? "" : `:${port}`}`;
 }
 
-/** True if the host of an `Authority` is this machine, regardless of DNS. */
+/** True if the host that `parseAuthority` returns is this machine, regardless of DNS. */
 export function isLocalhost(host: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
 }

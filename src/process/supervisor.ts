@@ -22,6 +22,8 @@ import type {
 export type SupervisorFailure =
   /** The first start found no program to run. */
   | { readonly kind: "command-unusable"; readonly spawnErrorCode: string }
+  /** The shared server has exited before it was ever ready, and KEEP_TRYING is off. */
+  | { readonly kind: "never-ready"; readonly exit: UpstreamExit }
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
@@ -260,7 +262,7 @@ export class Supervisor implements Upstream {
     // A defect.
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
-    const { log } = this.#context;
+    const { config, log } = this.#context;
     const { stderrTail } = generation.outputLog;
     const restarts = this.#generationCount - 1;
     const [lastExit, fields] = this.#recordExit(generation, exit);
@@ -269,7 +271,10 @@ export class Supervisor implements Upstream {
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else {
       this.#startLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
-      if (retriesLeft <= 0) {
+      if (this.#isShared && config.keepTrying === false && this.#readyAt === undefined) {
+        // The caller of `run` logs it.
+        this.#failure = { kind: "never-ready", exit: lastExit };
+      } else if (retriesLeft <= 0) {
         this.#failure = { kind: "restart-limit", restarts };
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");

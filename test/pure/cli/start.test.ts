@@ -2,8 +2,9 @@ import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { missingNodeFlags } from "../../../src/main.ts";
-import { packageCommand, StartDisplay } from "../../../src/cli/start-display.ts";
-import { splitWords, watchStart } from "../../../src/cli/start-failure.ts";
+import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
+import { neverReady, splitWords } from "../../../src/cli/start-failure.ts";
+import type { UpstreamExit } from "../../../src/process/port.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
 import { configWith } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
@@ -110,19 +111,18 @@ it.each([
   ["npx", ["-y"], undefined],
   ["node", ["server.js"], undefined],
 ])("the package of %s %j is %s", (command, args, packageName) => {
-  expect(packageCommand(command, args)?.packageName).toBe(packageName);
+  expect(packageOf(command, args)).toBe(packageName);
 });
 
-it.each([
+it.each<[Partial<UpstreamExit> & Pick<UpstreamExit, "kind" | "reason">, number, string]>([
   [{ kind: "crash", exitCode: 3, reason: "exited with code 3" }, 3, "the MCP server exited with code 3"],
   [{ kind: "signal", signal: "SIGKILL", reason: "ended by SIGKILL" }, 137, "the MCP server was ended by SIGKILL"],
   [{ kind: "clean-exit", exitCode: 0, reason: "exited with code 0" }, 1, "the MCP server exited with code 0"],
   [{ kind: "handshake-refused", signal: "SIGTERM", reason: "it echoes" }, 1, "the MCP server was never ready: it echoes"],
   [{ kind: "handshake-timeout", exitCode: 143, reason: "no response" }, 1, "the MCP server was never ready: no response"],
-])("a server that was never ready and exits with %j gives the exit code %i", async (fields, exitCode, problem) => {
-  const { log, failed } = watchStart(new RecordedLog(), true);
-  log.warn(fields, "mcp server exited");
-  expect(await failed).toMatchObject({ exitCode, problem });
+])("a server that was never ready and exits with %j gives the exit code %i", (exit, exitCode, problem) => {
+  const unknown = { exitCode: undefined, signal: undefined, likelyCause: undefined, stderrTail: [] };
+  expect(neverReady({ ...unknown, ...exit })).toMatchObject({ exitCode, problem });
 });
 
 it.each(["npx -y some-mcp", "  node   server.js\t--x  ", `node "a b.js" 'c d' e\\ f`, `--name="x y" it\\'s "say \\"hi\\"" ''`, ""])(
