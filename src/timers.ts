@@ -185,12 +185,12 @@ export const ROUNDING_MS = 1e-3;
  * which it is full again.
  */
 export class RateLimit {
-  readonly #intervalMs: number;
+  /** At least 1. */
+  readonly perMinute: number;
   #fullAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param perMinute at least 1. */
   constructor(perMinute: number) {
-    this.#intervalMs = MINUTE_MS / perMinute;
+    this.perMinute = perMinute;
   }
 
   /**
@@ -201,7 +201,7 @@ export class RateLimit {
    */
   take(nowMs: number): number | undefined {
     const waitMs = this.waitMs(nowMs);
-    if (waitMs === undefined) this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + this.#intervalMs;
+    if (waitMs === undefined) this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute;
     return waitMs;
   }
 
@@ -212,7 +212,7 @@ export class RateLimit {
 
   /** Returns the same as `take`, but does not take a token. */
   waitMs(nowMs: number): number | undefined {
-    const waitMs = Math.max(this.#fullAtMs, nowMs) + this.#intervalMs - MINUTE_MS - nowMs;
+    const waitMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute - MINUTE_MS - nowMs;
     return waitMs > ROUNDING_MS ? waitMs : undefined;
   }
 }

@@ -259,7 +259,7 @@ async function compare(listing: Listing, reviewed: Descriptor, { check = "", com
   const drifts = compareTools(reviewed.tools, listing.tools);
   const lines = drifts.flatMap((drift) => {
     const sign = drift.kinds.includes("new") ? "+" : drift.kinds.includes("missing") ? "-" : "~";
-    return describeDrift([drift]).map((line) => `${sign} ${line}\n`);
+    return describeDrift(drift).map((line) => `${sign} ${line}\n`);
   });
   await print(lines.join(""));
   // A pod takes the snapshot as stale for these. They are no drift, because only tools count. What is not given or not recorded is ignored.

@@ -41,36 +41,23 @@ export class DescriptorError extends Error {
 export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
   const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
   if (name === "") return undefined;
-  const description = readDescription(tool, name);
-  const inputSchema = readInputSchema(tool);
-  const annotations = readAnnotations(tool);
+  const { description, inputSchema, annotations } = storedParts(tool, name);
   if (typeof description !== "string" || !isJsonObject(inputSchema) || !isStorable(inputSchema, MAX_DEPTH)) return undefined;
   if (annotations === undefined) return { name, description, inputSchema };
   if (!isJsonObject(annotations) || !isStorable(annotations, MAX_DEPTH)) return undefined;
   return { name, description, inputSchema, annotations };
 }
 
-/** Returns a tool's description in its stored form. A value that is not a string is returned unchanged. */
-export function readDescription({ description }: JsonObject, name: string): unknown {
-  if (typeof description !== "string") return description ?? missingDescription(name);
-  const trimmed = description.trim();
-  return trimmed === "" ? missingDescription(name) : trimmed;
-}
-
-function missingDescription(name: string): string {
-  return `MCP tool ${name}.`;
-}
-
-/** Returns a tool's schema in its stored form. A value that is not an object is returned unchanged. */
-export function readInputSchema({ inputSchema }: JsonObject): unknown {
-  if (inputSchema === undefined || inputSchema === null) return { type: "object", properties: {} };
-  return isJsonObject(inputSchema) ? { type: "object", ...inputSchema } : inputSchema;
-}
-
-/** Returns a tool's annotations; undefined if absent or empty, as `claw discover` omits empty ones. Other types are returned unchanged. */
-export function readAnnotations({ annotations }: JsonObject): unknown {
+/** Returns the parts of a tool besides its name, as they are stored. A value of a wrong type is returned unchanged. */
+export function storedParts({ description, inputSchema, annotations }: JsonObject, name: string) {
+  const text = typeof description === "string" ? description.trim() : (description ?? "");
   const isEmpty = isJsonObject(annotations) && Object.keys(annotations).length === 0;
-  return isEmpty || annotations === null ? undefined : annotations;
+  return {
+    description: text === "" ? `MCP tool ${name}.` : text,
+    inputSchema: isJsonObject(inputSchema) ? { type: "object", ...inputSchema } : (inputSchema ?? { type: "object", properties: {} }),
+    // `claw discover` omits empty ones.
+    annotations: isEmpty || annotations === null ? undefined : annotations,
+  };
 }
 
 /** @throws DescriptorError with the indexes of two tools that have the same name. */

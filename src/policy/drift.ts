@@ -1,22 +1,14 @@
 import { createHash } from "node:crypto";
 import { beginning, escapeInvisible, isInsidePair, shorten } from "../json/text.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
-import {
-  DescriptorError,
-  type DescriptorTool,
-  MAX_DEPTH,
-  readAnnotations,
-  readDescription,
-  readInputSchema,
-  sortKeys,
-} from "./descriptor.ts";
+import { DescriptorError, type DescriptorTool, MAX_DEPTH, sortKeys, storedParts } from "./descriptor.ts";
 
-/** A place where two JSON values differ. `before` or `after` is absent if that side has no value there. */
+/** A place where two JSON values differ. `before` or `after` is undefined if that side has no value there. */
 interface Difference {
   /** `inputSchema.properties.limit.maximum` */
   readonly path: string;
-  readonly before?: unknown;
-  readonly after?: unknown;
+  readonly before: unknown;
+  readonly after: unknown;
 }
 
 const SIMPLE_KEY = /^[\w$-]+$/;
@@ -34,43 +26,20 @@ function isEqualJson(a: unknown, b: unknown, depth = MAX_DEPTH): boolean {
   return keys.every((key) => Object.hasOwn(b, key) && isEqualJson((a as JsonObject)[key], (b as JsonObject)[key], depth - 1));
 }
 
-/** Returns the places where two values differ, at most `limit`. Keys are visited in sorted order, so that the result is stable. */
-function findDifferences(path: string, before: unknown, after: unknown, limit: number): Difference[] {
-  const found: Difference[] = [];
-  collect(found, { path, before, after }, limit, MAX_DEPTH);
-  return found;
-}
-
-function collect(found: Difference[], place: Required<Difference>, limit: number, depth: number): void {
-  const { path, before, after } = place;
-  if (found.length >= limit || isEqualJson(before, after, depth)) return;
-  if (depth > 0 && Array.isArray(before) && Array.isArray(after)) {
-    for (let index = 0; index < Math.max(before.length, after.length) && found.length < limit; index++) {
-      collectMember(found, `${path}[${index}]`, before, after, index, limit, depth - 1);
-    }
-  } else if (depth > 0 && isJsonObject(before) && isJsonObject(after)) {
-    for (const key of [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()) {
-      if (found.length >= limit) return;
-      const memberPath = SIMPLE_KEY.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`;
-      collectMember(found, memberPath, before, after, key, limit, depth - 1);
-    }
-  } else found.push(place);
-}
-
-function collectMember(
-  found: Difference[],
-  path: string,
-  before: object,
-  after: object,
-  key: string | number,
-  limit: number,
-  depth: number,
-): void {
-  const [was, is] = [before as JsonObject, after as JsonObject].map((side) =>
-    Object.hasOwn(side, key) ? { value: side[key] } : undefined,
-  );
-  if (was !== undefined && is !== undefined) collect(found, { path, before: was.value, after: is.value }, limit, depth);
-  else found.push({ path, ...(was === undefined ? {} : { before: was.value }), ...(is === undefined ? {} : { after: is.value }) });
+/** Finds the places where two values differ. Keys are visited in sorted order, so that the result is stable. */
+function* findDifferences(path: string, before: unknown, after: unknown, depth = MAX_DEPTH): Generator<Difference> {
+  if (isEqualJson(before, after, depth)) return;
+  const areLists = Array.isArray(before) && Array.isArray(after);
+  if (depth === 0 || !(areLists || (isJsonObject(before) && isJsonObject(after)))) {
+    yield { path, before, after };
+    return;
+  }
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  for (const key of areLists ? keys : keys.sort()) {
+    const [was, is] = [before, after].map((side) => (Object.hasOwn(side, key) ? (side as JsonObject)[key] : undefined));
+    const step = areLists ? `[${key}]` : SIMPLE_KEY.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
+    yield* findDifferences(path + step, was, is, depth - 1);
+  }
 }
 
 /** The ways in which a server's tools can differ from the reviewed ones. */
@@ -93,40 +62,30 @@ export interface ToolDrift {
  * them unchanged. Tools without a name are ignored.
  */
 export function compareTools(reviewed: readonly DescriptorTool[], live: readonly JsonObject[]): ToolDrift[] {
-  const listed = new Map<string, JsonObject[]>();
-  for (const tool of live) {
-    const { name } = tool;
-    if (typeof name !== "string" || name === "") continue;
-    const namesakes = listed.get(name);
-    if (namesakes === undefined) listed.set(name, [tool]);
-    else namesakes.push(tool);
-  }
-  const drifts: ToolDrift[] = [];
-  for (const tool of reviewed) {
-    const { name } = tool;
-    const found = listed.get(name) ?? [];
-    listed.delete(name);
-    const kinds = kindsOf(tool, found);
-    if (kinds.length > 0) drifts.push({ name, kinds, reviewed: tool, live: found });
-  }
-  for (const [name, found] of listed) {
-    drifts.push({ name, kinds: found.length > 1 ? ["new", "duplicate"] : ["new"], reviewed: undefined, live: found });
-  }
-  return drifts.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const named = live.filter(({ name }) => typeof name === "string" && name !== "");
+  const listed = Map.groupBy(named, ({ name }) => name as string);
+  const known = new Map(reviewed.map((tool) => [tool.name, tool]));
+  const names = [...new Set([...known.keys(), ...listed.keys()])].sort();
+  const tools = names.map((name) => {
+    const [tool, found = []] = [known.get(name), listed.get(name)];
+    return { name, kinds: kindsOf(tool, found), reviewed: tool, live: found };
+  });
+  return tools.filter(({ kinds }) => kinds.length > 0);
 }
 
-function kindsOf(reviewed: DescriptorTool, [first, ...others]: readonly JsonObject[]): DriftKind[] {
+function kindsOf(reviewed: DescriptorTool | undefined, [first, ...others]: readonly JsonObject[]): DriftKind[] {
   if (first === undefined) return ["missing"];
-  const changed = changedParts(reviewed, first);
-  return others.length === 0 ? changed : ["duplicate", ...changed];
+  const duplicate: DriftKind[] = others.length > 0 ? ["duplicate"] : [];
+  return reviewed === undefined ? ["new", ...duplicate] : [...duplicate, ...changedParts(reviewed, first)];
 }
 
 /** Returns the parts in which a server's tool differs from the reviewed one of the same name; empty if they are equal. */
 export function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftKind[] {
+  const { description, inputSchema, annotations } = storedParts(live, reviewed.name);
   const changed: DriftKind[] = [];
-  if (reviewed.description !== readDescription(live, reviewed.name)) changed.push("description");
-  if (!isEqualJson(reviewed.inputSchema, readInputSchema(live))) changed.push("schema");
-  if (!isEqualJson(reviewed.annotations, readAnnotations(live))) changed.push("annotations");
+  if (reviewed.description !== description) changed.push("description");
+  if (!isEqualJson(reviewed.inputSchema, inputSchema)) changed.push("schema");
+  if (!isEqualJson(reviewed.annotations, annotations)) changed.push("annotations");
   return changed;
 }
 
@@ -134,8 +93,7 @@ export function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftK
 export function fingerprintOf({ name, kinds, live }: ToolDrift): string {
   const definitions = live.map((tool) => {
     try {
-      const parts = { description: readDescription(tool, name), inputSchema: readInputSchema(tool), annotations: readAnnotations(tool) };
-      return sortKeys(parts, MAX_DEPTH);
+      return sortKeys(storedParts(tool, name), MAX_DEPTH);
     } catch (error) {
       if (error instanceof DescriptorError) return error.message;
       throw error;
@@ -146,8 +104,7 @@ export function fingerprintOf({ name, kinds, live }: ToolDrift): string {
     .digest("base64");
 }
 
-const MAX_LINES = 1000;
-const MAX_LINES_PER_TOOL = 20;
+const MAX_LINES = 20;
 const MAX_NAME_LENGTH = 128;
 const MAX_PATH_LENGTH = 200;
 const MAX_VALUE_LENGTH = 120;
@@ -158,14 +115,25 @@ const MAX_PREVIEW_MEMBERS = 10;
 const PLAIN_NAME = /^[\w./:@-]+$/;
 
 /** Returns one line for each difference, for the person who reviews it: `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
-export function describeDrift(drifts: readonly ToolDrift[]): string[] {
-  const lines: string[] = [];
-  for (const [index, drift] of drifts.entries()) {
-    if (lines.length >= MAX_LINES) return [...lines, `and ${drifts.length - index} more tools`];
-    const name = readableName(drift.name);
-    for (const line of describeTool(drift)) lines.push(`${name}: ${line}`);
+export function describeDrift({ name, kinds, reviewed, live }: ToolDrift): string[] {
+  const lines = live.length > 1 ? [`the server lists it ${live.length} times`] : [];
+  const { description, inputSchema, annotations } = storedParts(live[0] ?? {}, name);
+  if (reviewed === undefined) lines.push(`new: ${preview(description)}`);
+  else if (kinds.includes("missing")) lines.push("missing: the server does not list it");
+  else {
+    // A missing object is compared as an empty one, so that each member is shown.
+    const before = { description: reviewed.description, inputSchema: reviewed.inputSchema, annotations: reviewed.annotations ?? {} };
+    const after = { description, inputSchema, annotations: annotations ?? {} };
+    const parts = ["description", "inputSchema", "annotations"] as const;
+    const found = parts.flatMap((part) =>
+      findDifferences(part, before[part], after[part])
+        .take(MAX_LINES + 1)
+        .toArray(),
+    );
+    lines.push(...found.slice(0, MAX_LINES).map(describeDifference));
+    if (found.length > MAX_LINES) lines.push("more differences");
   }
-  return lines;
+  return lines.map((line) => `${readableName(name)}: ${line}`);
 }
 
 /** Returns a tool's name, shortened and on one line, and quoted if it has unusual characters. */
@@ -173,32 +141,9 @@ export function readableName(name: string): string {
   return name.length <= MAX_NAME_LENGTH && PLAIN_NAME.test(name) ? name : quote(name, 0, MAX_NAME_LENGTH);
 }
 
-function describeTool({ name, kinds, reviewed, live }: ToolDrift): string[] {
-  const [first = {}] = live;
-  const lines = live.length > 1 ? [`the server lists it ${live.length} times`] : [];
-  if (reviewed === undefined) return [...lines, `new: ${preview(readDescription(first, name))}`];
-  if (kinds.includes("missing")) return ["missing: the server does not list it"];
-  const differences = [
-    ...findDifferences("description", reviewed.description, readDescription(first, name), 1),
-    ...differencesOf("inputSchema", reviewed.inputSchema, readInputSchema(first)),
-    ...differencesOf("annotations", reviewed.annotations, readAnnotations(first)),
-  ];
-  for (const difference of differences.slice(0, MAX_LINES_PER_TOOL)) lines.push(describeDifference(difference));
-  if (differences.length > MAX_LINES_PER_TOOL) lines.push("more differences");
-  return lines;
-}
-
-function differencesOf(path: string, before: JsonObject | undefined, after: unknown): Difference[] {
-  // A missing object is compared as an empty one, so that each member is shown.
-  return findDifferences(path, before ?? {}, after ?? {}, MAX_LINES_PER_TOOL + 1);
-}
-
-function describeDifference(difference: Difference): string {
-  const { path, before, after } = difference;
+function describeDifference({ path, before, after }: Difference): string {
   const start = typeof before === "string" && typeof after === "string" ? Math.max(0, commonLength(before, after) - CONTEXT_LENGTH) : 0;
-  const was = "before" in difference ? preview(before, start) : "(none)";
-  const is = "after" in difference ? preview(after, start) : "(none)";
-  return `${readable(path, MAX_PATH_LENGTH)}: ${was} -> ${is}`;
+  return `${readable(path, MAX_PATH_LENGTH)}: ${preview(before, start)} -> ${preview(after, start)}`;
 }
 
 function commonLength(a: string, b: string): number {
@@ -208,6 +153,7 @@ function commonLength(a: string, b: string): number {
 }
 
 function preview(value: unknown, start = 0): string {
+  if (value === undefined) return "(none)";
   if (typeof value === "string") return quote(value, start, MAX_VALUE_LENGTH);
   return readable(JSON.stringify(outline(value, MAX_PREVIEW_DEPTH)), MAX_VALUE_LENGTH);
 }

@@ -2,13 +2,18 @@ import type { Context } from "../context.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { type LogFields, logLimiter } from "../observe/log.ts";
 import type { Descriptor, DescriptorTool } from "./descriptor.ts";
-import { changedParts, compareTools, fingerprintOf, type DriftKind, readableName, type ToolDrift } from "./drift.ts";
+import { changedParts, compareTools, fingerprintOf, readableName, type ToolDrift } from "./drift.ts";
 
 /** A server may change all of its tools at once. */
 const MAX_LINES = 20;
 const MAX_STATUS_TOOLS = 100;
 /** Each private server may have a different drift. */
 const MAX_PRIVATE_DRIFTS = 1000;
+
+/** The drift of a tool. Its definitions are omitted, because they would stay in memory. */
+interface KnownDrift extends Pick<ToolDrift, "name" | "kinds"> {
+  readonly fingerprint: string;
+}
 
 /**
  * Compares servers' tools with the reviewed ones: name, description, input schema and annotations, in the form of the descriptor. It has no
@@ -24,11 +29,9 @@ export class PinnedDescriptor {
   /** A server may change its tools at any rate. */
   readonly #mayLog: () => boolean;
   /** The drift of the shared lane; undefined until its server has listed its tools. */
-  #drifted: readonly { readonly name: string; readonly kinds: readonly DriftKind[] }[] | undefined;
-  /** The fingerprints of the shared lane's drift, by tool. */
-  #fingerprints: ReadonlyMap<string, string> = new Map();
-  /** The fingerprints that were logged for private lanes since the last change in the shared one. */
-  readonly #privateFingerprints = new Set<string>();
+  #shared: readonly KnownDrift[] | undefined;
+  /** The fingerprints that were logged: all of the shared lane, and those of private lanes since its last change. */
+  #logged = new Set<string>();
 
   constructor(context: Context, descriptor: Descriptor) {
     this.#context = context;
@@ -50,70 +53,63 @@ export class PinnedDescriptor {
    * @param fields log fields of the server, with `lane` for a private one.
    */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
-    const drifts = compareTools(this.#descriptor.tools, tools);
-    const fingerprints = new Map(drifts.map((drift) => [drift.name, fingerprintOf(drift)]));
-    this.#logFresh(drifts, fingerprints, fields);
-    if (fields["lane"] !== undefined) return this.#keepPrivate(fingerprints);
-    this.#logGone(fingerprints, fields);
-    this.#keepShared(drifts, fingerprints);
+    const drifts = compareTools(this.#descriptor.tools, tools).map((drift) => ({
+      name: drift.name,
+      kinds: drift.kinds,
+      fingerprint: fingerprintOf(drift),
+    }));
+    this.#logNew(
+      drifts.filter(({ fingerprint }) => !this.#logged.has(fingerprint)),
+      fields,
+    );
+    if (fields["lane"] === undefined) this.#onShared(drifts, fields);
+    else if (this.#logged.size >= MAX_PRIVATE_DRIFTS + (this.#shared?.length ?? 0)) this.#logged = fingerprintsOf(this.#shared);
+    for (const { fingerprint } of drifts) this.#logged.add(fingerprint);
   }
 
   /** The drift of the shared lane, for `/status`. */
   get status(): object {
     const { config, secrets } = this.#context;
-    const drift = (this.#drifted ?? []).slice(0, MAX_STATUS_TOOLS);
+    const drift = (this.#shared ?? []).slice(0, MAX_STATUS_TOOLS);
     return {
       mode: config.descriptorMode,
       file: secrets.redact(config.descriptor ?? ""),
       reviewedTools: this.#reviewed.size,
-      driftedTools: this.#drifted?.length ?? null,
+      driftedTools: this.#shared?.length ?? null,
       drift: drift.map(({ name, kinds }) => ({ name: this.#shown(name), kinds })),
     };
   }
 
-  #logFresh(drifts: readonly ToolDrift[], fingerprints: ReadonlyMap<string, string>, fields: LogFields): void {
+  #logNew(drifts: readonly KnownDrift[], fields: LogFields): void {
     const { log, config } = this.#context;
     const { descriptorMode: mode } = config;
-    const fresh = drifts.filter(({ name }) => {
-      const fingerprint = fingerprints.get(name) ?? "";
-      return this.#fingerprints.get(name) !== fingerprint && !this.#privateFingerprints.has(fingerprint);
-    });
-    if (fresh.length === 0 || !this.#mayLog()) return;
-    for (const { name, kinds } of fresh.slice(0, MAX_LINES)) {
+    if (drifts.length === 0 || !this.#mayLog()) return;
+    for (const { name, kinds } of drifts.slice(0, MAX_LINES)) {
       log.warn({ ...fields, tool: this.#shown(name), reason: kinds.join(", "), mode }, "tool differs from the descriptor");
     }
-    if (fresh.length > MAX_LINES) log.warn({ ...fields, count: fresh.length - MAX_LINES, mode }, "more tools differ from the descriptor");
+    if (drifts.length > MAX_LINES) log.warn({ ...fields, count: drifts.length - MAX_LINES, mode }, "more tools differ from the descriptor");
   }
 
-  #logGone(fingerprints: ReadonlyMap<string, string>, fields: LogFields): void {
+  #onShared(drifts: readonly KnownDrift[], fields: LogFields): void {
+    const before = this.#shared;
+    this.#shared = drifts;
+    const fingerprints = fingerprintsOf(drifts);
+    if (fingerprintsOf(before).symmetricDifference(fingerprints).size > 0) this.#logged = fingerprints;
+    const names = new Set(drifts.map(({ name }) => name));
+    const gone = (before ?? []).filter(({ name }) => !names.has(name));
+    const isClean = drifts.length === 0;
+    if ((gone.length === 0 && !(before === undefined && isClean)) || !this.#mayLog()) return;
     const { log } = this.#context;
-    const gone = [...this.#fingerprints.keys()].filter((name) => !fingerprints.has(name));
-    const isClean = fingerprints.size === 0;
-    const isFirst = this.#drifted === undefined;
-    if (gone.length === 0 && !(isFirst && isClean)) return;
-    if (!this.#mayLog()) return;
     if (isClean) return log.info({ ...fields, count: this.#reviewed.size }, "all tools match the descriptor");
-    for (const name of gone.slice(0, MAX_LINES)) log.info({ ...fields, tool: this.#shown(name) }, "tool matches the descriptor again");
-  }
-
-  #keepShared(drifts: readonly ToolDrift[], fingerprints: ReadonlyMap<string, string>): void {
-    const before = this.#fingerprints;
-    const isSame = before.size === fingerprints.size && before.keys().every((name) => before.get(name) === fingerprints.get(name));
-    if (!isSame) this.#privateFingerprints.clear();
-    this.#fingerprints = fingerprints;
-    // The definitions are omitted, because they would stay in memory.
-    this.#drifted = drifts.map(({ name, kinds }) => ({ name, kinds }));
-  }
-
-  #keepPrivate(fingerprints: ReadonlyMap<string, string>): void {
-    for (const fingerprint of fingerprints.values()) {
-      if (this.#privateFingerprints.size >= MAX_PRIVATE_DRIFTS) this.#privateFingerprints.clear();
-      this.#privateFingerprints.add(fingerprint);
-    }
+    for (const { name } of gone.slice(0, MAX_LINES)) log.info({ ...fields, tool: this.#shown(name) }, "tool matches the descriptor again");
   }
 
   /** Makes a name readable and masks secrets in it, because the server chooses it. */
   #shown(name: string): string {
     return readableName(this.#context.secrets.redact(name));
   }
+}
+
+function fingerprintsOf(drifts: readonly KnownDrift[] = []): Set<string> {
+  return new Set(drifts.map(({ fingerprint }) => fingerprint));
 }

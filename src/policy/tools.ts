@@ -18,11 +18,8 @@ const QUESTION_MARK = 63;
  * of the lengths of name and pattern, and usually the length of the name.
  */
 export function createNameMatcher(patterns: readonly string[]): (name: string) => boolean {
-  // Patterns without wildcards need only one lookup.
-  const names = new Set(patterns.filter((pattern) => !hasWildcard(pattern)));
-  const globs = patterns.filter(hasWildcard).map(matcherOf);
-  if (globs.length === 0) return (name) => names.has(name);
-  return (name) => names.has(name) || globs.some((matches) => matches(name));
+  const matchers = patterns.map(matcherOf);
+  return (name) => matchers.some((matches) => matches(name));
 }
 
 /** Creates a function that returns the value of the first pattern that a name matches. */
@@ -31,12 +28,8 @@ export function findByName(numbers: readonly ToolNumber[] = []): (name: string) 
   return (name) => rules.find(({ matches }) => matches(name))?.value;
 }
 
-function hasWildcard(pattern: string): boolean {
-  return pattern.includes("*") || pattern.includes("?");
-}
-
 function matcherOf(pattern: string): (name: string) => boolean {
-  if (!hasWildcard(pattern)) return (name) => name === pattern;
+  if (!/[*?]/.test(pattern)) return (name) => name === pattern;
   const points = Array.from(pattern, (character) => character.codePointAt(0) ?? 0);
   return (name) => matchesGlob(points, name);
 }
@@ -98,37 +91,32 @@ const MAX_NAME_LENGTH = 1000;
 
 /**
  * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
- * of names cannot reset the count of another tool.
+ * of names cannot reset the count of another tool. Further tools share one state.
  */
 export class ToolStates<State> {
   readonly #create: (toolName: string) => State | undefined;
   readonly #isAsNew: (state: State) => boolean;
-  readonly #createShared: ((toolName: string) => State | undefined) | undefined;
   /** The oldest states come first, except for those that could not be forgotten yet. */
-  readonly #states = new Map<string, State | undefined>();
+  readonly #states = new Map<string, State>();
+  #shared: State | undefined;
 
   /**
    * @param create creates the state of a tool; undefined if it needs none.
    * @param isAsNew returns true if the state equals a new one, so that it can be forgotten.
-   * @param createShared creates the state that further tools share when the table is full. Without it, the table has no limit.
    */
-  constructor(
-    create: (toolName: string) => State | undefined,
-    isAsNew: (state: State) => boolean,
-    createShared?: (toolName: string) => State | undefined,
-  ) {
+  constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
     this.#create = create;
     this.#isAsNew = isAsNew;
-    this.#createShared = createShared;
   }
 
   get(toolName: string): State | undefined {
     // A copy of the beginning, because a slice would keep the whole text in memory.
     const name = toolName.length <= MAX_NAME_LENGTH ? toolName : Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
     const known = this.#states.get(name);
-    if (known !== undefined || this.#states.has(name)) return known;
-    if (!this.#makeRoom() && this.#createShared !== undefined) return this.#createShared(name);
+    if (known !== undefined) return known;
     const state = this.#create(name);
+    if (state === undefined) return undefined;
+    if (!this.#makeRoom()) return (this.#shared ??= state);
     this.#states.set(name, state);
     return state;
   }
@@ -140,7 +128,7 @@ export class ToolStates<State> {
       if (oldest === undefined) break;
       const [name, state] = oldest;
       this.#states.delete(name);
-      if (state !== undefined && !this.#isAsNew(state)) this.#states.set(name, state);
+      if (!this.#isAsNew(state)) this.#states.set(name, state);
     }
     return this.#states.size < MAX_TOOLS;
   }
