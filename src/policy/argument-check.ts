@@ -10,16 +10,17 @@ import type { SchemaReport } from "./checker.ts";
 
 /** A request to the worker, which handles one at a time. */
 export type CheckRequest =
-  /** @param forget the keys of schemas that are no longer needed. */
-  | { readonly kind: "add"; readonly key: string; readonly schemaText: string; readonly forget: readonly string[] }
+  | { readonly kind: "add"; readonly key: string; readonly schemaText: string }
   | { readonly kind: "check"; readonly keys: readonly string[]; readonly argsText: string | undefined };
 
-export type CheckReply =
-  /** The worker can take requests. */
-  | { readonly kind: "ready" }
-  | { readonly kind: "added"; readonly report: SchemaReport }
-  | { readonly kind: "checked"; readonly problems: readonly string[] };
+/** The reply to a request. The first one has neither: the worker can take requests. */
+export interface CheckReply {
+  readonly report?: SchemaReport;
+  readonly problems?: readonly string[];
+}
 
+const MAX_CHECK_CPU_MS = 200;
+const MAX_COMPILE_CPU_MS = 500;
 /** The interval of measurements during a request. */
 const POLL_MS = 20;
 /**
@@ -29,24 +30,25 @@ const POLL_MS = 20;
 const MAX_TICKS = 1500;
 /** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;
+/** A thread with more schemas is replaced, in UTF-16 units of their JSON. Compiled schemas take fifty times as much memory. */
+const MAX_ADDED_LENGTH = 1024 * 1024;
 const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
 /** Tests run the TypeScript source; otherwise the program is built. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
 type ExceededLimit = "cpu time" | "memory" | "time";
 
-/** A request that has failed. */
 interface CheckFailure {
-  readonly kind: "failed";
-  /** The exceeded limit; undefined if the thread ended by itself. */
+  /** Undefined if the thread ended by itself. */
   readonly exceededLimit: ExceededLimit | undefined;
   readonly reason: string;
 }
 
+type CheckOutcome = CheckReply & { readonly failure?: CheckFailure };
+
 interface Job {
   readonly request: CheckRequest;
-  readonly maxCpuMs: number;
-  readonly resolve: (outcome: CheckReply | CheckFailure) => void;
+  readonly resolve: (outcome: CheckOutcome) => void;
   timer?: NodeJS.Timeout;
 }
 
@@ -57,6 +59,7 @@ class CheckThread {
   #isReady = false;
   /** The CPU time that the thread had used at its last reply. */
   #idleCpuMs = 0;
+  #addedLength = 0;
   #job: Job | undefined;
 
   /** The number of the running thread, which has none of the schemas of earlier threads; 0 if none runs. */
@@ -68,6 +71,7 @@ class CheckThread {
     if (this.#worker !== undefined) return;
     this.#generation++;
     this.#isReady = false;
+    this.#addedLength = 0;
     try {
       // The thread gets no options or variables of the sidecar, because they may be secret or change its output.
       const options = { env: {}, execArgv: [], argv: [], stdin: false, stdout: true, stderr: true, resourceLimits: HARD_LIMITS };
@@ -82,10 +86,16 @@ class CheckThread {
     }
   }
 
+  /** Ends a thread that has too many schemas. Must not be called before the outcome of a request. */
+  endIfFull(): void {
+    if (this.#addedLength > MAX_ADDED_LENGTH) this.#terminate();
+  }
+
   /** Runs a request. Must not be called again before the outcome. Never rejects. */
-  run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | CheckFailure> {
+  run(request: CheckRequest): Promise<CheckOutcome> {
+    if (request.kind === "add") this.#addedLength += request.schemaText.length;
     return new Promise((resolve) => {
-      this.#job = { request, maxCpuMs, resolve };
+      this.#job = { request, resolve };
       if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
       this.start();
       if (this.#job !== undefined) this.#watch(this.#job, () => undefined);
@@ -113,7 +123,7 @@ class CheckThread {
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
       if (this.#job !== job) return;
-      const { maxCpuMs } = job;
+      const maxCpuMs = job.request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS;
       if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs) this.#giveUp("cpu time", `more than ${maxCpuMs} ms of CPU time`);
       else if (heapBytes > MAX_HEAP_BYTES) this.#giveUp("memory", `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory`);
     } catch {
@@ -124,11 +134,9 @@ class CheckThread {
   #onReply(worker: Worker, { cpuMs, ...reply }: CheckReply & { readonly cpuMs: number }): void {
     if (worker !== this.#worker) return;
     this.#idleCpuMs = cpuMs;
-    const job = this.#job;
-    if (reply.kind === "ready") {
-      this.#isReady = true;
-      if (job !== undefined) this.#post(worker, job);
-    } else this.#settle(reply);
+    if (this.#isReady) return this.#settle(reply);
+    this.#isReady = true;
+    if (this.#job !== undefined) this.#post(worker, this.#job);
   }
 
   #onEnd(worker: Worker, exceededLimit: ExceededLimit | undefined, reason: string): void {
@@ -138,17 +146,21 @@ class CheckThread {
   }
 
   #giveUp(exceededLimit: ExceededLimit, reason: string): void {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    void worker?.terminate();
+    this.#terminate();
     this.#fail(exceededLimit, reason);
   }
 
-  #fail(exceededLimit: ExceededLimit | undefined, reason: string): void {
-    this.#settle({ kind: "failed", exceededLimit, reason });
+  #terminate(): void {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    void worker?.terminate();
   }
 
-  #settle(outcome: CheckReply | CheckFailure): void {
+  #fail(exceededLimit: ExceededLimit | undefined, reason: string): void {
+    this.#settle({ failure: { exceededLimit, reason } });
+  }
+
+  #settle(outcome: CheckOutcome): void {
     const job = this.#job;
     if (job === undefined) return;
     this.#job = undefined;
@@ -161,25 +173,22 @@ function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY";
 }
 
+/** The number of schemas whose strikes are remembered. */
 const MAX_SCHEMAS = 1000;
-/** The length of all schemas in the thread, as JSON, in UTF-16 units. Compiled schemas take fifty times as much memory. */
-const MAX_KEPT_LENGTH = 1024 * 1024;
 /** The greatest length in UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
 /** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
 const MAX_NAMESAKES = 4;
-const MAX_CHECK_CPU_MS = 200;
-const MAX_COMPILE_CPU_MS = 500;
 /** A schema whose compilation has exceeded the limits this many times is not compiled again. */
 const MAX_STRIKES = 3;
 const MAX_REASON_LENGTH = 500;
 
 const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
-interface KeptSchema {
+interface KnownSchema {
   readonly key: string;
   readonly length: number;
-  /** The generation of the thread that has the schema; 0 for none. */
+  /** The generation of the last thread that got the schema; -1 for none. */
   generation: number;
   /** The number of compilations that exceeded the limits. */
   strikes: number;
@@ -200,7 +209,7 @@ interface Check {
 
 /**
  * Checks the arguments of calls against the `inputSchema` of the tool, in a worker thread. One instance serves all servers and generations.
- * A schema is compiled at its first call, and again in a new thread or after an eviction.
+ * A schema is compiled at its first call, and again in a new thread.
  */
 export class ArgumentCheck {
   readonly #context: Context;
@@ -209,12 +218,9 @@ export class ArgumentCheck {
   /** The waiting checks, by caller. Many of one caller delay another caller by only one. */
   readonly #checks = new Turns<object, Set<Check>>();
   #isBusy = false;
-  /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The least recently used comes first. */
-  readonly #kept = new Map<string, KeptSchema>();
-  #keptLength = 0;
-  /** Keys of schemas that the thread must forget. */
-  #forgotten: string[] = [];
-  readonly #known = new WeakMap<JsonObject, KeptSchema>();
+  /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The oldest comes first. */
+  readonly #byDigest = new Map<string, KnownSchema>();
+  readonly #known = new WeakMap<object, KnownSchema>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -272,40 +278,37 @@ export class ArgumentCheck {
   async #run(check: Check): Promise<readonly string[]> {
     const { tools, argsText } = check;
     const keys: string[] = [];
+    this.#thread.endIfFull();
     if (tools.length > MAX_NAMESAKES) return [`the server lists more than ${MAX_NAMESAKES} tools of this name`];
     for (const { inputSchema, name } of tools) {
       if (check.isStopped) return NOT_CHECKED;
       if (inputSchema === undefined) continue;
       const schema = this.#schemaOf(inputSchema);
-      if (schema.generation === 0 || schema.generation !== this.#thread.generation) {
+      if (schema.generation !== this.#thread.generation) {
         const failure = await this.#add(schema, inputSchema, name);
         if (failure !== undefined) return this.#giveUp(failure, name);
       }
       keys.push(schema.key);
     }
-    const outcome = await this.#thread.run({ kind: "check", keys, argsText }, MAX_CHECK_CPU_MS);
-    if (outcome.kind === "failed") return this.#giveUp(outcome, tools[0]?.["name"]);
-    return outcome.kind === "checked" ? outcome.problems : NOT_CHECKED;
+    const { failure, problems = NOT_CHECKED } = await this.#thread.run({ kind: "check", keys, argsText });
+    return failure === undefined ? problems : this.#giveUp(failure, tools[0]?.["name"]);
   }
 
   /** Adds a schema to the thread. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
-  async #add(schema: KeptSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
+  async #add(schema: KnownSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (schema.strikes >= MAX_STRIKES) return undefined;
-    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels", unchecked: [] });
+    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels" });
     if (schema.length > MAX_SCHEMA_LENGTH)
-      return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters`, unchecked: [] });
-    const forget = this.#forgotten;
-    this.#forgotten = [];
-    const outcome = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema), forget }, MAX_COMPILE_CPU_MS);
-    if (outcome.kind === "added") {
+      return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters` });
+    const { report = {}, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
+    if (failure === undefined) {
       schema.generation = this.#thread.generation;
-      return this.#logProblems(schema, toolName, outcome.report);
+      return this.#logProblems(schema, toolName, report);
     }
-    if (outcome.kind !== "failed") return undefined;
     // The elapsed time alone depends more on the machine than on the schema.
-    if (outcome.exceededLimit === "cpu time" || outcome.exceededLimit === "memory") schema.strikes++;
-    if (schema.strikes < MAX_STRIKES) return outcome;
-    return this.#logProblems(schema, toolName, { problem: `it takes too long: ${outcome.reason}`, unchecked: [] });
+    if (failure.exceededLimit === "cpu time" || failure.exceededLimit === "memory") schema.strikes++;
+    if (schema.strikes < MAX_STRIKES) return failure;
+    return this.#logProblems(schema, toolName, { problem: `it takes too long: ${failure.reason}` });
   }
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
@@ -315,35 +318,20 @@ export class ArgumentCheck {
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }
 
-  #schemaOf(inputSchema: unknown): KeptSchema {
-    const isObject = typeof inputSchema === "object" && inputSchema !== null;
-    const known = isObject ? this.#known.get(inputSchema as JsonObject) : undefined;
-    if (known !== undefined && this.#kept.get(known.key) === known) {
-      this.#use(known);
-      return known;
-    }
+  #schemaOf(inputSchema: unknown): KnownSchema {
+    const object = Object(inputSchema) as object;
+    const known = this.#known.get(object);
+    if (known !== undefined) return known;
     const text = textOf(inputSchema);
     const key = createHash("sha256").update(text).digest("base64");
-    const schema = this.#kept.get(key) ?? { key, length: text.length, generation: 0, strikes: 0, isLogged: false };
-    if (isObject) this.#known.set(inputSchema as JsonObject, schema);
-    this.#use(schema);
+    const schema = this.#byDigest.get(key) ?? { key, length: text.length, generation: -1, strikes: 0, isLogged: false };
+    this.#known.set(object, schema);
+    this.#byDigest.set(key, schema);
+    if (this.#byDigest.size > MAX_SCHEMAS) this.#byDigest.delete(this.#byDigest.keys().next().value ?? "");
     return schema;
   }
 
-  /** Marks a schema as the most recently used one, and evicts others if there are too many. */
-  #use(schema: KeptSchema): void {
-    if (!this.#kept.delete(schema.key)) this.#keptLength += schema.length;
-    this.#kept.set(schema.key, schema);
-    for (const oldest of this.#kept.values()) {
-      if (oldest === schema || (this.#kept.size <= MAX_SCHEMAS && this.#keptLength <= MAX_KEPT_LENGTH)) return;
-      this.#kept.delete(oldest.key);
-      this.#keptLength -= oldest.length;
-      if (oldest.generation === this.#thread.generation) this.#forgotten.push(oldest.key);
-      oldest.generation = 0;
-    }
-  }
-
-  #logProblems(schema: KeptSchema, toolName: unknown, { problem, unchecked }: SchemaReport): undefined {
+  #logProblems(schema: KnownSchema, toolName: unknown, { problem, unchecked = [] }: SchemaReport): undefined {
     if (schema.isLogged) return;
     schema.isLogged = true;
     const { log } = this.#context;

@@ -4,7 +4,6 @@ import type { CheckReply, CheckRequest } from "./argument-check.ts";
 import { Checker } from "./checker.ts";
 
 const checker = new Checker();
-const WARM_UP = { key: "", schemaText: "{}" };
 
 function reply(message: CheckReply): void {
   const { user, system } = process.threadCpuUsage();
@@ -13,12 +12,10 @@ function reply(message: CheckReply): void {
 }
 
 parentPort?.on("message", (request: CheckRequest) => {
-  if (request.kind === "check") return reply({ kind: "checked", problems: checker.check(request.keys, request.argsText) });
-  checker.forget(request.forget);
-  reply({ kind: "added", report: checker.add(request.key, request.schemaText) });
+  if (request.kind === "check") return reply({ problems: checker.check(request.keys, request.argsText) });
+  reply({ report: checker.add(request.key, request.schemaText) });
 });
 
 // Compiles the metaschema, which takes longer than the first schema.
-checker.add(WARM_UP.key, WARM_UP.schemaText);
-checker.forget([WARM_UP.key]);
-reply({ kind: "ready" });
+checker.add("", "{}");
+reply({});

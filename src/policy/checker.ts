@@ -226,9 +226,9 @@ const MAX_LENGTH_FOR_ALL = 64 * 1024;
 /** The unusable parts of a schema. */
 export interface SchemaReport {
   /** The reason why the schema cannot be used; undefined if it can. */
-  readonly problem: string | undefined;
+  readonly problem?: string;
   /** The patterns that are not checked, with the reasons. */
-  readonly unchecked: readonly string[];
+  readonly unchecked?: readonly string[];
 }
 
 interface Schema {
@@ -256,15 +256,11 @@ export class Checker {
       if (!mayLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
       probe(validate);
       this.#schemas.set(key, { spellings, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
-      return { problem: undefined, unchecked };
+      return { unchecked };
     } catch (error) {
       this.#schemas.set(key, { spellings });
-      return { problem: describeError(error), unchecked: [] };
+      return { problem: describeError(error) };
     }
-  }
-
-  forget(keys: readonly string[]): void {
-    for (const key of keys) this.#schemas.delete(key);
   }
 
   /**

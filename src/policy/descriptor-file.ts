@@ -1,18 +1,5 @@
 import { randomUUID } from "node:crypto";
-import {
-  closeSync,
-  fchmodSync,
-  fstatSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { findRepeatedName } from "../json/text.ts";
 import { parseJson as parse } from "../json/value.ts";
@@ -73,9 +60,11 @@ export function writeDescriptor(path: string, text: string): void {
     mkdirSync(dirname(path), { recursive: true });
     const { target, mode } = findTarget(path);
     temporary = join(dirname(target), `.${basename(target)}.${randomUUID()}.tmp`);
-    writeThrough(temporary, text, mode);
+    // Without the flush, the renamed file may be empty after a power failure.
+    writeFileSync(temporary, text, { flag: "wx", flush: true, mode });
+    // The umask may have removed some of its bits.
+    if (mode !== undefined) chmodSync(temporary, mode);
     renameSync(temporary, target);
-    syncDirectory(dirname(target));
   } catch (error) {
     if (temporary !== undefined) rmSync(temporary, { force: true });
     throw namedError(path, error);
@@ -83,16 +72,11 @@ export function writeDescriptor(path: string, text: string): void {
 }
 
 function readText(path: string): string {
-  // Opening a named pipe would wait for a writer, so the type is checked first.
-  if (!statSync(path).isFile()) throw new DescriptorError("is not a regular file");
-  const file = openSync(path, "r");
-  try {
-    const { size } = fstatSync(file);
-    if (size > MAX_FILE_BYTES) throw new DescriptorError(`has ${size} bytes; at most ${MAX_FILE_BYTES} are read`);
-    return decode(readFileSync(file));
-  } finally {
-    closeSync(file);
-  }
+  // Reading a named pipe would wait for a writer, so the type is checked first.
+  const stats = statSync(path);
+  if (!stats.isFile()) throw new DescriptorError("is not a regular file");
+  if (stats.size > MAX_FILE_BYTES) throw new DescriptorError(`has ${stats.size} bytes; at most ${MAX_FILE_BYTES} are read`);
+  return decode(readFileSync(path));
 }
 
 function decode(bytes: Buffer): string {
@@ -169,29 +153,5 @@ function findTarget(path: string): { readonly target: string; readonly mode: num
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     return { target: path, mode: undefined };
-  }
-}
-
-/** Writes a file and flushes it to disk. Otherwise, after a power failure, the renamed file may be empty. */
-function writeThrough(path: string, text: string, mode: number | undefined): void {
-  const file = openSync(path, "wx");
-  try {
-    writeFileSync(file, text);
-    if (mode !== undefined) fchmodSync(file, mode);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** Flushes the rename to disk. Some file systems do not support this; the content is on disk then, but perhaps not the name. */
-function syncDirectory(path: string): void {
-  const directory = openSync(path, "r");
-  try {
-    fsyncSync(directory);
-  } catch {
-    // The file is already renamed.
-  } finally {
-    closeSync(directory);
   }
 }

@@ -166,6 +166,13 @@ describe("a schema", () => {
     expect(check.log.lines).toEqual([{ level: "warn", message: "argument schema skipped", fields }]);
     expect(check.givenUp).toBe(0);
   });
+
+  it("more schemas than a thread holds are still checked, each time", async () => {
+    const check = new ArgumentCheckBench();
+    const schemas = manyOf(12, (index) => ({ properties: { a: { const: index } }, description: "x".repeat(200_000) }));
+    for (const schema of [...schemas, ...schemas]) expect(await check.problems(schema, { a: -1 })).toHaveLength(1);
+    expect(check.log.lines).toEqual([]);
+  });
 });
 
 /** Enough for three threads that exceed the CPU time, and some that a busy machine slows down. */
