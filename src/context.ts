@@ -1,9 +1,9 @@
 import type { Config } from "./config/load.ts";
-import type { MemoryBudget } from "./memory.ts";
-import type { Counters } from "./observe/record.ts";
+import { MemoryBudget } from "./memory.ts";
+import { Counters } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
-import type { Timers } from "./timers.ts";
+import { Timers } from "./timers.ts";
 
 /** What every part of the sidecar needs. It is made once, and is the first argument of each part. */
 export interface Context {
@@ -19,6 +19,14 @@ export interface Context {
   readonly draining: AbortSignal;
   /** Aborted when all processes must end at once. */
   readonly kill: AbortSignal;
+}
+
+export function createContext(config: Config, log: Log, secrets: Secrets, draining: AbortSignal, kill: AbortSignal): Context {
+  const counters = new Counters();
+  const defects = new Defects(log, counters);
+  const memory = new MemoryBudget(config.memoryBudgetBytes);
+  const nowMs = performance.now.bind(performance);
+  return { config, log, counters, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
 }
 
 /** Calls a function once, when the drain begins. */

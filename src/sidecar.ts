@@ -1,4 +1,4 @@
-import type { Context } from "./context.ts";
+import { type Context, createContext } from "./context.ts";
 import { AuthTokenReload, AuthTokens } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
 import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
@@ -9,9 +9,7 @@ import { HttpListener } from "./http/listener.ts";
 import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
 import { RequestLog } from "./http/request-log.ts";
-import { MemoryBudget } from "./memory.ts";
-import { Counters } from "./observe/record.ts";
-import { Defects, type Log } from "./observe/log.ts";
+import type { Log } from "./observe/log.ts";
 import { RequestMetrics } from "./observe/metrics.ts";
 import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
@@ -21,7 +19,6 @@ import { ServerProgram } from "./process/generation.ts";
 import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
-import { Timers } from "./timers.ts";
 
 /** Logs the addresses, and what the operator should know about who may call. */
 function logAddresses(context: Context, address: string, adminAddress: string | undefined): void {
@@ -100,8 +97,6 @@ export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "tool
   stop(): Promise<void>;
 }
 
-const nowMs = performance.now.bind(performance);
-
 /**
  * Starts the listener and the MCP server, in this order: with a taken address, no process is started.
  *
@@ -110,11 +105,7 @@ const nowMs = performance.now.bind(performance);
 export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, environment, descriptor, secrets, version, log, recentLog, kill } = options;
   const drain = new AbortController();
-  const counters = new Counters();
-  const defects = new Defects(log, counters);
-  const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const timers = new Timers(nowMs, defects);
-  const context = { config, log, counters, defects, memory, secrets, nowMs, timers, draining: drain.signal, kill };
+  const context = createContext(config, log, secrets, drain.signal, kill);
   const { observers, requestLog, metrics, activity } = createObservers(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);
@@ -170,7 +161,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
 
 /** Creates the observers of requests. Each is undefined if its option is off. */
 function createObservers(context: Context, recentLog: RecentLog | undefined) {
-  const { config, defects, secrets } = context;
+  const { config, defects, nowMs, secrets } = context;
   const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
   const metrics = config.metrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
   const activity = recentLog && new RecentActivity(recentLog, nowMs);

@@ -2,12 +2,11 @@ import { addAbortListener } from "node:events";
 import { maskCommand } from "../config/secret-file.ts";
 import { loadConfig } from "../config/load.ts";
 import { readCommandLine } from "../config/command-line.ts";
-import type { Context } from "../context.ts";
+import { type Context, createContext } from "../context.ts";
 import { type JsonObject, outgoing, type ResponseMessage } from "../mcp/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/versions.ts";
-import { MemoryBudget } from "../memory.ts";
-import { Counters } from "../observe/record.ts";
-import { Defects, type Log } from "../observe/log.ts";
+import type { Counters } from "../observe/record.ts";
+import { logOf } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
 import type { ChildCommand, ProcessExit } from "../process/child.ts";
 import { describeExit } from "../process/exit.ts";
@@ -17,12 +16,10 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import { StartLog } from "../process/output-log.ts";
 import { answerPing, refuseRequest } from "../server/routing.ts";
 import { MAX_LIST_BYTES } from "../server/tools.ts";
-import { Timers } from "../timers.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
-const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /**
  * Starts the server with the sidecar's own handshake for servers of either era, and lists its tools. Always terminates its process group.
@@ -98,22 +95,15 @@ function forClients(handshake: UpstreamHandshake): UpstreamHandshake {
 function contextOf({ timeoutMs }: ListingBounds, secrets: Secrets, kill: AbortSignal): Context {
   const { config } = loadConfig(readCommandLine(["--", "server"]), {});
   if (config === undefined) throw new Error("the defaults are not valid");
-  const counters = new Counters();
-  const defects = new Defects(SILENT, counters);
-  const nowMs = performance.now.bind(performance);
-  return {
-    config: { ...config, maxLineBytes: MAX_LIST_BYTES, readyTimeoutMs: timeoutMs },
-    log: SILENT,
-    counters,
-    defects,
-    // MAX_LIST_BYTES limits it.
-    memory: new MemoryBudget(Number.POSITIVE_INFINITY),
+  // MAX_LIST_BYTES limits the memory.
+  const limits = { maxLineBytes: MAX_LIST_BYTES, memoryBudgetBytes: Number.POSITIVE_INFINITY, readyTimeoutMs: timeoutMs };
+  return createContext(
+    { ...config, ...limits },
+    logOf(() => undefined),
     secrets,
-    nowMs,
-    timers: new Timers(nowMs, defects),
-    draining: new AbortController().signal,
+    new AbortController().signal,
     kill,
-  };
+  );
 }
 
 /** Describes the request of the handshake that is not answered. The second one follows a refusal of `initialize`. */

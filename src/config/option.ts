@@ -3,6 +3,7 @@ import { isIPv6 } from "node:net";
 import { type ListenAddress, parseAuthority, parseOrigin } from "./authority.ts";
 import { JsonScanner, Shape } from "../json/read.ts";
 import { RESERVED_PATHS } from "../routes.ts";
+import { MAX_TIMER_MS } from "../timers.ts";
 
 /** The syntax and meaning of the texts of an option. */
 export interface ValueKind<Value> {
@@ -51,8 +52,6 @@ export function describeInvalid(source: string, text: string, kind: ValueKind<un
 
 const MAX_PORT = 65_535;
 const MAX_COUNT = 1_000_000;
-/** The longest delay that setTimeout accepts. */
-export const MAX_MS = 2_147_483_647;
 /** A little less than the longest string of V8. */
 export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
 export const MIB = 1024 * 1024;
@@ -69,7 +68,7 @@ function wholeNumber(placeholder: string, max: number, min = 1): ValueKind<numbe
 }
 
 export const count = (max = MAX_COUNT, min = 1): ValueKind<number> => wholeNumber("N", max, min);
-export const milliseconds = (max = MAX_MS, min = 1): ValueKind<number> => wholeNumber("MS", max, min);
+export const milliseconds = (max = MAX_TIMER_MS, min = 1): ValueKind<number> => wholeNumber("MS", max, min);
 export const bytes = (max = MAX_LENGTH_BYTES, min = 1): ValueKind<number> => wholeNumber("BYTES", max, min);
 
 export function oneOf<const Word extends string>(words: readonly Word[], placeholder = "MODE"): ValueKind<Word> {

@@ -1,5 +1,6 @@
 import { LOG_LEVELS, REQUEST_LOG_MODES } from "../observe/log.ts";
 import { ROUTES } from "../routes.ts";
+import { MAX_TIMER_MS } from "../timers.ts";
 import {
   anyText,
   bearerToken,
@@ -12,7 +13,6 @@ import {
   listenAddress,
   listenHost,
   MAX_LENGTH_BYTES,
-  MAX_MS,
   MIB,
   milliseconds,
   named,
@@ -30,7 +30,7 @@ import {
 import { MIN_KEY_LENGTH } from "./secret-file.ts";
 
 /** The sidecar waits for twice as long, at most 10 s more, and Node's timers have a limit. */
-const MAX_IDLE_MS = MAX_MS - 10_000;
+const MAX_IDLE_MS = MAX_TIMER_MS - 10_000;
 
 const HTTP_OPTIONS = named({
   addr: option(
@@ -194,7 +194,7 @@ export const POLICY_OPTIONS = named({
     "off",
   ),
   toolTimeoutsMs: option(
-    toolNumbers(MAX_MS, "MS"),
+    toolNumbers(MAX_TIMER_MS, "MS"),
     "Time limits of calls by tool, instead of REQUEST_TIMEOUT_MS, such as `search=5000,export_*=300000`. The first matching name applies. Default: none.",
   ),
   toolConcurrency: option(
@@ -310,7 +310,7 @@ const SUPERVISION_OPTIONS = named({
     20_000,
   ),
   preStopMs: option(
-    milliseconds(MAX_MS, 0),
+    milliseconds(MAX_TIMER_MS, 0),
     "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 meanwhile, and each response closes its connection, so that a balancer sends its requests to other replicas.",
     0,
   ),
