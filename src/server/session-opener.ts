@@ -148,7 +148,11 @@ export class SessionOpener {
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
       onRefused: (refused) => this.#onRefused(reply, request, memory, refused, () => this.initialize(reply, request, onOpen, client)),
-      onFailed: () => pooled.release(),
+      onFailed: () => {
+        // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
+        if (client.streams === undefined) streams.close();
+        pooled.release();
+      },
     });
   }
 
@@ -216,6 +220,7 @@ export class SessionOpener {
     const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
     const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
+    streams.close();
     pooled.release();
     const error = tooManySessions(this.#sessions.maxSessions);
     counters.countRefusal(error.code);
