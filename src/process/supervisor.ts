@@ -151,7 +151,7 @@ export class Supervisor implements Upstream {
           maxTimeout: longestMs,
           factor: 1.5 + share / 2,
           signal: this.#ending,
-          onFailedAttempt: (failed) => this.#afterLoss(failed),
+          onFailedAttempt: this.#afterLoss,
         });
       }
     } catch (error) {
@@ -258,7 +258,7 @@ export class Supervisor implements Upstream {
    * Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is
    * no restart.
    */
-  async #afterLoss({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
+  readonly #afterLoss = async ({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> => {
     // A defect.
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
@@ -292,7 +292,7 @@ export class Supervisor implements Upstream {
     this.#streak++;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
-  }
+  };
 
   /** Reports the exit that the sidecar has requested. */
   #reportEnd(generation: Generation, exit: ProcessExit): void {

@@ -51,7 +51,7 @@ export class LogLevels {
   /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
   takePendingLevel(isNewServer = false): string | undefined {
     if (isNewServer) this.#sentSeverity = undefined;
-    const wanted = this.#counts.findIndex((count) => count > 0);
+    const wanted = this.#counts.findIndex(Boolean);
     if (wanted === -1 || wanted === this.#sentSeverity) return undefined;
     this.#sentSeverity = wanted;
     return LEVELS[wanted];
