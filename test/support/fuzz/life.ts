@@ -241,8 +241,7 @@ export class Life {
   #check(slackMs = 2 * CLOCK_STEP_MS): void {
     this.#observe(() => {
       refute(this.#context.counters.defects > 0, "a defect");
-      const isReady = this.#server?.status().upstream.state === "ready";
-      if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
+      this.#noteTrouble();
       this.#model.checkTimes(Date.now(), slackMs);
       for (const process of this.#processes) {
         const requests = [...process.requests.keys()].map((id) => this.#requestOf(process, id));
@@ -258,6 +257,11 @@ export class Life {
 
   #onTrouble(): void {
     this.#model.troubleAtMs = Date.now();
+  }
+
+  #noteTrouble(): void {
+    const isReady = this.#server?.status().upstream.state === "ready";
+    if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
   }
 
   #note(text: string, tag?: number): void {
@@ -466,6 +470,7 @@ export class Life {
   }
 
   #onResponse(client: Client, message: JsonRpcMessage, text: string, exchange: Exchange): void {
+    this.#noteTrouble();
     // An error without an id is the response to all of a batch.
     const hasId = typeof message.id === "number";
     const answered = [...this.#model.requests.values()].filter((each) => each.exchange === exchange && (!hasId || each.id === message.id));
