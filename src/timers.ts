@@ -3,7 +3,7 @@ import type { Defects } from "./observe/log.ts";
 /** The maximum delay of a timer. A longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A point in time with a callback. It is off at first, and after it was due. */
+/** A point in time with a callback. Off until it is set, and again once it fires. */
 export class Timer {
   /** Infinity while it is off. Only the list changes it. */
   atMs = Number.POSITIVE_INFINITY;
@@ -14,7 +14,7 @@ export class Timer {
   readonly onDue: (nowMs: number) => void;
   readonly #timers: Timers;
 
-  /** @param onDue called each time that it is due. Timers of the same time are called in the order in which they were set. */
+  /** @param onDue called each time it fires. Timers of the same time are called in the order in which they were set. */
   constructor(timers: Timers, onDue: (nowMs: number) => void) {
     this.#timers = timers;
     this.onDue = onDue;

@@ -1,25 +1,8 @@
 import { copied, shorten } from "../json/text.ts";
 import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
 import { isToolError } from "../observe/metrics.ts";
-import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
-import { HISTORY_LIMITS, type PageExit, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
-
-function now(): string {
-  return new Date().toISOString();
-}
-
-function pageExit({ at, kind, reason, likelyCause, exitCode, signal, stderrTail }: UpstreamExit): PageExit {
-  return {
-    at: at.toISOString(),
-    kind,
-    reason,
-    likelyCause: likelyCause ?? null,
-    exitCode: exitCode ?? null,
-    signal: signal ?? null,
-    // A line may be a slice of a long text, which would stay in memory.
-    stderrTail: stderrTail.map(copied),
-  };
-}
+import type { UpstreamObserver } from "../process/port.ts";
+import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
 /** The last items of a series. */
 class RecentItems<Item> {
@@ -164,7 +147,7 @@ export class RecentActivity implements RequestObserver {
     };
     return {
       onStarted: () => {
-        current = { lane, number: current.number + 1, startedAt: now(), readyAt: null, exit: null };
+        current = { lane, number: current.number + 1, startedAt: new Date().toISOString(), readyAt: null, exit: null };
         const all = [...this.generations, current];
         // Running servers stay, as long as there are others. The first one is that of the shared lane.
         const oldest = all.length > HISTORY_LIMITS.generations ? (all.find(({ exit }) => exit !== null) ?? all[1]) : undefined;
@@ -172,11 +155,13 @@ export class RecentActivity implements RequestObserver {
       },
       onReady: () => {
         wasReady = true;
-        change({ readyAt: now() });
+        change({ readyAt: new Date().toISOString() });
       },
-      onLost: (exit) => {
+      onLost: ({ at, kind, reason, likelyCause = null, exitCode = null, signal = null, stderrTail: tail }) => {
+        // A line may be a slice of a long text, which would stay in memory.
+        const stderrTail = tail.map(copied);
         if (isProbe && !wasReady) this.generations = this.generations.filter((each) => each !== current);
-        else change({ exit: pageExit(exit) });
+        else change({ exit: { at: at.toISOString(), kind, reason, likelyCause, exitCode, signal, stderrTail } });
       },
     };
   };

@@ -48,7 +48,7 @@ export class Counters {
   readonly answers = {
     /** Results of the server, or of the sidecar itself. */
     results: 0,
-    /** JSON-RPC errors of the server, or of the sidecar for other reasons than a failure. */
+    /** JSON-RPC errors of the server, or of the sidecar for reasons other than a failure. */
     errors: 0,
     /** Cancelled by the client, which then gets no response. */
     dismissed: 0,

@@ -13,10 +13,18 @@ export type CheckRequest =
   | { readonly kind: "add"; readonly key: string; readonly schemaText: string }
   | { readonly kind: "check"; readonly keys: readonly string[]; readonly argsText: string | undefined };
 
-/** The reply to a request. The first one has neither: the worker can take requests. */
+/** The outcome of a request. The first reply of the worker is empty: it can take requests. */
 export interface CheckReply {
   readonly report?: SchemaReport;
   readonly problems?: readonly string[];
+  /** Set by the main thread. */
+  readonly failure?: CheckFailure;
+}
+
+interface CheckFailure {
+  /** Undefined if the thread ended by itself. */
+  readonly exceededLimit?: "cpu time" | "memory" | "time" | undefined;
+  readonly reason: string;
 }
 
 const MAX_CHECK_CPU_MS = 200;
@@ -36,20 +44,11 @@ const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8,
 /** Tests run the TypeScript source; otherwise the program is built. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
-type ExceededLimit = "cpu time" | "memory" | "time";
-
-interface CheckFailure {
-  /** Undefined if the thread ended by itself. */
-  readonly exceededLimit: ExceededLimit | undefined;
-  readonly reason: string;
-}
-
-type CheckOutcome = CheckReply & { readonly failure?: CheckFailure };
-
 interface Job {
   readonly request: CheckRequest;
-  readonly resolve: (outcome: CheckOutcome) => void;
-  timer?: NodeJS.Timeout;
+  readonly resolve: (reply: CheckReply) => void;
+  readonly timer: NodeJS.Timeout;
+  ticks: number;
 }
 
 /** A worker thread that is started on demand, handles one request at a time, and is ended if a request exceeds a limit. */
@@ -70,7 +69,6 @@ class CheckThread {
   start(): void {
     if (this.#worker !== undefined) return;
     this.#generation++;
-    this.#isReady = false;
     this.#addedLength = 0;
     try {
       // The thread gets no options or variables of the sidecar, because they may be secret or change its output.
@@ -82,50 +80,47 @@ class CheckThread {
       worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
       worker.on("exit", () => this.#onEnd(worker, undefined, "the thread exited"));
     } catch (error) {
-      this.#fail(undefined, describeError(error));
+      this.#end({ reason: describeError(error) });
     }
   }
 
   /** Ends a thread that has too many schemas. Must not be called before the outcome of a request. */
   endIfFull(): void {
-    if (this.#addedLength > MAX_ADDED_LENGTH) this.#terminate();
+    if (this.#addedLength > MAX_ADDED_LENGTH) this.#end({ reason: "too many schemas" });
   }
 
   /** Runs a request. Must not be called again before the outcome. Never rejects. */
-  run(request: CheckRequest): Promise<CheckOutcome> {
-    if (request.kind === "add") this.#addedLength += request.schemaText.length;
+  run(request: CheckRequest): Promise<CheckReply> {
     return new Promise((resolve) => {
-      this.#job = { request, resolve };
-      if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
-      this.start();
-      if (this.#job !== undefined) this.#watch(this.#job, () => undefined);
+      const timer = setInterval(() => void this.#measure(), POLL_MS).unref();
+      this.#job = { request, resolve, timer, ticks: 0 };
+      if (this.#isReady) this.#post(this.#job);
+      else this.start();
     });
   }
 
-  #post(worker: Worker, job: Job): void {
-    this.#watch(job, () => void this.#measure(worker, job));
+  #post(job: Job): void {
+    job.ticks = 0;
+    if (job.request.kind === "add") this.#addedLength += job.request.schemaText.length;
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-    worker.postMessage(job.request);
-  }
-
-  #watch(job: Job, measure: () => void): void {
-    clearInterval(job.timer);
-    let ticks = 0;
-    const onTick = (): void => {
-      if (++ticks > MAX_TICKS) this.#giveUp("time", `no reply of the thread within ${(MAX_TICKS * POLL_MS) / 1000} s`);
-      else measure();
-    };
-    job.timer = setInterval(onTick, POLL_MS).unref();
+    this.#worker?.postMessage(job.request);
   }
 
   /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
-  async #measure(worker: Worker, job: Job): Promise<void> {
+  async #measure(): Promise<void> {
+    const [worker, job] = [this.#worker, this.#job];
+    if (worker === undefined || job === undefined) return;
+    const seconds = (MAX_TICKS * POLL_MS) / 1000;
+    if (++job.ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
+    if (!this.#isReady) return;
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
       if (this.#job !== job) return;
       const maxCpuMs = job.request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS;
-      if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs) this.#giveUp("cpu time", `more than ${maxCpuMs} ms of CPU time`);
-      else if (heapBytes > MAX_HEAP_BYTES) this.#giveUp("memory", `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory`);
+      const cpuMs = (user + system) / 1000 - this.#idleCpuMs;
+      if (cpuMs > maxCpuMs) this.#end({ exceededLimit: "cpu time", reason: `more than ${maxCpuMs} ms of CPU time` });
+      else if (heapBytes > MAX_HEAP_BYTES)
+        this.#end({ exceededLimit: "memory", reason: `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory` });
     } catch {
       // The thread has exited in the meantime, which is reported separately.
     }
@@ -136,36 +131,27 @@ class CheckThread {
     this.#idleCpuMs = cpuMs;
     if (this.#isReady) return this.#settle(reply);
     this.#isReady = true;
-    if (this.#job !== undefined) this.#post(worker, this.#job);
+    if (this.#job !== undefined) this.#post(this.#job);
   }
 
-  #onEnd(worker: Worker, exceededLimit: ExceededLimit | undefined, reason: string): void {
-    if (worker !== this.#worker) return;
+  #onEnd(worker: Worker, exceededLimit: CheckFailure["exceededLimit"], reason: string): void {
+    if (worker === this.#worker) this.#end({ exceededLimit, reason });
+  }
+
+  /** Ends the thread, and fails its request. */
+  #end(failure: CheckFailure): void {
+    void this.#worker?.terminate();
     this.#worker = undefined;
-    this.#fail(exceededLimit, reason);
+    this.#isReady = false;
+    this.#settle({ failure });
   }
 
-  #giveUp(exceededLimit: ExceededLimit, reason: string): void {
-    this.#terminate();
-    this.#fail(exceededLimit, reason);
-  }
-
-  #terminate(): void {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    void worker?.terminate();
-  }
-
-  #fail(exceededLimit: ExceededLimit | undefined, reason: string): void {
-    this.#settle({ failure: { exceededLimit, reason } });
-  }
-
-  #settle(outcome: CheckOutcome): void {
+  #settle(reply: CheckReply): void {
     const job = this.#job;
     if (job === undefined) return;
     this.#job = undefined;
     clearInterval(job.timer);
-    job.resolve(outcome);
+    job.resolve(reply);
   }
 }
 

@@ -104,8 +104,7 @@ export class AskingRouting extends SharedRouting {
     this.#assign();
   }
 
-  override onLost(): void {
-    super.onLost();
+  onLost(): void {
     const asks = [...this.#asks.values()];
     this.#asks.clear();
     this.#refusal.clear();

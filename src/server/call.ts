@@ -54,23 +54,23 @@ const CALL_BYTES = 4096;
 /** A text is copied when it is written. */
 const TEXT_COPIES = 2;
 
-/** What the server is asked for, or told, from its acceptance to its end. */
+/** A request or notification for the server, from its acceptance to its end. */
 export class Call implements Outgoing {
   /**
    * - `client`: a client's request to the server.
    * - `sidecar`: a request of the sidecar itself. It takes no slot, has no limit of a client, and the next generation does not get it.
    * - `notification`: a client's notification. It takes no slot and has no response.
    * - `initialize`: a client's `initialize`, which is answered from the handshake of the server.
-   * - `waiting`: a request that waits until the server is ready and has a free slot, and then takes its way again.
+   * - `waiting`: a request that waits until the server is ready and has a free slot, and is then routed again.
    */
   readonly kind: "client" | "sidecar" | "notification" | "initialize" | "waiting";
   /**
-   * `queued` until the server is ready and has a slot for it. `checking` while its arguments are checked, with a slot. `sent` when it was
+   * `queued` until the server is ready and has a slot for it. `checking` while its arguments are checked, with a slot. `passed` when it was
    * passed to the stdin of the current generation, which may still hold it. `parked` if the server has it, but no request of the client waits
    * for it, because the client was asked and has not answered yet. `suspended` if its client waits, and the server gets another request for
    * it later. Only `Calls` changes it.
    */
-  state: "queued" | "checking" | "sent" | "parked" | "suspended" | "ended" = "queued";
+  state: "queued" | "checking" | "passed" | "parked" | "suspended" | "ended" = "queued";
   /** Those with the same owner are in order. The queue is fair between owners: the session or client, or the sidecar itself. */
   readonly owner: object;
   /** True if it leaves the queue only when the server has a free slot (MAX_IN_FLIGHT). */
@@ -110,6 +110,8 @@ export class Call implements Outgoing {
   /** The time at which the call times out. `extend` renews it. */
   deadlineMs = Number.POSITIVE_INFINITY;
   lastDeadlineMs = Number.POSITIVE_INFINITY;
+  /** The time at which its response begins, because it takes long; Infinity if that has happened, or nobody waits for it. */
+  slowAtMs = Number.POSITIVE_INFINITY;
   /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
   mustNotRestart = false;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
@@ -172,7 +174,7 @@ export class Call implements Outgoing {
 
   /** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
   extend(nowMs: number): void {
-    if (this.state === "sent" && this.isWritten)
+    if (this.state === "passed" && this.isWritten)
       this.deadlineMs = Math.min(this.lastDeadlineMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
   }
 }

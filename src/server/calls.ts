@@ -35,7 +35,7 @@ const MAX_KEPT_BYTES = 64 * 1024;
 /** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** A request that waits until the server is ready, without being a call of it yet. */
+/** A request that waits until the server is ready, and is then routed again. */
 export interface HeldRequest {
   /** The client. It takes turns with others. */
   readonly owner: { readonly memory: MemoryAccount };
@@ -151,7 +151,8 @@ export class Calls extends PendingRequests<Call> {
       this.queue.take(call);
       this.#admit(call);
     } else {
-      call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      // Those in turn wait for others of the sidecar, however long these take.
+      if (!isInTurn) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -396,8 +397,10 @@ export class Calls extends PendingRequests<Call> {
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
-    call.state = "sent";
-    call.renew(call.reply?.acceptedAtMs ?? 0);
+    const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
+    call.state = "passed";
+    call.renew(acceptedAtMs);
+    call.slowAtMs = acceptedAtMs + this.#context.config.streamAfterMs;
     this.queue.take(call);
     this.#open(call);
     this.#schedule(call);
@@ -465,7 +468,7 @@ export class Calls extends PendingRequests<Call> {
   forget(call: Call): void {
     if (call.state === "queued") this.queue.remove(call);
     else if (call.state === "checking") this.#stopCheck(call);
-    else if (call.state === "sent" && !call.isWritten) this.input?.withdraw(call);
+    else if (call.state === "passed" && !call.isWritten) this.input?.withdraw(call);
     call.state = "ended";
     call.timer?.clear();
     call.memory?.release();
@@ -492,7 +495,7 @@ export class Calls extends PendingRequests<Call> {
       else line.onEmptied?.();
     }
     // The next generation gets the state of that time.
-    for (const call of this.queue.entries) if (call.kind === "sidecar") this.end(call, "dismissed");
+    for (const call of this.queue.entries) if (call.isInTurn) this.end(call, "dismissed");
     for (const call of this.values()) {
       // The next generation may have other tools, so calls are checked again.
       if (call.state !== "checking") continue;
@@ -524,7 +527,7 @@ export class Calls extends PendingRequests<Call> {
 
   /** Returns a call that was not sent yet, with its text for the server. */
   #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined, isInTurn: boolean): Call {
-    const { retry, requestTimeoutMs } = this.#context.config;
+    const { retry, requestTimeoutMs, streamAfterMs } = this.#context.config;
     const { method } = request;
     const { acceptedAtMs } = reply;
     const wireId = this.mintId();
@@ -541,7 +544,8 @@ export class Calls extends PendingRequests<Call> {
     call.progressTokenText = progressTokenText(request);
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
-    call.renew(acceptedAtMs);
+    if (!isInTurn) call.renew(acceptedAtMs);
+    if (caller !== undefined) call.slowAtMs = acceptedAtMs + streamAfterMs;
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
     return call;
@@ -569,7 +573,7 @@ export class Calls extends PendingRequests<Call> {
     this.#empty = undefined;
   }
 
-  /** Handles a call that has left the queue, or needed not wait. */
+  /** Handles a call that has left the queue, or did not have to wait. */
   #admit(call: Call): void {
     const { onReady } = call;
     if (call.kind === "waiting") this.forget(call);
@@ -611,15 +615,18 @@ export class Calls extends PendingRequests<Call> {
   /** Sends a call. Times it out instead if reading its body or queueing took too long. */
   #send(call: Call): void {
     const nowMs = this.#context.nowMs();
+    if (call.isInTurn) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
     const { account, reply } = call;
     if (account !== undefined) this.noteClient(account.holder);
-    call.state = "sent";
+    call.state = "passed";
     call.sentAtMs = nowMs;
     if (reply === undefined) {
       this.onNotification();
       call.timer?.clear();
     } else {
+      // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
+      if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.#context.config.streamAfterMs;
       call.sentNumber = ++this.sentCount;
       if (reply.observed !== undefined) reply.observed.sentAtMs ??= nowMs;
       this.#schedule(call);
@@ -630,29 +637,28 @@ export class Calls extends PendingRequests<Call> {
   #schedule(call: Call): void {
     if (call.state === "ended") return;
     call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
-    const { state, deadlineMs, expiresAtMs } = call;
-    if (state === "queued") return call.timer.set(Math.min(deadlineMs, expiresAtMs));
-    const slowAtMs = this.#slowAtMs(call);
-    call.timer.set(state === "sent" && slowAtMs > this.#context.nowMs() ? Math.min(deadlineMs, slowAtMs) : deadlineMs);
-  }
-
-  /** Returns the time at which the response to a call that was sent begins, because it takes long. Infinity if nobody waits for it. */
-  #slowAtMs({ caller, reply, sentAtMs = 0 }: Call): number {
-    if (caller === undefined || reply === undefined) return Number.POSITIVE_INFINITY;
-    const { streamAfterMs } = this.#context.config;
-    const dueAtMs = reply.acceptedAtMs + streamAfterMs;
-    // While it was queued, it could still fail with status 503, which is impossible once its response has begun.
-    return dueAtMs > sentAtMs ? dueAtMs : sentAtMs + streamAfterMs;
+    const { state, deadlineMs, expiresAtMs, slowAtMs } = call;
+    call.timer.set(Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Number.POSITIVE_INFINITY));
   }
 
   #onDue(call: Call, nowMs: number): void {
-    // The time in which a person answers the server does not count.
-    if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
-    if (call.deadlineMs <= nowMs) return this.#timeOut(call);
-    if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
-    // First, so that no call is left without a timer whatever fails.
-    this.#schedule(call);
-    if (call.state === "sent" && this.#slowAtMs(call) <= nowMs) call.reply?.keepAlive();
+    try {
+      // The time in which a person answers the server does not count.
+      if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
+      if (call.deadlineMs <= nowMs) return this.#timeOut(call);
+      if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
+      const isSlow = call.state === "passed" && call.slowAtMs <= nowMs;
+      if (isSlow) call.slowAtMs = Number.POSITIVE_INFINITY;
+      this.#schedule(call);
+      if (isSlow) call.reply?.keepAlive();
+    } catch (error) {
+      // No call is left without a timer.
+      this.#context.defects.recover("deadline", error, () => {
+        const failure = internalError(call.isSent);
+        this.end(call, failure);
+        call.reply?.fail(failure);
+      });
+    }
   }
 
   /** Ends a call that is queued, because it has waited for too long, another one needs its place, or there is no server any more. */

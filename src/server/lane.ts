@@ -245,7 +245,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#answersNotifications = false;
     this.#hangWatch.onLost();
     this.tools.onLost();
-    this.routing.onLost();
+    this.routing.onLost?.();
     const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
     if (count > 0) this.context.log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }

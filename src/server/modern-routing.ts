@@ -237,11 +237,6 @@ export class AnyEraRouting extends ModernRouting {
     }
   }
 
-  override onLost(): void {
-    super.onLost();
-    this.#legacy.onLost();
-  }
-
   override onListener(caller: Caller, initialize?: RequestMessage): void {
     this.#legacy.onListener(caller);
     super.onListener(caller, initialize);

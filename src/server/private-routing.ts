@@ -93,8 +93,7 @@ export class PrivateRouting implements Routing {
   }
 
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
-    // The client's own notification may have reached another replica. A server may reject requests before it.
-    // The client has sent it to another replica.
+    // The client's own notification may have reached another replica, and a server may reject requests before it.
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
     if (method === "logging/setLevel") {
       const level = outline.stringAt(Slot.level);

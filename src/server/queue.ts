@@ -61,11 +61,7 @@ export class RequestQueue {
     if (!this.isReady) return false;
     if (call.needsSlot)
       return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight && call.semaphore?.isFree !== false;
-    return !this.#hasEntriesOf(call.owner) && (!call.isInTurn || this.#inTurn < MAX_IN_TURN);
-  }
-
-  #hasEntriesOf(owner: object): boolean {
-    return this.#owners.get(owner)?.has(undefined) === true;
+    return this.#owners.get(call.owner)?.has(undefined) !== true && (!call.isInTurn || this.#inTurn < MAX_IN_TURN);
   }
 
   /** @returns false if the queue is full and no owner's queue is longer than that of the call, or if the server has failed or has ended. */
@@ -145,7 +141,15 @@ export class RequestQueue {
     this.#isReleasing = true;
     try {
       for (let next = this.#next(); next !== undefined; next = this.#next()) {
-        this.#leave(next);
+        const { owner, semaphore } = next;
+        this.remove(next);
+        this.take(next);
+        // One that needs a slot is its owner's turn, and its queue's turn for the owner.
+        if (next.needsSlot) {
+          this.#owners.get(owner)?.rotate(semaphore);
+          this.#owners.rotate(owner);
+          semaphore?.waiting.rotate(owner);
+        }
         this.#admit(next);
       }
     } finally {
@@ -177,17 +181,6 @@ export class RequestQueue {
         if (first?.needsSlot === true && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;
     }
     return undefined;
-  }
-
-  /** Removes a call that is sent now. One that needs a slot is its owner's turn, and its queue's turn for the owner. */
-  #leave(call: Call): void {
-    const { owner, semaphore } = call;
-    this.remove(call);
-    this.take(call);
-    if (!call.needsSlot) return;
-    this.#owners.get(owner)?.rotate(semaphore);
-    this.#owners.rotate(owner);
-    semaphore?.waiting.rotate(owner);
   }
 
   #insert(call: Call, end: "first" | "last"): void {

@@ -236,7 +236,6 @@ export class SharedRouting implements Routing {
   readonly #listeners = new Set<Caller>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
-  #isReady = false;
 
   constructor(lane: Lane) {
     this.lane = lane;
@@ -303,7 +302,6 @@ export class SharedRouting implements Routing {
   }
 
   onReady(_handshake: UpstreamHandshake): void {
-    this.#isReady = true;
     this.#sendLevel(this.#levels.takePendingLevel(true));
     for (const request of this.#subscriptions.restart()) this.#ask(request);
     for (const { memory } of this.#subscriptions.callers) this.lane.calls.noteClient(memory.holder);
@@ -313,10 +311,6 @@ export class SharedRouting implements Routing {
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
   onRestarted(initializeResult: string | undefined): void {
     for (const caller of this.#listeners) caller.onRestarted?.(initializeResult);
-  }
-
-  onLost(): void {
-    this.#isReady = false;
   }
 
   /** True if a caller gets the messages for all clients. */
@@ -334,7 +328,7 @@ export class SharedRouting implements Routing {
     this.#sendLevel(this.#levels.takePendingLevel());
     for (const uri of this.#subscriptions.deleteAll(caller)) {
       // The server may be busy, and get this later.
-      const memory = this.#isReady ? caller.memory.hold("requests", subscriptionBytes(uri)) : undefined;
+      const memory = this.lane.calls.queue.isReady ? caller.memory.hold("requests", subscriptionBytes(uri)) : undefined;
       this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri), memory });
     }
   }
@@ -370,7 +364,7 @@ export class SharedRouting implements Routing {
 
   /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
   #ask(request: InternalRequest): void {
-    if (this.#isReady) this.lane.calls.askInTurn(request);
+    if (this.lane.calls.queue.isReady) this.lane.calls.askInTurn(request);
   }
 
   #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {

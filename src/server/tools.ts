@@ -155,7 +155,7 @@ export class ServerTools {
   #isOutdated = false;
   #restarts = 0;
   #failures = 0;
-  #rate = new RateLimit(LISTINGS_PER_MINUTE);
+  readonly #rate = new RateLimit(LISTINGS_PER_MINUTE);
   /** The time of a listing that the rate limit delays. */
   readonly #delayed: Timer;
 
@@ -232,7 +232,6 @@ export class ServerTools {
     this.#handshake = undefined;
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
     this.#restarts = 0;
-    this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
     if (this.#delayed.atMs !== Number.POSITIVE_INFINITY) this.#isListing = false;
     this.#delayed.clear();
   }
@@ -265,17 +264,16 @@ export class ServerTools {
   #ask(onListed: (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void, limits?: () => CallLimits): void {
     const pages = readToolPages(RULES);
     const onResult: OnInternalResult = (text, ...failure) => {
-      if (text === undefined || (limits === undefined && this.#mustRestart)) onListed(undefined, ...failure);
-      else goOn(pages.next(text));
-    };
-    const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
+      if (text === undefined || (limits === undefined && this.#mustRestart)) return onListed(undefined, ...failure);
+      const { done, value } = pages.next(text);
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#context.log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
       onListed(tools, problem);
     };
-    goOn(pages.next());
+    // The first page needs no result.
+    onResult("");
   }
 
   /** True if the current listing must be restarted, because the tools have changed meanwhile. */

@@ -59,7 +59,7 @@ export interface ReplyTarget {
   /** See `Reply`. */
   keepAlive?(): void;
   /**
-   * Sends the response. Called once, and once more if it has thrown.
+   * Sends the response. Called once, or again if the first call has thrown.
    *
    * @param outcome its JSON text, or the error; undefined if there is none, because the client has cancelled the request.
    * @returns the JSON text that was sent.
@@ -67,7 +67,7 @@ export interface ReplyTarget {
   finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined;
 }
 
-/** A request that waits for its JSON-RPC response. It finishes exactly once, and is recorded then. */
+/** Carries the response to one request. It finishes exactly once, and is recorded then. */
 export class Reply {
   /** The JSON text of the client's request id. The response has the same text. Empty for a batch, whose requests have replies of their own. */
   readonly idText: string;
@@ -83,7 +83,7 @@ export class Reply {
   onDisconnect: (() => void) | undefined;
   /** Called once at the end: before the response, while the client still accepts messages, or after a disconnect. */
   onEnd: (() => void) | undefined;
-  /** What changes the response. The last one comes first. */
+  /** What changes the response, applied from the last to the first. */
   readonly transforms: Transform[] = [];
   /** True if the request was accepted, and counts until its end. Only the reply changes it. */
   isAccepted = false;
@@ -156,8 +156,9 @@ export class Reply {
   disconnect(): void {
     if (this.isFinished) return;
     this.isFinished = true;
-    this.onDisconnect?.();
-    this.#callOnEnd();
+    const { defects } = this.#context;
+    defects.guard("client disconnect", () => this.onDisconnect?.());
+    defects.guard("client disconnect", () => this.#callOnEnd());
     this.#record("unread");
   }
 
@@ -165,6 +166,7 @@ export class Reply {
   #end(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
     if (this.isFinished) return;
     if (this.onEnd !== undefined) this.#callOnEnd();
+    if (this.isFinished) return;
     this.isFinished = true;
     let body: string | undefined;
     try {

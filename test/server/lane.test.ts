@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { LaneBench, listen } from "./support/lane-bench.ts";
+import { LaneBench, listen, requestOfClient } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 /** Equal to the limits of the bench. */
@@ -54,6 +54,32 @@ describe("a request that is late or queued", () => {
     });
     expect(new Set(first).size).toBeGreaterThan(15);
     for (const id of first) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
+  });
+});
+
+describe("the time of a request", () => {
+  it("its response begins after STREAM_AFTER_MS, however often the server gets it again meanwhile", () => {
+    const bench = LaneBench.ready({ streamAfterMs: 200 });
+    const reply = bench.request(bench.join(), { method: "x/repeated" });
+    for (let times = 0; times < 3; times++) {
+      for (const call of bench.lane.calls.ofClients) {
+        vi.advanceTimersByTime(60);
+        bench.lane.calls.suspend(call, false);
+        vi.advanceTimersByTime(50);
+        bench.lane.calls.repeat(call, requestOfClient({ id: 1, method: "x/repeated" }));
+      }
+    }
+    expect(reply.keepAliveCount).toBe(1);
+  });
+
+  it("a defect when it is over fails the request, and leaves no timer", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 100 });
+    const reply = bench.request(bench.join(), { method: "x/late" });
+    bench.lane.calls.onTimeout = () => {
+      throw new Error("a defect");
+    };
+    vi.advanceTimersByTime(100);
+    expect([reply.outcome, bench.lane.calls.size, bench.context.timers.size]).toEqual(["INTERNAL_ERROR", 0, 0]);
   });
 });
 

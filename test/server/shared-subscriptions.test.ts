@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { RecordedReply } from "./support/recorded-reply.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
@@ -230,6 +230,24 @@ describe("a subscription at a shared server", () => {
     bench.lose();
     bench.start();
     expect(askedUntilAnswered(bench)).toEqual(MANY.map((uri) => `resources/subscribe ${uri}`));
+  });
+
+  it("all subscriptions are restored, however long a slow server takes for all of them", () => {
+    const bench = LaneBench.ready({ requestTimeoutMs: 500, holdTimeoutMs: 200 });
+    const session = bench.join();
+    for (const uri of MANY) subscribed(bench, session, uri);
+    bench.lose();
+    bench.start();
+    const waiting: unknown[] = [];
+    const restored: unknown[] = [];
+    for (let answers = 0; answers < MANY.length; answers++) {
+      waiting.push(...bench.heard());
+      const request = waiting.shift() as { readonly id: number; readonly params: object };
+      vi.advanceTimersByTime(30);
+      restored.push(request.params);
+      bench.say({ id: request.id, result: {} });
+    }
+    expect([restored, bench.log.messages]).toEqual([MANY.map((uri) => ({ uri })), []]);
   });
 
   it("a restored subscription that is no longer wanted is neither made nor ended", () => {

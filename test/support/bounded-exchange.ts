@@ -10,7 +10,7 @@ export interface BoundedReply extends HttpReply {
   readonly isTruncated: boolean;
 }
 
-/** Makes one HTTP reply like a Go client with a limited reader: with a deadline for all of it, and a limit for the body. */
+/** Makes one HTTP exchange like a Go client with a limited reader: with a deadline for all of it, and a limit for the body. */
 export async function boundedReply(url: string, { maxBytes, timeoutMs, ...call }: BoundedCall): Promise<BoundedReply> {
   const response = await startRequest(url, { ...call, signal: AbortSignal.timeout(timeoutMs) }).response;
   const chunks: Buffer[] = [];

@@ -22,7 +22,7 @@ export interface StartedRequest {
   readonly response: Promise<IncomingMessage>;
 }
 
-/** Begins one HTTP reply exactly as given: nothing is added and nothing is hidden. */
+/** Begins one HTTP exchange exactly as given: nothing is added and nothing is hidden. */
 export function startRequest(url: string | URL, { method = "POST", headers = {}, body, signal, agent }: HttpCall = {}): StartedRequest {
   const options: RequestOptions = { method, headers };
   if (signal !== undefined) options.signal = signal;
@@ -36,7 +36,7 @@ export function startRequest(url: string | URL, { method = "POST", headers = {},
   return { request, response };
 }
 
-/** Makes one HTTP reply, read to its end. @throws if the connection breaks. */
+/** Makes one HTTP exchange, read to its end. @throws if the connection breaks. */
 export async function send(url: string | URL, call: HttpCall = {}): Promise<HttpReply> {
   const response = await startRequest(url, call).response;
   const body = Buffer.concat((await response.toArray()) as Buffer[]).toString();
