@@ -241,8 +241,7 @@ export class Life {
   #check(slackMs = 2 * CLOCK_STEP_MS): void {
     this.#observe(() => {
       refute(this.#context.counters.defects > 0, "a defect");
-      const isReady = this.#server?.status().upstream.state === "ready";
-      if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
+      this.#noteTrouble();
       this.#model.checkTimes(Date.now(), slackMs);
       for (const process of this.#processes) {
         const requests = [...process.requests.keys()].map((id) => this.#requestOf(process, id));
@@ -258,6 +257,11 @@ export class Life {
 
   #onTrouble(): void {
     this.#model.troubleAtMs = Date.now();
+  }
+
+  #noteTrouble(): void {
+    const isReady = this.#server?.status().upstream.state === "ready";
+    if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
   }
 
   #note(text: string, tag?: number): void {
@@ -466,6 +470,7 @@ export class Life {
   }
 
   #onResponse(client: Client, message: JsonRpcMessage, text: string, exchange: Exchange): void {
+    this.#noteTrouble();
     // An error without an id is the response to all of a batch.
     const hasId = typeof message.id === "number";
     const answered = [...this.#model.requests.values()].filter((each) => each.exchange === exchange && (!hasId || each.id === message.id));
@@ -702,7 +707,9 @@ export class Life {
     const kind = this.#era.clients === "without sessions" ? "stateless" : "session";
     const client = new Client("last client", this.#principals.length - 1, kind, false);
     this.#begin(client);
-    await this.#settle(6);
+    // The first request without a session finds out the era of the server.
+    if (kind === "stateless") this.#send(this.#model.add(client, "server/discover", undefined, true), {});
+    await this.#pass(CALM_MS, LONG_STEP_MS);
     if (!this.#clients.includes(client)) return;
     for (const [tool, limit] of [
       ["write", maxInFlight],
@@ -731,6 +738,7 @@ export class Life {
     for (const exchange of this.#exchanges) exchange.close();
     for (const principal of this.#principals) this.#server?.endAllOf(principal);
     await this.#pass(ms, LONG_STEP_MS);
+    await this.#settle(6);
     refute(this.#context.memory.usedBytes > 0, `memory is held: ${JSON.stringify(this.#context.memory.status)}`);
   }
 
@@ -747,7 +755,6 @@ export class Life {
     refute(!state.hasStopped, "the sidecar does not stop");
     for (const { number, hasEnded } of this.#processes) refute(!hasEnded, `process ${number} still runs`);
     await this.#leave(0);
-    await this.#settle(6);
     this.#check();
     for (const { tag, exchange } of this.#model.open) refute(exchange?.isClosedByClient === false, "a request never ends", tag);
     const { requests, answers, byKey } = this.#context.counters;

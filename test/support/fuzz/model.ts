@@ -294,7 +294,8 @@ export class Model {
       case "OVERLOADED":
         return this.requests.size > 1;
       case "SESSION_OVERLOADED":
-        return this.requests.size >= maxSessionRequests;
+        // The log levels of clients without a session are requests too.
+        return 2 * this.requests.size >= maxSessionRequests;
       case "TOO_MANY_SERVERS":
       case "TOO_MANY_SESSIONS":
         return client.isAskable || isSession;
