@@ -73,8 +73,7 @@ export class RequestLog implements RequestObserver {
       requestBytes,
       responseBytes: body === undefined ? undefined : Buffer.byteLength(body),
     };
-    if (kind === "failed") log.warn(fields, isRejected ? "request rejected" : "request ended");
-    else log.info(fields, isRejected ? "request rejected" : "request ended");
+    log[kind === "failed" ? "warn" : "info"](fields, isRejected ? "request rejected" : "request ended");
   }
 
   #logRejected({ code: ending, httpStatus, reason, sender }: RejectedRequest): void {
@@ -84,8 +83,7 @@ export class RequestLog implements RequestObserver {
     const { principal, sessionId, requestBytes } = sender();
     const session = sessionId && hashOf(sessionId);
     const fields = { session, principal, httpStatus, ending, reason: reason && shorten(reason, MAX_REASON_LENGTH), requestBytes };
-    if (isFailed) log.warn(fields, "request rejected");
-    else log.info(fields, "request rejected");
+    log[isFailed ? "warn" : "info"](fields, "request rejected");
   }
 
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
@@ -120,5 +118,3 @@ function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
 function hashOf(sessionId: string): string {
   return hash("sha256", sessionId, "hex").slice(0, SESSION_HASH_LENGTH);
 }
-
-/** Rounds to a tenth of a millisecond. */
