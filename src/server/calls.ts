@@ -4,7 +4,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { limitedLog, type Log } from "../observe/log.ts";
+import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -356,7 +356,7 @@ export class Calls extends PendingRequests<Call> {
     }
     const code = outcome instanceof SidecarError ? outcome.code : undefined;
     const setting = code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
-    const fields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
+    const fields: LogFields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
     if (call.kind === "client") this.#log.info(fields, "request given up");
     else this.#log.debug(fields, "internal request given up");
     this.end(call, outcome);
