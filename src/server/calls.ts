@@ -454,10 +454,10 @@ export class Calls extends PendingRequests<Call> {
     this.queue.free(call);
     if (kind === "client") this.onEnd?.();
     if (reply === undefined || outcome === "unread") return;
-    if (outcome instanceof SidecarError) return reply.fail(outcome);
-    if (outcome === "dismissed") return reply.dismiss();
     try {
-      if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
+      if (outcome instanceof SidecarError) reply.fail(outcome);
+      else if (outcome === "dismissed") reply.dismiss();
+      else if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
       this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
