@@ -73,7 +73,8 @@ export class RequestLog implements RequestObserver {
       requestBytes,
       responseBytes: body === undefined ? undefined : Buffer.byteLength(body),
     };
-    log[kind === "failed" ? "warn" : "info"](fields, isRejected ? "request rejected" : "request ended");
+    if (kind === "failed") log.warn(fields, isRejected ? "request rejected" : "request ended");
+    else log.info(fields, isRejected ? "request rejected" : "request ended");
   }
 
   #logRejected({ code: ending, httpStatus, reason, sender }: RejectedRequest): void {
@@ -83,7 +84,8 @@ export class RequestLog implements RequestObserver {
     const { principal, sessionId, requestBytes } = sender();
     const session = sessionId && hashOf(sessionId);
     const fields = { session, principal, httpStatus, ending, reason: reason && shorten(reason, MAX_REASON_LENGTH), requestBytes };
-    log[isFailed ? "warn" : "info"](fields, "request rejected");
+    if (isFailed) log.warn(fields, "request rejected");
+    else log.info(fields, "request rejected");
   }
 
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
