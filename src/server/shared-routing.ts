@@ -331,7 +331,12 @@ export class SharedRouting implements Routing {
   }
 
   #sendLevel(level: string | undefined): void {
-    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent: () => this.#isSentLevel(level) });
+    if (level === undefined) return;
+    const onEnded = (hasResult: boolean): void => {
+      // The next request for this level must reach the server.
+      if (!hasResult) this.#levels.forgetSentLevel();
+    };
+    this.#ask({ method: "logging/setLevel", params: { level }, isCurrent: () => this.#isSentLevel(level), onEnded });
   }
 
   /** False if a later request has changed the level while the request with this level was queued. */
