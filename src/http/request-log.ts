@@ -120,5 +120,3 @@ function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
 function hashOf(sessionId: string): string {
   return hash("sha256", sessionId, "hex").slice(0, SESSION_HASH_LENGTH);
 }
-
-/** Rounds to a tenth of a millisecond. */

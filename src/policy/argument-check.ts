@@ -230,7 +230,7 @@ export class ArgumentCheck {
     onProblems: (problems: readonly string[]) => void,
   ): () => void {
     const check: Check = { tools, argsText, onProblems, isStopped: false };
-    this.#checks.join(caller, () => new Set()).add(check);
+    this.#checks.set(caller, (this.#checks.get(caller) ?? new Set()).add(check));
     if (!this.#isBusy) void this.#runAll();
     return () => {
       check.isStopped = true;

@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { limitedLog, type Log } from "../observe/log.ts";
+import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Call } from "../server/call.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
@@ -179,7 +179,7 @@ class LaneRules implements LanePolicy {
     if (!isCounted) counters.policy.invalidArguments++;
     if (config.argumentCheck === "enforce") return { resultText: invalidArgumentsResult(toolName, problems) };
     if (isCounted) return undefined;
-    const fields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
+    const fields: LogFields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
     this.#log.warn(fields, "arguments violate the schema");
     return undefined;
   }

@@ -111,7 +111,6 @@ export class Supervisor implements Upstream {
     };
   }
 
-  /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
   }
@@ -151,7 +150,7 @@ export class Supervisor implements Upstream {
           maxTimeout: longestMs,
           factor: 1.5 + share / 2,
           signal: this.#ending,
-          onFailedAttempt: (failed) => this.#afterLoss(failed),
+          onFailedAttempt: this.#afterLoss,
         });
       }
     } catch (error) {
@@ -218,7 +217,6 @@ export class Supervisor implements Upstream {
     return this.#isLooping && !lasts;
   }
 
-  /** Ends a generation whose handshake has failed. */
   async #endStart(generation: Generation, error: unknown, timeoutMs: number): Promise<undefined> {
     // If the server has exited by itself, that cause is kept, because it says more than this one.
     await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
@@ -258,7 +256,7 @@ export class Supervisor implements Upstream {
    * Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is
    * no restart.
    */
-  async #afterLoss({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> {
+  readonly #afterLoss = async ({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> => {
     // A defect.
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
@@ -292,9 +290,8 @@ export class Supervisor implements Upstream {
     this.#streak++;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
-  }
+  };
 
-  /** Reports the exit that the sidecar has requested. */
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
     const [lastExit, fields] = this.#recordExit(generation, exit);

@@ -4,7 +4,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import { limitedLog, type Log } from "../observe/log.ts";
+import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -356,7 +356,7 @@ export class Calls extends PendingRequests<Call> {
     }
     const code = outcome instanceof SidecarError ? outcome.code : undefined;
     const setting = code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
-    const fields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
+    const fields: LogFields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
     if (call.kind === "client") this.#log.info(fields, "request given up");
     else this.#log.debug(fields, "internal request given up");
     this.end(call, outcome);
@@ -454,10 +454,10 @@ export class Calls extends PendingRequests<Call> {
     this.queue.free(call);
     if (kind === "client") this.onEnd?.();
     if (reply === undefined || outcome === "unread") return;
-    if (outcome instanceof SidecarError) return reply.fail(outcome);
-    if (outcome === "dismissed") return reply.dismiss();
     try {
-      if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
+      if (outcome instanceof SidecarError) reply.fail(outcome);
+      else if (outcome === "dismissed") reply.dismiss();
+      else if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
       this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));

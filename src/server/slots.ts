@@ -2,13 +2,6 @@ import { shorten } from "../json/text.ts";
 
 /** A map whose keys take turns. The next one comes first, and a new one last. */
 export class Turns<Key, Value> extends Map<Key, Value> {
-  /** Returns the value of a key, and creates it if there is none. */
-  join(key: Key, create: () => Value): Value {
-    const value = this.get(key) ?? create();
-    if (!this.has(key)) this.set(key, value);
-    return value;
-  }
-
   /** Ends the turn of a key. Its next one comes after all others. */
   rotate(key: Key): void {
     const value = this.get(key);
@@ -40,12 +33,10 @@ export class ToolSemaphore {
     this.limit = limit;
   }
 
-  /** The number of queued calls. */
   get waitingCount(): number {
     return this.waiting.values().reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** The number of free slots. */
   get freeCount(): number {
     return this.limit - this.#holders.size;
   }

@@ -264,7 +264,8 @@ export class ServerTools {
   #ask(onListed: (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void, limits?: () => CallLimits): void {
     const pages = readToolPages(RULES);
     const onResult: OnInternalResult = (text, ...failure) => {
-      if (text === undefined || (limits === undefined && this.#mustRestart)) return onListed(undefined, ...failure);
+      if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
+        return onListed(undefined, ...failure);
       const { done, value } = pages.next(text);
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
@@ -276,15 +277,10 @@ export class ServerTools {
     onResult("");
   }
 
-  /** True if the current listing must be restarted, because the tools have changed meanwhile. */
-  get #mustRestart(): boolean {
-    return this.#isOutdated && this.#restarts < MAX_RESTARTS;
-  }
-
   readonly #onListed = (tools: ToolList["tools"], problem = "no result", code?: SidecarErrorCode): void => {
     this.#isListing = false;
     if (!this.#isOpen) return;
-    if (this.#mustRestart) {
+    if (this.#isOutdated && this.#restarts < MAX_RESTARTS) {
       this.#restarts++;
       return this.#listAgain();
     }
