@@ -57,7 +57,6 @@ export interface ServerOptions {
   readonly onSessionEnd: OnSessionEnd | undefined;
 }
 
-/** A server, and the lane that it serves. */
 interface StartedLane<Routed extends Routing> extends EraLane<Routed> {
   readonly supervisor: Supervisor;
   /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
@@ -71,7 +70,6 @@ interface LaneKind<Routed extends Routing> {
   readonly handshake: Handshake;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
-  /** The client of a private server. */
   readonly client?: MemoryHolder;
   readonly observer?: UpstreamObserver;
   /** The time limit for the response to a probe of the server's era. Some servers never answer a discovery. */
@@ -188,7 +186,6 @@ export class McpServer {
     return { ...(this.#endpoint && { endpoint: this.#endpoint.route }), ...this.#legacySse?.routes };
   }
 
-  /** Resolves when the shared server is ready for the first time. */
   get firstReady(): Promise<UpstreamHandshake> {
     return this.#shared.supervisor.firstReady;
   }
@@ -241,7 +238,7 @@ export class McpServer {
 
   /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.whenIdle())]);
+    await Promise.all([this.#lanes.drain(), ...(this.#eras?.lanes ?? []).map((lane) => lane.calls.whenEmpty())]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */

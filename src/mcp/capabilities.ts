@@ -3,7 +3,6 @@ import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "./message.ts";
 
-/** The methods of questions. */
 export const AskMethod = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" } as const;
 
 /** The kinds of questions that a server asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */

@@ -8,27 +8,7 @@ const CHUNK_LENGTH = 8192;
 /** Returns a client's request for the server, with `wireId` as its id and, if it has one, as its progress token. */
 export function requestToServer(request: RequestMessage, wireId: number): string {
   const edits = editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken);
-  return toServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
-}
-
-/** Returns a client's `notifications/cancelled` with the id that the server knows. */
-export function cancellationToServer(notification: NotificationMessage, wireId: number): string {
-  return toServer(notification, editsOf(notification, String(wireId), Slot.requestId));
-}
-
-/** Returns a client's `notifications/progress` with the token that the server chose. */
-export function progressToServer(notification: NotificationMessage, tokenText: string): string {
-  return toServer(notification, editsOf(notification, tokenText, Slot.progressToken));
-}
-
-/** Returns a client's response with the id that the server chose. */
-export function responseToServer(response: ResponseMessage, idText: string): string {
-  return toServer(response, editsOf(response, idText, Slot.id));
-}
-
-/** Returns any other message of a client for the server. */
-export function messageToServer(message: Message): string {
-  return toServer(message, []);
+  return messageToServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
 }
 
 /** Returns a server's request for its client, with `id` as its id and, if it has one, as its progress token. */
@@ -36,14 +16,9 @@ export function requestToClient(request: RequestMessage, id: number): string {
   return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
 }
 
-/** Returns a server's `notifications/cancelled` with the id that the client knows. */
-export function cancellationToClient(notification: NotificationMessage, id: number): string {
-  return toOneLine(applyEdits(notification.text, editsOf(notification, String(id), Slot.requestId)));
-}
-
-/** Returns a server's `notifications/progress` with the token that the client chose. */
-export function progressToClient(notification: NotificationMessage, tokenText: string): string {
-  return toOneLine(applyEdits(notification.text, editsOf(notification, tokenText, Slot.progressToken)));
+/** Returns a server's notification with the id or token that the client knows, as JSON text. */
+export function notificationToClient(notification: NotificationMessage, slot: number, text: string): string {
+  return toOneLine(applyEdits(notification.text, editsOf(notification, text, slot)));
 }
 
 /** Returns a server's response with the id that the client chose. */
@@ -62,16 +37,13 @@ export function progressTokenText({ outline }: RequestMessage): string | undefin
   return outline.copyAt(Slot.metaProgressToken);
 }
 
-/** Returns the JSON text of the request id in a `notifications/cancelled`. */
-export function cancelledIdText({ outline }: NotificationMessage): string | undefined {
-  return outline.textAt(Slot.requestId);
-}
-
 /**
  * Returns a client's edited message on one line. Escaped names are written without escapes if possible, because the server's engine may
  * misread them. U+2028 and U+2029 become escapes, because some servers end a line at them.
+ *
+ * @param edits those of `editsOf`, for the id or token that the server knows.
  */
-function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
+export function messageToServer({ text, outline }: Message, edits: readonly Edit[] = []): string {
   const { escapedNames } = outline;
   const all = escapedNames.length === 0 ? edits : [...edits, ...plainNames(text, escapedNames, edits)];
   const line = toOneLine(applyEdits(text, all));

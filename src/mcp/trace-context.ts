@@ -71,7 +71,6 @@ function traceEdit(request: RequestMessage, context: TraceContext): Edit | undef
   return added === "" ? undefined : firstMembers(text, start, added);
 }
 
-/** Returns the JSON text of the members. */
 function membersText(context: TraceContext): string {
   return JSON.stringify(context).slice(1, -1);
 }

@@ -125,12 +125,9 @@ export class Handshake {
 
 /** True for a response of the handshake, and for its request itself if the program echoes it. */
 export function isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
-  return (message.kind === "response" || isEcho(message)) && message.id === HANDSHAKE_ID;
-}
-
-/** A program such as `cat` echoes its input. */
-function isEcho(message: Message): message is RequestMessage {
-  return message.kind === "request" && HANDSHAKE_METHODS.has(message.method);
+  // A program such as `cat` echoes its input.
+  const isEcho = message.kind === "request" && HANDSHAKE_METHODS.has(message.method);
+  return (message.kind === "response" || isEcho) && message.id === HANDSHAKE_ID;
 }
 
 /**

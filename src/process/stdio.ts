@@ -399,7 +399,6 @@ export class StdinWriter implements UpstreamInput {
   #isScheduled = false;
   #isWriting = false;
   #isPaused = false;
-  /** The bytes of the lines that are not written yet. */
   queuedBytes = 0;
   /** The number of writes that the stream has taken. */
   writes = 0;
@@ -419,7 +418,6 @@ export class StdinWriter implements UpstreamInput {
     setImmediate(this.#write);
   }
 
-  /** Removes a line that is no longer wanted, if it is still queued. */
   withdraw(line: Outgoing): void {
     if (this.#queue.delete(line)) this.queuedBytes -= line.byteLength ?? 0;
   }

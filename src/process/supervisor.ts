@@ -111,7 +111,6 @@ export class Supervisor implements Upstream {
     };
   }
 
-  /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
   }
@@ -218,7 +217,6 @@ export class Supervisor implements Upstream {
     return this.#isLooping && !lasts;
   }
 
-  /** Ends a generation whose handshake has failed. */
   async #endStart(generation: Generation, error: unknown, timeoutMs: number): Promise<undefined> {
     // If the server has exited by itself, that cause is kept, because it says more than this one.
     await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
@@ -294,7 +292,6 @@ export class Supervisor implements Upstream {
     this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
   };
 
-  /** Reports the exit that the sidecar has requested. */
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
     const [lastExit, fields] = this.#recordExit(generation, exit);

@@ -96,7 +96,6 @@ export class AskingCall implements Asking, ReplyTarget {
     this.#asks.withdraw(ask);
   }
 
-  /** Keeps the response to the parked call. */
   finish(outcome: string | SidecarError | undefined): undefined {
     this.#dropAsks();
     let memory: Reservation | undefined;
@@ -106,7 +105,6 @@ export class AskingCall implements Asking, ReplyTarget {
     else this.#outcome = { response: outcome, memory };
   }
 
-  /** True if this is a request for the same call as before. */
   isFor(request: RequestMessage): boolean {
     return this.#binding === bindingOf(request);
   }
@@ -131,14 +129,12 @@ export class AskingCall implements Asking, ReplyTarget {
     this.#settleSoon();
   }
 
-  /** Ends a parked call, because its client has not come back. */
   expire(reason: string): void {
     this.#asks.expire();
     this.#outcome?.memory.release();
     if (this.#outcome === undefined) this.#call?.cancel(reason);
   }
 
-  /** Shows the server that its questions are still open. */
   showProgress(): void {
     this.#asks.showProgress();
   }
@@ -214,7 +210,6 @@ export class ParkedCalls {
     return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
   }
 
-  /** True if a client has a parked call. */
   hasAnyOf(holder: MemoryHolder): boolean {
     return this.#byState.values().some(({ call }) => call.memory.holder === holder);
   }

@@ -26,7 +26,6 @@ interface Server {
   readonly idle: Timer;
 }
 
-/** Returns the number of servers that one client may have. */
 export function serversPerClient(maxServers: number): number {
   return Math.ceil(maxServers * CLIENT_SHARE);
 }
@@ -206,5 +205,5 @@ export class AskingLanes {
 
 function isInUse({ asking: { lane } }: Server): boolean {
   const { requestsInFlight, waiting } = lane.calls.load;
-  return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.hasListeners;
+  return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.listeners.size > 0;
 }

@@ -2,7 +2,7 @@ import { shorten } from "../json/text.ts";
 import { kindsOf } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { cancelledIdText, messageToServer, progressTokenText } from "../mcp/rewrite.ts";
+import { messageToServer, progressTokenText } from "../mcp/rewrite.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Asking, ServerAsk } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -90,8 +90,8 @@ export class AskingRouting extends SharedRouting {
   }
 
   override onServerNotification(notification: NotificationMessage): void {
-    const { method } = notification;
-    const ask = method === "notifications/cancelled" ? this.#asks.get(cancelledIdText(notification) ?? "") : undefined;
+    const { method, outline } = notification;
+    const ask = method === "notifications/cancelled" ? this.#asks.get(outline.textAt(Slot.requestId) ?? "") : undefined;
     if (ask === undefined) return super.onServerNotification(notification);
     this.#asks.delete(ask.idText);
     ask.asking?.withdraw(ask);

@@ -12,7 +12,6 @@ import type { ServerAsk } from "../session/reply.ts";
 /** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
 export const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
-/** A question that the client has not answered yet. */
 interface OpenAsk {
   readonly ask: ServerAsk;
   readonly kinds: AskKinds;
@@ -53,7 +52,6 @@ function chosenKey({ id }: RequestMessage): string | undefined {
   return typeof id === "string" && PLAIN_KEY.test(id) ? id : undefined;
 }
 
-/** Returns the key of a question. @param taken keys of other questions. */
 function keyOf(request: RequestMessage, taken: Pick<ReadonlySet<string>, "has">): string {
   const { id } = request;
   const wanted = chosenKey(request) ?? `ask-${typeof id === "number" ? id : "text"}`;
@@ -135,7 +133,6 @@ export class OpenAsks {
     return refused;
   }
 
-  /** Refuses all questions. */
   refuse(reason: string): void {
     for (const [key, open] of this.#asks) refuse(this.#take(key, open), reason);
   }
@@ -167,14 +164,13 @@ function refuse(ask: ServerAsk, message: string): void {
 
 /** The maximum number of answers that are read from one request. */
 const MAX_ANSWERS = 256;
-const NONE: ReadonlyMap<string, string> = new Map();
 /** Answers that come before the questions are kept. In UTF-16 units. */
 const MAX_EARLY_LENGTH = 16 * 1024;
 
 /** Returns the answers of a first request, without the text that they are from. Long ones are ignored: the client is asked then. */
 export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, string> {
   const span = request.outline.span(Slot.inputResponses);
-  if (span === undefined || span.end - span.start > MAX_EARLY_LENGTH) return NONE;
+  if (span === undefined || span.end - span.start > MAX_EARLY_LENGTH) return new Map();
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 

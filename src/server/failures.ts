@@ -8,7 +8,8 @@ const MAX_RETRY_AFTER_SECONDS = 30;
 /** The time after which a client asks again if all sessions are in use. Calls end after seconds, but streams are open for longer. */
 const RETRY_SESSION_SECONDS = 5;
 
-// The errors of the lane, for a person or a model. `effect` is the effect of sending the request again.
+// The errors of the lane, for a person or a model. `sent` is true if a generation has received the request, at least in part. `effect` is the
+// effect of sending it again.
 
 /** @param takenMs the whole time of the call, with renewals. */
 export function requestTimedOut(
@@ -28,7 +29,6 @@ export function upstreamExited(method: string, exit: UpstreamExit, effect = effe
   return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
 
-/** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}.`;
   return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: secondsToRetry(status, nowMs) });
@@ -38,7 +38,6 @@ export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = f
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
-/** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { lastExit } = status;
   return failure("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}.`, sent, effect, {
@@ -48,7 +47,6 @@ export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = fal
   });
 }
 
-/** @param sent true if a previous generation received the request, at least in part. */
 export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("OVERLOADED", `The MCP server is overloaded: ${reason}.`, sent, effect, { retryAfterSeconds: 1 });
 }
@@ -71,7 +69,6 @@ export function sessionOverloaded(limit: number): SidecarError {
   return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
 }
 
-/** @param sent true if the request may have reached the server. */
 export function internalError(sent: boolean): SidecarError {
   return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
 }
@@ -100,7 +97,6 @@ export function noPrivateServerLeft(limit: number, freeInMs: number, share?: num
   return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });
 }
 
-/** @param limit the maximum number of sessions. */
 export function tooManySessions(limit: number): SidecarError {
   const message = `All sessions are in use, or this client has its share of them (${limit} in total). ${NOT_SENT}`;
   return new SidecarError("TOO_MANY_SESSIONS", message, { retryAfterSeconds: RETRY_SESSION_SECONDS });
@@ -147,7 +143,7 @@ export function sharedServerOutdated(): SidecarError {
   const message =
     "The MCP server of this client does not know initialize, unlike the shared one, which runs for longer. " +
     "Nothing took effect; retry after the sidecar or the shared server has restarted.";
-  return new SidecarError("UPSTREAM_NOT_READY", message, { sent: false, retrySafe: true, retryAfterSeconds: 10 });
+  return new SidecarError("UPSTREAM_NOT_READY", message, { retryAfterSeconds: 10 });
 }
 
 /** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */

@@ -66,7 +66,6 @@ export class HangWatch {
     this.#tick.clear();
   }
 
-  /** Called when a request has timed out. */
   #onTimeout(call: Call): void {
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.

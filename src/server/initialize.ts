@@ -74,11 +74,9 @@ function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   return { ...capabilities, tasks: others };
 }
 
-/** A client's `initialize`. */
 export interface InitializeRequest {
   readonly reply: Reply;
   readonly request: RequestMessage;
-  /** The memory of the client. */
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
@@ -101,7 +99,6 @@ export class InitializeRequests {
     this.#rules = rules;
   }
 
-  /** @param refusal the error if the request is rejected. */
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const calls = this.#calls;
     const { config, counters } = this.#context;
@@ -136,7 +133,6 @@ export class InitializeRequests {
     }
   }
 
-  /** Fails all waiting requests. */
   failAll(error: SidecarError): void {
     for (const call of this.#waiting.keys()) this.#calls.end(call, error);
   }
@@ -174,7 +170,6 @@ export class SessionCapabilities {
     this.#bySession.set(session, this.#current);
   }
 
-  /** Tells a session of the lists that may have changed. */
   announceTo(session: Session): void {
     const { declared = {} } = this.#current ?? {};
     for (const list of changingLists({ protocolVersion: undefined, declared })) session.deliverOnce(listChanged(list).text);

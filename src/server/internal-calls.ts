@@ -23,7 +23,6 @@ export function internalRequest(method: string, params: object, meta?: object): 
   return request;
 }
 
-/** Returns the reply of a request of the sidecar itself. */
 export function internalReply(context: Context, target: ReplyTarget): Reply {
   return new Reply(context, "0", context.nowMs(), target);
 }
@@ -60,7 +59,6 @@ function readResult(text: string, onResult: OnInternalResult, onFailed?: (reason
   onResult(undefined, `the server answered with an error${shown}`);
 }
 
-/** A request that stays open. */
 export interface OpenCall {
   /** Its id on the wire. */
   readonly wireId: number;

@@ -9,7 +9,7 @@ import {
   type ResponseMessage,
   Slot,
 } from "../mcp/message.ts";
-import { cancellationToServer, cancelledIdText, progressToClient } from "../mcp/rewrite.ts";
+import { editsOf, messageToServer, notificationToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
@@ -154,11 +154,6 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
       else calls.end(call, error);
     }
     return freeBytes;
-  }
-
-  /** Resolves when the last request that is in flight or queued has ended. */
-  whenIdle(): Promise<void> {
-    return this.calls.whenEmpty();
   }
 
   /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
@@ -306,7 +301,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     const call = this.calls.getWritten(progressTokenOf(message));
     if (call?.progressTokenText === undefined) return false;
     call.extend(this.context.nowMs());
-    const isShown = call.reply?.emit(progressToClient(message, call.progressTokenText)) === true;
+    const isShown = call.reply?.emit(notificationToClient(message, Slot.progressToken, call.progressTokenText)) === true;
     if (isShown) call.mustNotRestart = true;
     return isShown;
   }
@@ -317,7 +312,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
    */
   #cancelByClient(caller: Caller, notification: NotificationMessage): void {
     const { calls } = this;
-    const idText = cancelledIdText(notification);
+    const idText = notification.outline.textAt(Slot.requestId);
     const [call, another] = calls
       .values()
       .filter((each) => each.kind === "client" && each.caller === caller && each.reply?.idText === idText);
@@ -327,6 +322,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     }
     // The sidecar's own cancellation is shorter. It is sent if there is no room for the client's.
     const hasRoom = this.calls.roomError(notification.text) === undefined;
-    calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? cancellationToServer(notification, call.wireId) : undefined);
+    const text = hasRoom ? messageToServer(notification, editsOf(notification, String(call.wireId), Slot.requestId)) : undefined;
+    calls.giveUp(call, "cancelled by the client", "dismissed", text);
   }
 }

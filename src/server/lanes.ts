@@ -12,7 +12,6 @@ import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failure
 import type { Lane } from "./lane.ts";
 import type { Routing } from "./routing.ts";
 
-/** A lane and its supervised server. */
 export interface SupervisedLane<Routed extends Routing = Routing> {
   readonly lane: Lane<Routed>;
   /** Resolves when the server has exited and will not be restarted. Never rejects. */
@@ -34,7 +33,6 @@ export class PooledLane {
     this.#onUnused = onUnused;
   }
 
-  /** Adds a user. */
   acquire(): this {
     this.#users++;
     return this;
@@ -212,7 +210,7 @@ export class Lanes {
   /** Ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     for (const { sessions } of this.#lanes.values()) for (const { streams } of sessions) streams.endStandalone();
-    await Promise.all(this.#all().map(({ lane }) => lane.whenIdle()));
+    await Promise.all(this.#all().map(({ lane }) => lane.calls.whenEmpty()));
   }
 
   /** Fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */

@@ -91,7 +91,6 @@ const URL_REQUIRED = -32042;
 const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 
-/** The request of a response. */
 interface ResponseShape {
   readonly method: string;
   readonly serverInfo: ServerInfo;

@@ -14,7 +14,7 @@ import { upstreamChanged } from "./failures.ts";
 import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
 import type { Lane } from "./lane.ts";
-import { refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
+import { LIST_CHANGED, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
 import { isInputRequired, SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import {
@@ -30,8 +30,6 @@ import {
 /** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
 const SUBSCRIPTION_BYTES = 1024;
 const FILTER_BYTES = 8;
-
-const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
 /** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
 export class ModernRouting implements Routing {
@@ -161,7 +159,6 @@ export class ModernRouting implements Routing {
     this.#sessions.delete(caller);
   }
 
-  /** Handles a message of the lane's own subscription. */
   #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
     if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.

@@ -13,9 +13,9 @@ import type { Caller } from "../session/session.ts";
 import { ASKING_METHODS } from "./asks.ts";
 import type { InitializeRules } from "./initialize.ts";
 import { shortInfo } from "./legacy-calls.ts";
-import { refuse, type RequestDecision } from "./routing.ts";
+import { EMPTY_RESULT, refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
-import { type CallCheck } from "./call.ts";
+import type { CallCheck } from "./call.ts";
 import { ALL_LISTS, type LaneSubscription, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
 const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
@@ -172,7 +172,6 @@ function outputSchemaEdits(text: string, result: number): Edit[] {
 }
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
-const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /** The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. */
 export class ModernSessions {
@@ -214,12 +213,10 @@ export class ModernSessions {
     return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
   }
 
-  /** The sessions that are subscribed to a resource. */
   get subscribers(): Iterable<Caller> {
     return this.#subscriptions.callers;
   }
 
-  /** True if the client of a session has declared that it answers questions. */
   isAskable(caller: Caller): boolean {
     return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
   }
@@ -259,7 +256,6 @@ export class ModernSessions {
     }
   }
 
-  /** Delivers a change of a list to all sessions. */
   deliverToAll(text: string): void {
     for (const session of this.#sessions.keys()) session.deliverOnce(text);
   }

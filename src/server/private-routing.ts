@@ -1,15 +1,7 @@
 import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import {
-  cancellationToClient,
-  cancelledIdText,
-  messageToServer,
-  progressTokenText,
-  progressToServer,
-  requestToClient,
-  responseToServer,
-} from "../mcp/rewrite.ts";
+import { editsOf, messageToServer, notificationToClient, progressTokenText, requestToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
@@ -21,7 +13,7 @@ import { answerElsewhere } from "./failures.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
-import { answerPing, cancellation, errorAnswer, refuse, type RequestDecision, type Routing } from "./routing.ts";
+import { answerPing, cancellation, errorAnswer, LIST_CHANGED, refuse, type RequestDecision, type Routing } from "./routing.ts";
 import { Subscriptions } from "./shared-routing.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
@@ -30,14 +22,6 @@ const MAX_FORWARDED_REQUESTS = 1024;
 
 /** Sent once to a new generation, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
-
-/** Notifications that are not related to a request, and so do not belong on a request's stream. */
-const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
-  "notifications/tools/list_changed",
-  "notifications/prompts/list_changed",
-  "notifications/resources/list_changed",
-  "notifications/resources/updated",
-]);
 
 /** A request of the server that its client has not answered. */
 interface ForwardedRequest {
@@ -112,7 +96,7 @@ export class PrivateRouting implements Routing {
     if (method === "notifications/progress") {
       const token = notification.outline.numberAt(Slot.progressToken);
       const tokenText = this.#forwarded.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
-      return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
+      return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
     if (method === "notifications/roots/list_changed") this.#hasChangedRoots = true;
     const text = messageToServer(notification);
@@ -135,7 +119,7 @@ export class PrivateRouting implements Routing {
     const { calls, context } = this.#lane;
     const request = this.#forwarded.get(response.id);
     if (request === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
-    const text = responseToServer(response, request.idText);
+    const text = messageToServer(response, editsOf(response, request.idText, Slot.id));
     if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
     this.#take(request);
     if (request.progressTokenText !== undefined && isCreateTaskResult(response))
@@ -145,14 +129,15 @@ export class PrivateRouting implements Routing {
   }
 
   onServerNotification(notification: NotificationMessage): void {
-    const { method, text } = notification;
-    if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
+    const { method, text, outline } = notification;
+    // They are not related to a request, and so do not belong on a request's stream.
+    if (LIST_CHANGED.test(method) || method === "notifications/resources/updated") this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
-      const idText = cancelledIdText(notification);
+      const idText = outline.textAt(Slot.requestId);
       const request = this.#forwarded.values().find((each) => each.idText === idText);
       if (request === undefined) return this.#lane.dropped.notification(method);
       this.#take(request);
-      this.#emit(cancellationToClient(notification, request.id));
+      this.#emit(notificationToClient(notification, Slot.requestId, String(request.id)));
     } else this.#emit(text);
   }
 

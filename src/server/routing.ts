@@ -46,7 +46,6 @@ export class DropLog {
     this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
   }
 
-  /** A question of the server to a client was refused. */
   question(method: string, reason: string): void {
     if (this.#mayLog()) this.#log.info({ method: shorten(method), reason }, "server question refused");
   }
@@ -61,7 +60,6 @@ export class DropLog {
   }
 }
 
-/** The handling of a client's request. */
 export type RequestDecision =
   | {
       /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
@@ -81,6 +79,11 @@ export type RequestDecision =
 export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
 }
+
+/** The notifications of a change of a list, in all eras. */
+export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
+
+export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {

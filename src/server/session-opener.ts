@@ -71,10 +71,8 @@ function shortInfo(text: string, params: number): string {
   return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
 }
 
-/** Called at the end of each session. */
 export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;
 
-/** The client of a new session. */
 interface NewSession {
   readonly owner?: Principal | undefined;
   readonly memory: MemoryAccount;
@@ -164,7 +162,6 @@ export class SessionOpener {
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  /** Ends a session that is not open here. */
   forget({ id, owner }: KnownSession): void {
     this.#ids.end(id, owner);
   }

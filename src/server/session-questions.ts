@@ -262,7 +262,6 @@ export class SessionQuestions {
     } else this.#fail(round.call, "question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`);
   }
 
-  /** Sends the request again, with the answers. */
   #repeat(round: Round): void {
     const { call, request, stateText, answers } = round;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];

@@ -10,13 +10,8 @@ import type { Calls } from "./calls.ts";
 import { SHARED_INITIALIZE } from "./initialize.ts";
 import type { InternalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { answerPing, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
+import { answerPing, EMPTY_RESULT, LIST_CHANGED, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
-
-/** Returns the severity of a level, from 0; -1 if it is not a level. */
-function severityOf(level: unknown): number {
-  return typeof level === "string" ? LEVELS.indexOf(level) : -1;
-}
 
 /** The log levels of a shared server's callers. The server gets the most verbose one; each caller gets messages from its level up. */
 export class LogLevels {
@@ -27,8 +22,8 @@ export class LogLevels {
   #sentSeverity: number | undefined;
 
   /** @returns false if it is not a level, and was ignored. */
-  set(caller: Caller, level: unknown): boolean {
-    const severity = severityOf(level);
+  set(caller: Caller, level = ""): boolean {
+    const severity = LEVELS.indexOf(level);
     if (severity === -1) return false;
     this.delete(caller);
     this.#severities.set(caller, severity);
@@ -57,7 +52,6 @@ export class LogLevels {
     return LEVELS[wanted];
   }
 
-  /** The level that the server was sent last. */
   get sentLevel(): string | undefined {
     return LEVELS[this.#sentSeverity ?? -1];
   }
@@ -67,14 +61,13 @@ export class LogLevels {
     this.#sentSeverity = undefined;
   }
 
-  /** True if no caller has set a level. */
   get isEmpty(): boolean {
     return this.#severities.size === 0;
   }
 
-  wants(caller: Caller, level: unknown): boolean {
+  wants(caller: Caller, level = ""): boolean {
     const least = this.#severities.get(caller);
-    return least !== undefined && severityOf(level) >= least;
+    return least !== undefined && LEVELS.indexOf(level) >= least;
   }
 
   #count(severity: number, change: number): void {
@@ -140,12 +133,10 @@ export class Subscriptions {
     return this.#byCaller.keys();
   }
 
-  /** True if any caller is subscribed, or is subscribing. */
   has(uri: string): boolean {
     return this.#byUri.has(uri);
   }
 
-  /** True if the server has confirmed a subscription. */
   isConfirmed(uri: string): boolean {
     return this.#byUri.get(uri)?.isConfirmed === true;
   }
@@ -219,21 +210,13 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/roots/list_changed",
 ]);
 
-const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
-  "notifications/tools/list_changed",
-  "notifications/prompts/list_changed",
-  "notifications/resources/list_changed",
-]);
-
-const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
-
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
   readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
   protected readonly lane: Lane;
   /** The callers that get each change of a list. */
-  readonly #listeners = new Set<Caller>();
+  readonly listeners = new Set<Caller>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
 
@@ -281,8 +264,8 @@ export class SharedRouting implements Routing {
   }
 
   onServerNotification({ method, outline, text }: NotificationMessage): void {
-    if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
-      for (const caller of this.#listeners) caller.deliverOnce(text);
+    if (LIST_CHANGED.test(method)) {
+      for (const caller of this.listeners) caller.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
     else this.lane.dropped.notification(method);
@@ -296,7 +279,6 @@ export class SharedRouting implements Routing {
     if (owner?.isOnly === true) owner.call.reply.asking?.onRefused(request);
   }
 
-  /** Returns the response to a request that no client answers. */
   protected refusalOf(request: RequestMessage): string {
     return refuseRequest(request);
   }
@@ -310,20 +292,15 @@ export class SharedRouting implements Routing {
 
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
   onRestarted(initializeResult: string | undefined): void {
-    for (const caller of this.#listeners) caller.onRestarted?.(initializeResult);
-  }
-
-  /** True if a caller gets the messages for all clients. */
-  get hasListeners(): boolean {
-    return this.#listeners.size > 0;
+    for (const caller of this.listeners) caller.onRestarted?.(initializeResult);
   }
 
   onListener(caller: Caller): void {
-    this.#listeners.add(caller);
+    this.listeners.add(caller);
   }
 
   onCallerEnd(caller: Caller): void {
-    this.#listeners.delete(caller);
+    this.listeners.delete(caller);
     this.#levels.delete(caller);
     this.#sendLevel(this.#levels.takePendingLevel());
     for (const uri of this.#subscriptions.deleteAll(caller)) {
@@ -399,14 +376,14 @@ export class SharedRouting implements Routing {
    * call if there is just one. It is dropped if several callers have calls in flight. It may also be about earlier work, so it is dropped
    * if the server has ever got something of another principal.
    */
-  #onLogMessage(level: unknown, text: string): void {
+  #onLogMessage(level: string | undefined, text: string): void {
     const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.calls);
     if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     const { caller, reply } = call;
     if (!this.#levels.wants(caller, level)) return;
     // Each request of a client without a session has a level of its own.
-    const isWanted = reply.logLevel === undefined || isAtLeast(typeof level === "string" ? level : undefined, reply.logLevel);
+    const isWanted = reply.logLevel === undefined || isAtLeast(level, reply.logLevel);
     if (!(isOnly && isWanted && reply.emit(text))) caller.deliver(text);
   }
 }

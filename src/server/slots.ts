@@ -33,12 +33,10 @@ export class ToolSemaphore {
     this.limit = limit;
   }
 
-  /** The number of queued calls. */
   get waitingCount(): number {
     return this.waiting.values().reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** The number of free slots. */
   get freeCount(): number {
     return this.limit - this.#holders.size;
   }

@@ -70,7 +70,6 @@ export class StatelessClients {
     return client;
   }
 
-  /** Forgets a client, and ends its requests. */
   end(holder: MemoryHolder): void {
     const client = this.#byHolder.get(holder);
     if (client !== undefined) this.#forget(client);

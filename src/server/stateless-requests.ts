@@ -8,7 +8,7 @@ import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
 import { checkResultType, findResult, type FoundResult, type ServerInfo } from "../mcp/result.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
@@ -80,13 +80,7 @@ export class StatelessRequests {
   }
 
   /** `asks` has the processes that may ask, and the questions that were refused because their call could not be found out. */
-  get status(): {
-    readonly serverEra: ServerEra | "unknown";
-    readonly requests: number;
-    readonly clients: number;
-    readonly subscriptions: number;
-    readonly asks: { readonly servers: number; readonly parked: ParkedCalls["status"]; readonly unattributed: number } | undefined;
-  } {
+  get status() {
     const { asking, era: serverEra = "unknown" } = this.#eras;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const parked = this.#parked?.status;
@@ -117,7 +111,6 @@ export class StatelessRequests {
     this.#eras.find({ owner: client, reply, request }, envelope.declared, found, (error) => reply.refuse(error));
   }
 
-  /** Ends the requests and subscriptions of a holder. */
   endAllOf(holder: MemoryHolder): void {
     this.#subscriptions.end(holder);
     this.#parked?.end("its token was removed", holder);
@@ -212,7 +205,6 @@ export class StatelessRequests {
     target.lane.request(client, reply, requestToLegacyServer(request));
   }
 
-  /** Continues a parked call with the request that answers its questions. */
   #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
     const { request, envelope, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;

@@ -70,7 +70,6 @@ class LegacySubscription extends StatelessClient {
     this.#notify();
   }
 
-  /** Ends the subscriptions at the server. */
   cancel(): void {
     this.#pendingMemory.release();
     this.#filterMemory.release();

@@ -63,7 +63,6 @@ function isStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
-/** All kinds of list changes. */
 export const ALL_LISTS: ReadonlySet<ListKind> = new Set(LIST_KINDS);
 
 /** Returns the part of a filter that a server with these capabilities can serve for a session. */
@@ -181,7 +180,6 @@ export class LaneSubscription {
     });
   }
 
-  /** True for a notification of this subscription. */
   has(wireId: number): boolean {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
   }
@@ -205,7 +203,6 @@ export class LaneSubscription {
     this.update();
   }
 
-  /** Calls this function no longer. */
   stopWaiting(onDone: OnSubscribed): void {
     this.#waiting.delete(onDone);
   }
@@ -242,7 +239,6 @@ export class LaneSubscription {
     this.#next = undefined;
   }
 
-  /** The resources of the current filter. */
   get #known(): ReadonlySet<string> {
     return this.#current?.filter.uris ?? NONE;
   }
@@ -358,7 +354,6 @@ export class Subscription {
     this.#emit(withSubscriptionId(text, this.idText));
   }
 
-  /** Ends the stream gracefully. */
   end(): void {
     this.respond("result", `{"resultType":"complete","_meta":{${this.#idMember}}}`);
   }
@@ -375,7 +370,6 @@ export class Subscription {
     if (!this.isEnded) this.#reply.keepAlive();
   }
 
-  /** Ends with an error of the sidecar. */
   refuse(error: SidecarError): void {
     if (this.isEnded) return;
     this.#reply.fail(error);
@@ -444,12 +438,10 @@ export class ModernSubscription implements ReplyTarget {
     return this.#open?.wireId;
   }
 
-  /** Opens the subscription at the current generation. */
   open(): void {
     this.#open = this.#calls.open(internalReply(this.#context, this), this.#request);
   }
 
-  /** Forgets the lost generation. */
   onLost(): void {
     this.#open = undefined;
   }

@@ -1,5 +1,5 @@
 import { type NotificationMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { progressToClient } from "../mcp/rewrite.ts";
+import { notificationToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf } from "../mcp/server-line.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
@@ -82,7 +82,7 @@ export class ClientTasks {
   /** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
     const owner = this.#tokens.get(progressTokenOf(message));
-    owner?.caller.deliver(progressToClient(message, owner.tokenText));
+    owner?.caller.deliver(notificationToClient(message, Slot.progressToken, owner.tokenText));
     return owner !== undefined;
   }
 

@@ -1,15 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
-import { type Message, type NotificationMessage, readMessage, type ResponseMessage } from "../../../src/mcp/message.ts";
-import {
-  cancellationToServer,
-  cancelledIdText,
-  progressTokenText,
-  progressToServer,
-  requestToServer,
-  responseToClient,
-} from "../../../src/mcp/rewrite.ts";
+import { type Message, readMessage, type ResponseMessage, Slot } from "../../../src/mcp/message.ts";
+import { editsOf, messageToServer, progressTokenText, requestToServer, responseToClient } from "../../../src/mcp/rewrite.ts";
 import {
   idText,
   inAnyOrder,
@@ -92,16 +85,16 @@ describe("the progress token of a request", () => {
 
 describe("a notification to the server", () => {
   it.each([
-    ["progress", "progressToken", (notification: NotificationMessage, id: string) => progressToServer(notification, id)],
-    ["cancelled", "requestId", (notification: NotificationMessage, id: string) => cancellationToServer(notification, Number(id))],
-  ] as const)("only the id of a notification of %s, and spelling of names, change", (method, name, toServer) => {
+    ["progress", "progressToken", Slot.progressToken],
+    ["cancelled", "requestId", Slot.requestId],
+  ] as const)("only the id of a notification of %s, and spelling of names, change", (method, name, slot) => {
     const others = together(otherMembers(name, "_meta", "progress"), member("progress", fc.constant("1")));
     const template = messageWith(`notifications/${method}`, objectText(inAnyOrder(others, member(name, fc.constant(ID)))));
     fc.assert(
       fc.property(template, idText, fc.integer({ min: 1 }), (around, id, wireId) => {
         const notification = read(fill(around, id), "notification");
-        expect(method === "cancelled" ? cancelledIdText(notification) : id).toBe(id);
-        const text = toServer(notification, String(wireId));
+        expect(notification.outline.textAt(slot)).toBe(id);
+        const text = messageToServer(notification, editsOf(notification, String(wireId), slot));
         expect(text).toBe(asServerReads(fill(around, String(wireId))));
         expect(referenceValue(text)).toMatchObject({ params: { [name]: wireId } });
       }),

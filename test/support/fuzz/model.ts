@@ -74,6 +74,8 @@ export class ClientRequest {
 const READS: ReadonlySet<string> = new Set(["tools/list", "resources/read", "prompts/get"]);
 /** The endings that are always counted: any others may be those of HTTP requests. */
 const COUNTED_ENDINGS = ["results", "errors", "REQUEST_TIMEOUT", "UPSTREAM_EXITED", "UPSTREAM_FAILED", "OVERLOADED", "SESSION_OVERLOADED"];
+/** The time in which an exit is noticed. */
+const EXIT_MS = 600;
 /** The turns of the event loop after which every part has seen an event. */
 const TURNS = 5;
 
@@ -280,12 +282,22 @@ export class Model {
     refute(!this.#isAllowed(request, String(code)), `unexpected error: ${shown}`, tag);
   }
 
-  #isAllowed({ client, tool, handed, isContinued, isAnsweredBadly, acceptedAtMs }: ClientRequest, code: string): boolean {
+  /** True if the server of a request ended some time ago, and no other one may get it. */
+  #isLost(request: ClientRequest): boolean {
+    const last = request.handed.at(-1);
+    const mayWait = last === undefined || last.isAsked || (request.retries === 0 && this.#mayRetry(request));
+    return !mayWait && last.process.endedAtMs < Date.now() - EXIT_MS;
+  }
+
+  #isAllowed(request: ClientRequest, code: string): boolean {
+    const { client, tool, handed, isContinued, isAnsweredBadly, acceptedAtMs } = request;
     const { requestTimeoutMs, toolTimeoutsMs, memoryBudgetBytes, maxSessionRequests } = this.#config;
     const isSession = client.kind !== "stateless";
     switch (code) {
       case "REQUEST_TIMEOUT":
-        return Date.now() - acceptedAtMs >= (tool === "quick" ? (toolTimeoutsMs?.[0]?.value ?? 0) : requestTimeoutMs);
+        return (
+          !this.#isLost(request) && Date.now() - acceptedAtMs >= (tool === "quick" ? (toolTimeoutsMs?.[0]?.value ?? 0) : requestTimeoutMs)
+        );
       case "UPSTREAM_EXITED":
         return handed.at(-1)?.process.isLost === true;
       case "UPSTREAM_NOT_READY":

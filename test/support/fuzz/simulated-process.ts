@@ -40,7 +40,8 @@ export class SimulatedProcess implements ProcessGroup {
   start: Start;
   /** Undefined until its handshake has succeeded. */
   era: "2025" | "2026" | undefined;
-  hasEnded = false;
+  /** Infinity while it runs. */
+  endedAtMs = Number.POSITIVE_INFINITY;
   isStalled = false;
   /** The requests of clients, by their ids, from the time at which they were handed over. */
   readonly requests = new Map<unknown, JsonRpcMessage>();
@@ -65,6 +66,10 @@ export class SimulatedProcess implements ProcessGroup {
     if (start === "exits") setImmediate(() => this.end());
   }
 
+  get hasEnded(): boolean {
+    return this.endedAtMs !== Number.POSITIVE_INFINITY;
+  }
+
   /** True when the sidecar no longer uses it. It may not have seen that yet. */
   get isLost(): boolean {
     return this.#isLost || this.stdin.writableEnded;
@@ -83,7 +88,7 @@ export class SimulatedProcess implements ProcessGroup {
 
   end(exit: ProcessExit = EXITED): void {
     if (this.hasEnded) return;
-    this.hasEnded = true;
+    this.endedAtMs = Date.now();
     this.#lose();
     for (const stream of [this.stdout, this.stderr]) stream.push(null);
     this.stdin.destroy();
