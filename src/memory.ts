@@ -96,7 +96,7 @@ export class MemoryBudget {
       account.lastingBytes += changeBytes;
     }
     if (use.bytes === 0) this.#usedByHolder.delete(holder);
-    if (changeBytes > 0) this.relieve();
+    if (changeBytes > 0 && this.usedBytes > this.calmBytes) this.#evict();
   }
 
   /** Makes room if there is an excess, as far as possible. */

@@ -62,7 +62,8 @@ export class HangWatch {
 
   onLost(): void {
     this.#isReady = false;
-    this.#endProbe();
+    this.#probe?.clear();
+    this.#probe = undefined;
     this.#tick.clear();
   }
 

@@ -4,15 +4,7 @@ import { findPath } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import {
-  isJsonObject,
-  type JsonObject,
-  type NotificationMessage,
-  readMessage,
-  type RequestMessage,
-  type ResponseMessage,
-  Slot,
-} from "../mcp/message.ts";
+import { isJsonObject, type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
@@ -40,7 +32,14 @@ export const SHARED_INITIALIZE: InitializeRules = {
   isForwarded: false,
   answer: answerInitialize,
   // The sidecar supports every revision, independent of the server's.
-  capabilities: (handshake) => ({ protocolVersion: undefined, declared: sharedCapabilities(handshake) }),
+  capabilities: ({ resultText }) => {
+    const declared = readCapabilities(resultText);
+    const { tasks } = declared;
+    if (!isJsonObject(tasks)) return { protocolVersion: undefined, declared };
+    // As in the answer.
+    const { list: _, ...others } = tasks;
+    return { protocolVersion: undefined, declared: { ...declared, tasks: others } };
+  },
 };
 
 /** The server gets the client's own `initialize`, and the client gets the server's own response. */
@@ -63,15 +62,6 @@ function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMes
   const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
   if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
   return { protocolVersion, resultText: applyEdits(resultText, edits) };
-}
-
-/** Returns the capabilities in the result of `answerInitialize`. */
-function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
-  const capabilities = readCapabilities(resultText);
-  const { tasks } = capabilities;
-  if (!isJsonObject(tasks)) return capabilities;
-  const { list: _, ...others } = tasks;
-  return { ...capabilities, tasks: others };
 }
 
 export interface InitializeRequest {

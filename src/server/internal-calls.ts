@@ -40,23 +40,22 @@ export function resultTo(onResult?: OnInternalResult, onFailed?: (reason: string
         // A failure during shutdown is expected.
         if (outcome.code !== "SHUTTING_DOWN") onFailed?.(outcome.message, outcome);
         onResult?.(undefined, outcome.message, outcome.code);
-      } else if (outcome !== undefined && onResult !== undefined) readResult(outcome, onResult, onFailed);
+      }
+      if (typeof outcome !== "string" || onResult === undefined) return undefined;
+      const bytes = Buffer.byteLength(outcome);
+      if (bytes > MAX_INTERNAL_RESULT_BYTES) {
+        const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
+        onFailed?.(reason);
+        onResult(undefined, reason);
+        return undefined;
+      }
+      const [result, error] = findMembers(outcome, 0, ["result", "error"]).spans;
+      const shown = error === undefined ? "" : `: ${shorten(outcome.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
+      if (result === undefined) onResult(undefined, `the server answered with an error${shown}`);
+      else onResult(outcome.slice(result.start, result.end));
       return undefined;
     },
   };
-}
-
-function readResult(text: string, onResult: OnInternalResult, onFailed?: (reason: string) => void): void {
-  const bytes = Buffer.byteLength(text);
-  if (bytes > MAX_INTERNAL_RESULT_BYTES) {
-    const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
-    onFailed?.(reason);
-    return onResult(undefined, reason);
-  }
-  const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-  if (result !== undefined) return onResult(text.slice(result.start, result.end));
-  const shown = error === undefined ? "" : `: ${shorten(text.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
-  onResult(undefined, `the server answered with an error${shown}`);
 }
 
 export interface OpenCall {

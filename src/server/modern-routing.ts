@@ -181,12 +181,14 @@ function ofSession(text: string): string {
   return applyEdits(text, removeMetaKey(text, params.start, meta, MetaKey.subscriptionId));
 }
 
+const RULES: Readonly<Record<ServerEra, InitializeRules>> = { legacy: SHARED_INITIALIZE, modern: DISCOVERED_INITIALIZE };
+
 /** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
 export class AnyEraRouting extends ModernRouting {
   override readonly initialize: InitializeRules = {
     ...SHARED_INITIALIZE,
-    answer: (handshake, ...initialize) => initializeOf(handshake).answer(handshake, ...initialize),
-    capabilities: (handshake) => initializeOf(handshake).capabilities(handshake),
+    answer: (handshake, request) => RULES[handshake.era].answer(handshake, request),
+    capabilities: (handshake) => RULES[handshake.era].capabilities(handshake),
   };
   readonly #legacy: SharedRouting;
   readonly #calls: Calls;
@@ -243,8 +245,4 @@ export class AnyEraRouting extends ModernRouting {
     this.#legacy.onCallerEnd(caller);
     super.onCallerEnd(caller);
   }
-}
-
-function initializeOf({ era }: UpstreamHandshake): InitializeRules {
-  return era === "modern" ? DISCOVERED_INITIALIZE : SHARED_INITIALIZE;
 }
