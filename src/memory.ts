@@ -12,10 +12,7 @@ export type MemoryHolder = object | string;
 /** For an eviction that may free the memory of any holder. */
 export const ANY_HOLDER: MemoryHolder = {};
 
-/** The kind of data that clients can do without. */
-const DROPPABLE_KIND: MemoryKind = "replay";
-/** The kind of data that has no end of its own. */
-const LASTING_KIND: MemoryKind = "subscriptions";
+/** `droppableBytes` are those of `replay`, without which clients can do. `lastingBytes` are those of `subscriptions`, which have no end of their own. */
 const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 
 /** A holder may use more than this share only while the same share stays free for others. */
@@ -63,7 +60,6 @@ export class MemoryBudget {
     this.#evictions.push({ stage, evict });
   }
 
-  /** Returns the account of a holder. */
   account(holder: MemoryHolder): MemoryAccount {
     return new MemoryAccount(this, holder);
   }
@@ -78,7 +74,7 @@ export class MemoryBudget {
   /** Drops data if the holder cannot use this many bytes more otherwise: first the holder's own. @returns false if there is no room. */
   makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
     const own = this.#useOf(holder);
-    if (kind === LASTING_KIND && own.lastingBytes + bytes > this.#shareBytes) return false;
+    if (kind === "subscriptions" && own.lastingBytes + bytes > this.#shareBytes) return false;
     if (!this.hasRoomFor(holder, bytes)) return false;
     const missingBytes = (): number => this.#missingBytes(holder, bytes);
     if (own.droppableBytes > 0) this.#run("replay", missingBytes, holder);
@@ -94,13 +90,13 @@ export class MemoryBudget {
     let use = this.#usedByHolder.get(holder);
     if (use === undefined) this.#usedByHolder.set(holder, (use = { ...NO_USE }));
     use.bytes += changeBytes;
-    if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
-    if (kind === LASTING_KIND) {
+    if (kind === "replay") use.droppableBytes += changeBytes;
+    if (kind === "subscriptions") {
       use.lastingBytes += changeBytes;
       account.lastingBytes += changeBytes;
     }
     if (use.bytes === 0) this.#usedByHolder.delete(holder);
-    if (changeBytes > 0 && this.usedBytes > this.calmBytes) this.#evict();
+    if (changeBytes > 0) this.relieve();
   }
 
   /** Makes room if there is an excess, as far as possible. */
@@ -153,7 +149,7 @@ export class MemoryBudget {
    */
   #missingBytes(holder: MemoryHolder, bytes: number, isDropped = false): number {
     const own = this.#useOf(holder);
-    const usedBytes = this.usedBytes - (isDropped ? this.#usedByKind[DROPPABLE_KIND] : 0);
+    const usedBytes = this.usedBytes - (isDropped ? this.#usedByKind.replay : 0);
     const ownBytes = own.bytes - (isDropped ? own.droppableBytes : 0);
     return usedBytes + bytes - this.limitBytes + (ownBytes + bytes > this.#shareBytes ? this.#shareBytes : 0);
   }

@@ -4,8 +4,9 @@ import { type Config, type Environment, serverEnvironment } from "./config/load.
 import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import { isLoopback } from "./config/authority.ts";
-import { createStatus } from "./http/health.ts";
+import { createStatus, createStatusRoute } from "./http/health.ts";
 import { HttpListener } from "./http/listener.ts";
+import { createMetricsRoute } from "./http/metrics.ts";
 import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
 import { RequestLog } from "./http/request-log.ts";
@@ -114,7 +115,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const [address, adminAddress] = await listen(config, listener, admin);
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
-  const [server, { createApp, createOperatorRoutes }, pageModule] = await Promise.all([
+  const [server, { createApp }, pageModule] = await Promise.all([
     McpServer.start(context, {
       program: new ServerProgram(context, command, options.startProcess),
       clientInfo: { name: "claw-mcp-stdio", version },
@@ -128,7 +129,8 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   ]);
   const status = createStatus(context, version, () => server.status());
   const page = pageModule && activity && new pageModule.Page(context, activity, status);
-  const operatorRoutes = { ...createOperatorRoutes(context, status, metrics), ...page?.routes };
+  const metricsRoute = metrics && { metrics: createMetricsRoute(context, status, metrics) };
+  const operatorRoutes = { status: createStatusRoute(context, status), ...metricsRoute, ...page?.routes };
   listener.serve(createApp(context, tokens, status, admin === undefined ? { ...operatorRoutes, ...server.routes } : server.routes));
   admin?.serve(createApp(context, tokens, status, operatorRoutes));
   // A sidecar whose command cannot be started ends at once, and does not announce its address.

@@ -4,12 +4,10 @@ import type { ErrorRequestHandler, Request, Response } from "express";
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { RequestMetrics } from "../observe/metrics.ts";
 import { ALL_METHODS, allowHeader, LEGACY_PATHS, type RouteName, ROUTES } from "../routes.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { Guards, pathAndQuery, sendMethods } from "./guards.ts";
-import { createHealthRoutes, createStatusRoute, type Status } from "./health.ts";
-import { createMetricsRoute } from "./metrics.ts";
+import { createHealthRoutes, type Status } from "./health.ts";
 import { reject, type Route, type RoutedRequest, sendDefect, sendError, sendRejection } from "./response.ts";
 
 /** Paths of HTTP+SSE. Some servers have the second one without its `s`. */
@@ -48,14 +46,6 @@ function sendNotFound(response: ServerResponse, target: string, path: string | u
   const body = JSON.stringify({ error: error.code, error_description: error.message });
   const reason = "the client looks for an OAuth server, as many do before their first request; the sidecar has none";
   sendRejection(response, error, body, undefined, reason);
-}
-
-/** Creates the routes of operators, without the page. @param metrics undefined if there is no `/metrics`. */
-export function createOperatorRoutes(context: Context, status: () => Status, metrics: RequestMetrics | undefined) {
-  return {
-    status: createStatusRoute(context, status),
-    ...(metrics && { metrics: createMetricsRoute(context, status, metrics) }),
-  };
 }
 
 /**

@@ -20,10 +20,11 @@ export interface MessageReceiver {
   onMessages(post: Post, messages: Message | Message[]): void;
 }
 
-/** The bodies of POST requests, with those that arrive in parts by client. */
+/** The bodies of POST requests, with those that arrive in parts. */
 export class PostedBodies {
   readonly #context: Context;
-  readonly #arriving = new Map<MemoryHolder, Set<PostedBody>>();
+  /** Those of which a part has arrived, the oldest first. Only the bodies change it. */
+  readonly arriving = new Set<PostedBody>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -51,24 +52,12 @@ export class PostedBodies {
     reject(request, response, error);
   }
 
-  /** Must be called for the first part of a body. */
-  add(body: PostedBody): void {
-    const bodies = this.#arriving.get(body.holder) ?? new Set();
-    this.#arriving.set(body.holder, bodies.add(body));
-  }
-
-  /** Must be called when such a body has arrived or is rejected. */
-  delete(body: PostedBody): void {
-    const bodies = this.#arriving.get(body.holder);
-    bodies?.delete(body);
-    if (bodies?.size === 0) this.#arriving.delete(body.holder);
-  }
-
   /** Rejects bodies of a client until this much memory is free. Those that have taken longest are first. */
   #reject(bytes: number, holder: MemoryHolder): void {
     let freeBytes = 0;
-    for (const body of this.#arriving.get(holder) ?? []) {
+    for (const body of this.arriving) {
       if (freeBytes >= bytes) return;
+      if (body.holder !== holder) continue;
       freeBytes += body.memoryBytes;
       body.rejectArriving();
     }
@@ -79,6 +68,7 @@ export class PostedBodies {
 class PostedBody {
   readonly #context: Context;
   readonly #bodies: PostedBodies;
+  readonly holder: MemoryHolder;
   readonly #post: Post;
   readonly #receiver: MessageReceiver;
   /** 0 if it is unknown. */
@@ -94,11 +84,7 @@ class PostedBody {
 
   constructor(context: Context, bodies: PostedBodies, post: Post, receiver: MessageReceiver, declaredBytes: number) {
     [this.#context, this.#bodies, this.#post, this.#receiver] = [context, bodies, post, receiver];
-    this.#declaredBytes = declaredBytes;
-  }
-
-  get holder(): MemoryHolder {
-    return this.#post.holder;
+    [this.holder, this.#declaredBytes] = [post.holder, declaredBytes];
   }
 
   /** The memory of the parts that have arrived. */
@@ -134,7 +120,7 @@ class PostedBody {
     this.#isDone = true;
     this.#parts.length = 0;
     // A body that has arrived keeps its memory until it is forwarded.
-    if (this.#reserved !== undefined) this.#bodies.delete(this);
+    if (this.#reserved !== undefined) this.#bodies.arriving.delete(this);
     try {
       const text = bytes.toString("utf8");
       const trace = traceContextOf(this.#post.request.headers);
@@ -160,7 +146,7 @@ class PostedBody {
   #reserve(partBytes: number): boolean {
     if (this.#reserved === undefined) {
       this.#reserved = this.#context.memory.account(this.holder).hold("bodies", 0);
-      this.#bodies.add(this);
+      this.#bodies.arriving.add(this);
     }
     return this.#reserved.tryGrow(partMemoryBytes(partBytes));
   }
@@ -205,7 +191,7 @@ class PostedBody {
   }
 
   #release(): void {
-    this.#bodies.delete(this);
+    this.#bodies.arriving.delete(this);
     this.#reserved?.release();
   }
 

@@ -26,9 +26,7 @@ const SSE_HEADERS = {
   "X-Accel-Buffering": "no",
 };
 
-/** An HTTP response with server-sent events. */
 export class SseConnection implements EventSink {
-  /** Called when the connection has closed. */
   onClosed: (() => void) | undefined;
   readonly #response: ServerResponse;
   readonly #onWritten: () => void;
@@ -156,7 +154,6 @@ export class SseConnections {
     return this.#open.size;
   }
 
-  /** Answers with an event stream. */
   open(response: ServerResponse, memory: MemoryAccount, headers?: Readonly<Record<string, string>>): SseConnection {
     const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
@@ -184,7 +181,6 @@ export class SseConnections {
   }
 }
 
-/** A stream and the connection on which it was opened. */
 export interface OpenStream {
   readonly stream: EventStream;
   readonly connection: EventSink;

@@ -4,13 +4,6 @@ import { BOUNDS_SECONDS, type MetricDefinition, type MetricName, METRICS, type S
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** A value in the form of prom-client. */
-interface Value {
-  readonly metricName?: string;
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly value: number;
-}
-
 /**
  * Writes samples in the text format of Prometheus, with metrics of the process: CPU, memory, garbage collection and the delay of the event
  * loop. prom-client renders; the sidecar keeps its own numbers, so that nothing of this is loaded before the first scrape.
@@ -45,8 +38,8 @@ export class Exposition {
   }
 }
 
-/** Prometheus takes an empty label for an absent one. */
-function* valuesOf({ metric, labels: all = {}, value }: Sample): Generator<Value> {
+/** Returns values in the form of prom-client. Prometheus takes an empty label for an absent one. */
+function* valuesOf({ metric, labels: all = {}, value }: Sample): Generator<object> {
   const labels = Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
   if (typeof value === "number") yield { labels, value };
   else {

@@ -143,7 +143,7 @@ function createCrossOriginCheck(
     const { origin, host } = headers;
     if (origin !== undefined && !isOriginAllowed(origin) && !isOwnPage(request)) {
       // The origin of a page without one, such as a local file, is `null`.
-      return notAllowed("ORIGIN_NOT_ALLOWED", "origin", "ALLOWED_ORIGINS", origin === "null" ? origin : parseOrigin(origin));
+      return notAllowed("ORIGIN_NOT_ALLOWED", origin === "null" ? origin : parseOrigin(origin));
     }
     if (isHostAllowed === undefined) return undefined;
     // A request with neither is HTTP/1.0, so not of a browser.
@@ -160,16 +160,12 @@ function createCrossOriginCheck(
 function hostNotAllowed(authority: string): SidecarError {
   const parsed = parseAuthority(authority);
   const shown = parsed && (parsed.port === undefined ? parsed.host : `${parsed.host}:${parsed.port}`);
-  return notAllowed("HOST_NOT_ALLOWED", "host", "ALLOWED_HOSTS", shown);
+  return notAllowed("HOST_NOT_ALLOWED", shown);
 }
 
 /** @param shown undefined for a malformed value. Nothing of it is quoted: the message is logged, and it may have a password. */
-function notAllowed(
-  code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED",
-  header: string,
-  variable: string,
-  shown: string | undefined,
-): SidecarError {
+function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", shown: string | undefined): SidecarError {
+  const [header, variable] = code === "HOST_NOT_ALLOWED" ? ["host", "ALLOWED_HOSTS"] : ["origin", "ALLOWED_ORIGINS"];
   if (shown === undefined) return new SidecarError(code, `The ${header} is malformed.`);
   return new SidecarError(code, `The ${header} "${shown}" is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`);
 }
@@ -208,11 +204,7 @@ export class Guards {
   /** Allows no other origin than the page's own. */
   readonly #checkPage: (request: IncomingMessage) => SidecarError | undefined;
 
-  /**
-   * @param tokens undefined if no token is configured.
-   * @param listenHost undefined for all interfaces.
-   * @param endpointPath undefined for a listener without the endpoint.
-   */
+  /** @param listenHost undefined for all interfaces. @param endpointPath undefined for a listener without the endpoint. */
   constructor(
     { config }: Context,
     tokens: AuthTokens | undefined,
@@ -230,7 +222,6 @@ export class Guards {
     this.#checkPage = createCrossOriginCheck(() => false, isReadersHostAllowed, isOwnPage);
   }
 
-  /** True if the client may read more than the state. */
   mayReadDetails(request: IncomingMessage): boolean {
     if (this.#checkReader(request) !== undefined) return false;
     return this.#tokens === undefined || this.#tokens.identify(request.headers.authorization) !== undefined;
@@ -279,7 +270,6 @@ export class Guards {
   };
 }
 
-/** Answers OPTIONS. */
 export function sendMethods(request: IncomingMessage, response: ServerResponse, allow: string): void {
   response.writeHead(204, { Allow: allow }).end();
   discardBody(request);

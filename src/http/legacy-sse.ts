@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -159,33 +159,24 @@ export class LegacySse implements MessageReceiver {
     },
   };
 
-  /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
   }
 
-  rejectLong({ request, response, principal }: Post): boolean {
-    const pair = this.#findPair(request);
-    if (pair instanceof SidecarError) sendError(response, pair);
-    else if (pair.owner !== principal) rejectUnauthorized(request, response);
-    else return false;
-    return true;
+  rejectLong(post: Post): boolean {
+    return this.#findPair(post, undefined) === undefined;
   }
 
   onMessages(post: Post, messages: Message | Message[]): void {
     if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
-    const { request, response, principal } = post;
     const idText = messages.kind === "request" ? idTextOf(messages) : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
     if (messages.kind === "request" && this.#context.draining.aborted)
-      return sendError(response, shuttingDown(messages.method, false), idText);
-    const pair = this.#findPair(request);
-    if (pair instanceof SidecarError) return sendError(response, pair, idText);
-    if (pair.owner !== principal) return rejectUnauthorized(request, response);
-    this.#onMessage(post, pair, messages, idText);
+      return sendError(post.response, shuttingDown(messages.method, false), idText);
+    const pair = this.#findPair(post, idText);
+    if (pair !== undefined) this.#onMessage(post, pair, messages, idText);
   }
 
-  /** Answers with the stream of a new client. */
   #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
     const { config, defects, nowMs, timers } = this.#context;
     // The session store limits the streams with a session.
@@ -250,10 +241,16 @@ export class LegacySse implements MessageReceiver {
     forwardRequest(defects, session, reply, message);
   }
 
-  #findPair({ url = "" }: IncomingMessage): LegacySsePair | SidecarError {
+  /** Returns the client that has sent a request; undefined if the request is answered with an error. */
+  #findPair({ request, response, principal }: Post, idText: string | undefined): LegacySsePair | undefined {
+    const { url = "" } = request;
     const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
-    if (id === null) return sessionRequired(`The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`);
-    return this.#pairs.get(id) ?? streamNotFound();
+    const pair = this.#pairs.get(id ?? "");
+    if (pair !== undefined && pair.owner === principal) return pair;
+    const noId = `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`;
+    if (pair !== undefined) rejectUnauthorized(request, response);
+    else sendError(response, id === null ? sessionRequired(noId) : streamNotFound(), idText);
+    return undefined;
   }
 }
 

@@ -127,7 +127,6 @@ class Connections {
     }
   }
 
-  /** True if the connection has an open response. */
   hasResponses(socket: Socket): boolean {
     return (this.all.get(socket)?.responses.size ?? 0) > 0;
   }
@@ -347,7 +346,6 @@ const LAST_ARRIVALS_MS = 100;
 /** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
 const BACKLOG = 511;
 
-/** The listening HTTP server. */
 export class HttpListener {
   readonly connections: Connections;
   readonly #server: Server;

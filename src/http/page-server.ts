@@ -6,6 +6,7 @@ import { gunzip } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
+import { rounded } from "../observe/record.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
@@ -170,10 +171,10 @@ interface PageStream {
   readonly response: ServerResponse;
   readonly connection: SseConnection;
   readonly principal: Principal | undefined;
-  hasBegun: boolean;
   nextSecond: number;
   requestCount: number;
   logLineCount: number;
+  /** Undefined before the first update. */
   generations: readonly PageGeneration[] | undefined;
 }
 
@@ -213,23 +214,13 @@ export class Page {
       end(oldest, () => oldest.connection.sendWithoutId("replaced", "{}"));
     }
     const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
-    const stream = {
-      response,
-      connection,
-      principal,
-      hasBegun: false,
-      nextSecond: 0,
-      requestCount: 0,
-      logLineCount: 0,
-      generations: undefined,
-    };
+    const stream = { response, connection, principal, nextSecond: 0, requestCount: 0, logLineCount: 0, generations: undefined };
     this.#open.add(stream);
     connection.onClosed = () => this.#onClosed(stream);
     this.#send(stream, this.#readState());
     if (this.#open.size === 1) this.#updates.set(nowMs() + UPDATE_INTERVAL_MS);
   }
 
-  /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
     for (const { connection, principal } of this.#open) if (principal === owner) connection.cutOff();
   }
@@ -249,8 +240,7 @@ export class Page {
 
   /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
-    if (stream.hasBegun && stream.response.writableLength > 0) return;
-    stream.hasBegun = true;
+    if (stream.generations !== undefined && stream.response.writableLength > 0) return;
     const { requests, rate, generations, log } = this.#activity;
     const { current } = rate;
     const update: PageUpdate = {
@@ -274,7 +264,7 @@ export class Page {
 }
 
 function pageRequest({ at, durationMs, ...rest }: RecentRequest): PageRequest {
-  return { at: new Date(at).toISOString(), durationMs: durationMs === null ? null : Math.round(durationMs * 10) / 10, ...rest };
+  return { at: new Date(at).toISOString(), durationMs: durationMs === null ? null : rounded(durationMs), ...rest };
 }
 
 /** Sends the last event, and ends the stream. A client that has not read the one before may never do so. */

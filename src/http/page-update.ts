@@ -5,7 +5,7 @@ import type { LaneLoad } from "../server/call.ts";
 /** The length of each history, in the sidecar and in the page. */
 export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
 
-/** One event of the page's stream. The first has the whole history, and later ones have the new part. */
+/** One event of the page's stream. The first has the whole history, and later ones have the new part. All times are in ISO 8601. */
 export interface PageUpdate {
   readonly state: PageState;
   /** The seconds that have passed, oldest first. */
@@ -19,7 +19,6 @@ export interface PageUpdate {
 }
 
 export interface PageState {
-  /** Of the sidecar. */
   readonly version: string;
   readonly uptimeMs: number;
   /** The command and its arguments, with secrets masked. */
@@ -34,15 +33,14 @@ export interface PageState {
   readonly pid: number | null;
   readonly generation: number;
   readonly restarts: number;
-  /** ISO 8601; null if it is not ready. */
+  /** Null if it is not ready. */
   readonly readySince: string | null;
-  /** ISO 8601; null while a generation runs. */
+  /** Null while a generation runs. */
   readonly nextRetryAt: string | null;
   /** The reason of the last exit, if the server is not ready. */
   readonly reason: string | null;
   readonly likelyCause: string | null;
   readonly sessions: number;
-  /** Clients without a session. */
   readonly statelessClients: number;
   readonly openStreams: number;
   /** `shared`, `private`, `modern` and `asking`, as in `/status`; those of `asking` are added. */
@@ -52,12 +50,11 @@ export interface PageState {
 }
 
 export interface PageLane extends LaneLoad {
-  /** Running processes. */
   readonly servers: number;
 }
 
 export interface PageSecond {
-  /** ISO 8601, of its beginning. */
+  /** The time of its beginning. */
   readonly at: string;
   readonly requests: number;
   /** Those of `requests` that ended with an error, of the server or the sidecar. */
@@ -70,7 +67,7 @@ export interface PageSecond {
 }
 
 export interface PageRequest {
-  /** ISO 8601, of its end. */
+  /** The time of its end. */
   readonly at: string;
   /** Shortened; null if the request was rejected before it was read. */
   readonly method: string | null;
@@ -87,16 +84,14 @@ export interface PageGeneration {
   readonly lane: string;
   /** Counted from 1 in each lane. */
   readonly number: number;
-  /** ISO 8601. */
   readonly startedAt: string;
-  /** ISO 8601; null until it is ready. */
+  /** Null until it is ready. */
   readonly readyAt: string | null;
   /** Null while it runs. */
   readonly exit: PageExit | null;
 }
 
 export interface PageExit {
-  /** ISO 8601. */
   readonly at: string;
   readonly kind: string;
   readonly reason: string;

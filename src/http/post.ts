@@ -84,10 +84,7 @@ export class McpEndpoint implements MessageReceiver {
   readonly #stateless: StatelessRequests | undefined;
   readonly #observers: readonly RequestObserver[];
 
-  /**
-   * @param stateless undefined if requests without a session are not served.
-   * @param observers those of requests.
-   */
+  /** @param stateless undefined if requests without a session are not served. */
   constructor(
     context: Context,
     opener: SessionOpener,
@@ -149,7 +146,6 @@ export class McpEndpoint implements MessageReceiver {
     else this.#find(post, messages, this.#look(post));
   }
 
-  /** Answers a GET with the stream of its session, or an error. */
   #openStream(post: Post): void {
     const { request, response } = post;
     const found = this.#look(post);
@@ -303,7 +299,6 @@ export class McpEndpoint implements MessageReceiver {
     if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
   }
 
-  /** Handles a POST of a revision without sessions. */
   #onStateless(stateless: StatelessRequests, post: Post, messages: Message | Message[]): void {
     const { request, response, principal, holder } = post;
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, modernErrorBody(error, idText));

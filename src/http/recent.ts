@@ -38,7 +38,6 @@ class RecentItems<Item> {
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
-/** The last lines of the log, with secrets masked. */
 export class RecentLog {
   readonly lines = new RecentItems<string>(HISTORY_LIMITS.logLines, MAX_LENGTH);
 

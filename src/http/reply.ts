@@ -204,7 +204,6 @@ export class PostBatch implements ReplyTarget {
     return true;
   }
 
-  /** Sends the kept responses if a stream has begun. */
   #flush(): void {
     if (this.#whole.isStream) for (const each of this.#takeAll()) this.#whole.reply.emit(each);
   }

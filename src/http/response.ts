@@ -74,12 +74,10 @@ export function acceptsEventStream(request: IncomingMessage): boolean {
   return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
 }
 
-/** True if `Accept` permits HTML. */
 export function acceptsHtml(request: IncomingMessage): boolean {
   return accepts(request).type("html") !== false;
 }
 
-/** True if the client takes compressed responses. */
 export function acceptsGzip(request: IncomingMessage): boolean {
   return accepts(request).encodings(["gzip", "identity"]) === "gzip";
 }
@@ -120,10 +118,8 @@ export function modernErrorBody({ code, message, data }: SidecarError, idText: s
 }
 
 /** Returns the headers of an error, besides those of its JSON body. */
-export function errorHeaders(error: SidecarError): Record<string, string> {
-  const headers: Record<string, string> = {};
-  if (error.details.retryAfterSeconds !== undefined) headers["Retry-After"] = String(error.details.retryAfterSeconds);
-  return headers;
+export function errorHeaders({ details: { retryAfterSeconds } }: SidecarError): Readonly<Record<string, string>> {
+  return retryAfterSeconds === undefined ? {} : { "Retry-After": String(retryAfterSeconds) };
 }
 
 /** Rejections until their responses close. They are noted here because the functions that reject know no observer. A closed socket has no address. */
@@ -169,22 +165,13 @@ export function sendJson(response: ServerResponse, httpStatus: number, body: str
 /** Sends JSON texts as one array. They are not joined, because the array may be longer than the longest possible text. */
 export function sendJsonArray(response: ServerResponse, bodies: readonly string[]): void {
   if (response.headersSent || response.destroyed) return;
-  const parts: Uint8Array[] = [];
-  let text = "[";
-  for (const [index, body] of bodies.entries()) {
-    text += index === 0 ? body : `,${body}`;
-    if (text.length <= LONG_BODY_LENGTH) continue;
-    parts.push(Buffer.from(text));
-    text = "";
-  }
-  const last = Buffer.from(`${text}]`);
-  const length = parts.reduce((sum, part) => sum + part.length, last.length);
+  const parts = bodies.map((body, index) => Buffer.from(`${index === 0 ? "[" : ","}${body}`));
+  const length = parts.reduce((sum, part) => sum + part.length, 1);
   response.writeHead(200, { "Content-Type": "application/json", "Content-Length": length });
   for (const part of parts) response.write(part);
-  response.end(last);
+  response.end("]");
 }
 
-/** Sends 202 without a body. */
 export function sendAccepted(response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(202, { "Content-Length": 0 }).end();

@@ -153,7 +153,6 @@ export class Defects {
     if (recover !== undefined) this.guard(event, recover);
   }
 
-  /** Logs and counts an error. */
   note(event: string, error: unknown): void {
     this.#counters.defects++;
     this.#log.error({ kind: event, err: error, reason: describeError(error) }, "defect of the sidecar");

@@ -106,7 +106,6 @@ export const METRICS = {
 
 export type MetricName = keyof typeof METRICS;
 
-/** The value of one series. */
 export interface Sample {
   readonly metric: MetricName;
   readonly labels?: Histogram["labels"];
@@ -259,7 +258,6 @@ export class RequestMetrics implements RequestObserver {
     this.#rejected.set(code, (this.#rejected.get(code) ?? 0) + 1);
   }
 
-  /** Counts the end of a session. */
   readonly sessionEnded = (protocolVersion: string, durationMs: number): void => {
     const version = VERSIONS.get(protocolVersion) ?? OTHER;
     seriesOf(this.#sessions, version, () => ({ mcp_protocol_version: version, ...TRANSPORT })).observe(durationMs);

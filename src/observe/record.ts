@@ -99,13 +99,11 @@ export class Counters {
     statuses: new Map<number, number>(),
   };
 
-  /** Counts the end of an accepted request. */
   countEnding(ending: RequestEnding): void {
     if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") this.answers[ending]++;
     else increment(this.byKey.failures, ending);
   }
 
-  /** Counts a rejected request. */
   countRefusal(code: SidecarErrorCode): void {
     increment(this.byKey.refusals, code);
   }

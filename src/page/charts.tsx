@@ -131,11 +131,12 @@ const LATENCY_LINES: readonly ChartLine[] = [
 /** Requests and latency of the last 120 seconds. */
 export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] }): JSX.Element {
   const times = seconds.map(({ at }) => Date.parse(at) / 1000);
-  const requests = sum(seconds.map((second) => second.requests));
-  const errors = sum(seconds.map((second) => second.errors));
-  const timed = sum(seconds.map((second) => second.timed));
+  const total = (of: (second: PageSecond) => number): number => seconds.reduce((sum, second) => sum + of(second), 0);
+  const requests = total((second) => second.requests);
+  const errors = total((second) => second.errors);
+  const timed = total((second) => second.timed);
   const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
-  const totalMs = sum(seconds.map((second) => (second.meanMs ?? 0) * second.timed));
+  const totalMs = total((second) => (second.meanMs ?? 0) * second.timed);
   return (
     <Section id="charts" title="Last two minutes">
       <div class="charts">
@@ -159,11 +160,6 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
   );
 }
 
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
-/** The load and the memory of the sidecar. */
 export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
   const { memory, rssBytes, sessions, statelessClients, openStreams, uptimeMs } = state;
   const lanes = Object.entries(state.lanes).filter(

@@ -14,7 +14,6 @@ const STATES: Readonly<Record<PageState["state"], { readonly tone: string; reado
   failed: { tone: "bad", words: "Failed" },
 };
 
-/** The name of the program, and the state of the server in words. */
 export function Header({ connection, state }: { readonly connection: Connection; readonly state: PageState | undefined }): JSX.Element {
   const { tone, words } = summary(connection, state);
   useEffect(() => {

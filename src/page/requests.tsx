@@ -4,7 +4,6 @@ import type { Numbered } from "./connection.ts";
 import { countText, durationText, timeText } from "./format.ts";
 import { Section, Table, Text } from "./text.tsx";
 
-/** The last requests, newest first. */
 export function Requests({ requests }: { readonly requests: readonly Numbered<PageRequest>[] }): JSX.Element {
   return (
     <Section id="requests" title="Requests">

@@ -171,11 +171,6 @@ const MAX_OPTION_LENGTH = 200;
 
 const { SelectWidget } = getDefaultRegistry().widgets;
 
-/** The widgets that differ from the library's. */
-const formWidgets: RegistryWidgetsType = {
-  SelectWidget: Select,
-};
-
 /** A select whose options show invisible characters. */
 function Select({ options, ...props }: WidgetProps): JSX.Element {
   const enumOptions = options.enumOptions?.map((option) => ({
@@ -305,7 +300,9 @@ const DEFAULTS = {
   arrayMinItems: { populate: "requiredOnly" },
 } as const;
 
+/** The fields and widgets that differ from the library's. */
 const FIELDS: RegistryFieldsType = { NumberField };
+const WIDGETS: RegistryWidgetsType = { SelectWidget: Select };
 
 interface Props {
   /** From `formSchemaOf`. */
@@ -318,11 +315,9 @@ interface Props {
   readonly onSubmit: (value: unknown) => void;
   /** Called if no form can be made of the schema. */
   readonly onFailed: () => void;
-  /** The buttons. */
   readonly children: ComponentChildren;
 }
 
-/** A form made from a schema. */
 export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, children }: Props): JSX.Element {
   // The title is the tool's or the question's, which is shown above the form.
   const untitled = useMemo(() => ({ ...schema, title: "", description: "" }), [schema]);
@@ -333,7 +328,7 @@ export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, ch
         formData={value}
         validator={formValidator}
         templates={formTemplates}
-        widgets={formWidgets}
+        widgets={WIDGETS}
         fields={FIELDS}
         idPrefix={id}
         noHtml5Validate

@@ -105,7 +105,6 @@ export class Boundary extends Component<BoundaryProps, { readonly hasFailed: boo
   }
 }
 
-/** A section of the page. */
 export function Section({
   id,
   title,
@@ -127,7 +126,6 @@ interface TableProps {
   readonly caption: string;
   readonly columns: readonly string[];
   readonly kind?: string;
-  /** The rows. */
   readonly children: ComponentChildren;
 }
 

@@ -156,7 +156,6 @@ function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: s
   );
 }
 
-/** The open questions of called tools. */
 function Questions({ questions }: { readonly questions: readonly Question[] }): JSX.Element | null {
   const [first] = questions;
   if (first === undefined) return null;

@@ -32,33 +32,29 @@ const NAME_LENGTH = 22;
 class EndedSessions {
   /** The oldest first, by principal. */
   readonly #byOwner = new Map<Principal | undefined, Set<string>>();
-  #size = 0;
 
   add(id: string, owner: Principal | undefined): void {
     const own = this.#byOwner.get(owner) ?? new Set();
-    this.#byOwner.set(owner, own);
-    this.#size -= own.size;
-    own.add(nameOf(id));
-    this.#size += own.size;
-    if (this.#size > MAX_ENDED) this.#forgetOldest();
+    this.#byOwner.set(owner, own.add(nameOf(id)));
+    this.#forgetOldest();
   }
 
   has(id: string, owner: Principal | undefined): boolean {
     return this.#byOwner.get(owner)?.has(nameOf(id)) === true;
   }
 
-  /** Forgets the oldest session of the principal with the most. */
+  /** Forgets the oldest session of the principal with the most, if there are too many. */
   #forgetOldest(): void {
+    let size = 0;
     let largest = new Set<string>();
     for (const [owner, ended] of this.#byOwner) {
-      if (owner?.isRevoked === true || ended.size === 0) {
-        // The ids of a removed token are not valid any more.
-        this.#byOwner.delete(owner);
-        this.#size -= ended.size;
-      } else if (ended.size > largest.size) largest = ended;
+      // The ids of a removed token are not valid any more.
+      if (owner?.isRevoked === true) this.#byOwner.delete(owner);
+      else size += ended.size;
+      if (ended.size > largest.size) largest = ended;
     }
     const [oldest] = largest;
-    if (this.#size > MAX_ENDED && oldest !== undefined && largest.delete(oldest)) this.#size--;
+    if (size > MAX_ENDED && oldest !== undefined) largest.delete(oldest);
   }
 }
 

@@ -118,8 +118,6 @@ export class KeptEvents {
   #bytes = 0;
 
   /**
-   * @param account the memory of the client.
-   * @param log undefined if no events are kept.
    * @param onEmpty called when the last kept event was dropped.
    * @param lastSequence the number of the newest event so far; 0 if there is none.
    */

@@ -47,16 +47,13 @@ export type Transform = (text: string, idText: string, response?: ResponseMessag
 
 /**
  * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. The reply calls it in order, and nothing
- * after `finish`.
+ * after `finish`. For the other members see `Reply`.
  */
 export interface ReplyTarget {
-  /** See `Reply`. */
   readonly isListening?: boolean;
   /** The status of the HTTP response; undefined before it has begun. */
   readonly httpStatus?: number | undefined;
-  /** See `Reply`. */
   emit?(text: string): boolean;
-  /** See `Reply`. */
   keepAlive?(): void;
   /**
    * Sends the response. Called once, or again if the first call has thrown.

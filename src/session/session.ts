@@ -1,7 +1,7 @@
 import type { KeyObject } from "node:crypto";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../mcp/message.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { MemoryAccount } from "../memory.ts";
 import type { Reply } from "./reply.ts";
 import type { SessionStreams } from "./streams.ts";
 
@@ -101,11 +101,6 @@ export class Session implements Caller {
     this.#mustHearOfLists = streams.isTakenUp;
   }
 
-  /** The client that the session counts for. */
-  get holder(): MemoryHolder {
-    return this.memory.holder;
-  }
-
   /** Must be called when the client has opened a GET stream. */
   announceLists(): void {
     if (this.#mustHearOfLists) this.lane.announceLists(this);
@@ -125,7 +120,6 @@ export class Session implements Caller {
     return this.callsInFlight > 0 || this.#openRequests > 0 || this.streams.isAttached;
   }
 
-  /** Marks the session as used now. */
   touch(nowMs: number): void {
     this.lastUsedAtMs = nowMs;
     this.onUsed?.();

@@ -6,7 +6,6 @@ import type { Principal, Session } from "./session.ts";
 /** The share of the sessions that one holder may have when no more than this share is free. */
 const HOLDER_SHARE = 1 / 4;
 
-/** The sessions of one holder. */
 interface Holding {
   count: number;
   /** By last use, the longest unused first. */
@@ -64,7 +63,7 @@ export class SessionStore {
 
   /** Adds a session, and evicts one if there are too many. @returns false if there is no place for it. */
   add(session: Session): boolean {
-    const { id, holder } = session;
+    const { holder } = session.memory;
     const room = this.#roomFor(holder);
     if (room === "none") return false;
     if (room !== "free") {
@@ -75,7 +74,7 @@ export class SessionStore {
     this.#holdings.set(holder, holding);
     this.#count(holding, 1);
     const [place, placeInHolding] = [new Place(session), new Place(session)];
-    this.#entries.set(id, { session, holding, place, placeInHolding });
+    this.#entries.set(session.id, { session, holding, place, placeInHolding });
     session.onUsed = () => {
       this.#order.moveToEnd(place);
       holding.order.moveToEnd(placeInHolding);
@@ -93,7 +92,6 @@ export class SessionStore {
     for (const { session } of this.#entries.values()) yield session;
   }
 
-  /** Returns all sessions of one owner. */
   ownedBy(owner: Principal): Session[] {
     return [...this.values()].filter((session) => session.owner === owner);
   }
@@ -114,7 +112,7 @@ export class SessionStore {
     place.leave();
     placeInHolding.leave();
     this.#count(holding, -1);
-    if (holding.count === 0) this.#holdings.delete(session.holder);
+    if (holding.count === 0) this.#holdings.delete(session.memory.holder);
     session.end(isOver);
   }
 
@@ -132,9 +130,9 @@ export class SessionStore {
     this.#searchedAtMs = nowMs;
     // Those of shared servers never end by themselves.
     const abandoned = this.values()
-      .filter((each) => (holder === ANY_HOLDER || each.holder === holder) && each.memory.lastingBytes > 0)
+      .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
-    const byHolder = [...Map.groupBy(abandoned, (each) => each.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
+    const byHolder = [...Map.groupBy(abandoned, (each) => each.memory.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
     let freeBytes = 0;
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
       if (freeBytes >= bytes) return;

@@ -72,7 +72,6 @@ export class EventStream {
   #sink: EventSink | undefined;
 
   /**
-   * @param account the memory of the client.
    * @param log undefined for a client that cannot reconnect, so that no events are kept.
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence the number of its last event so far.
@@ -123,7 +122,6 @@ export class EventStream {
     if (!this.isFinished) this.#send(this.#kept.add(text));
   }
 
-  /** Sends the last message and ends the stream. */
   finish(text: string): void {
     this.emit(text);
     this.end();
@@ -186,7 +184,6 @@ export class SessionStreams {
   #isClosed = false;
 
   /**
-   * @param account the memory of the client.
    * @param log undefined for a client that cannot reconnect, so that no events are kept.
    * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
    */
@@ -257,7 +254,6 @@ export class SessionStreams {
     this.emit(text);
   }
 
-  /** Sends all waiting messages on the newest GET stream. */
   deliverWaiting(): void {
     const stream = this.#newestStandalone();
     if (stream === undefined) return;
@@ -272,7 +268,6 @@ export class SessionStreams {
     for (const stream of this.#standalone.values()) stream.end();
   }
 
-  /** Ends all streams and drops all kept messages. Called at the end of the session. */
   close(): void {
     this.#isClosed = true;
     for (const streams of [this.#ofRequests, this.#standalone]) for (const stream of streams.values()) stream.close();

@@ -74,7 +74,7 @@ describe("a store with few free places", () => {
     const [others, own] = [bench.fill("b", 4), bench.fill("a", 11)];
     bench.call(...own);
     expect([bench.open("a"), bench.size]).toEqual([undefined, 15]);
-    expect([bench.open("b")?.holder, bench.ended([...others, ...own])]).toEqual(["b", []]);
+    expect([bench.open("b")?.memory.holder, bench.ended([...others, ...own])]).toEqual(["b", []]);
   });
 });
 
