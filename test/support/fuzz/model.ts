@@ -286,7 +286,9 @@ export class Model {
   #isLost(request: ClientRequest): boolean {
     const last = request.handed.at(-1);
     const mayWait = last === undefined || last.isAsked || (request.retries === 0 && this.#mayRetry(request));
-    return !mayWait && last.process.endedAtMs < Date.now() - EXIT_MS;
+    // While memory is short, the last output is read late, and the exit is seen after it.
+    const isSeen = this.#config.memoryBudgetBytes === Number.MAX_SAFE_INTEGER;
+    return !mayWait && isSeen && last.process.endedAtMs < Date.now() - EXIT_MS;
   }
 
   #isAllowed(request: ClientRequest, code: string): boolean {
