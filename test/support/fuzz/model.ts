@@ -74,6 +74,8 @@ export class ClientRequest {
 const READS: ReadonlySet<string> = new Set(["tools/list", "resources/read", "prompts/get"]);
 /** The endings that are always counted: any others may be those of HTTP requests. */
 const COUNTED_ENDINGS = ["results", "errors", "REQUEST_TIMEOUT", "UPSTREAM_EXITED", "UPSTREAM_FAILED", "OVERLOADED", "SESSION_OVERLOADED"];
+/** More than the longest request has. */
+const LARGE_BYTES = 13_000;
 /** The time in which an exit is noticed. */
 const EXIT_MS = 600;
 /** The turns of the event loop after which every part has seen an event. */
@@ -293,7 +295,7 @@ export class Model {
 
   #isAllowed(request: ClientRequest, code: string): boolean {
     const { client, tool, handed, isContinued, isAnsweredBadly, acceptedAtMs } = request;
-    const { requestTimeoutMs, toolTimeoutsMs, memoryBudgetBytes, maxSessionRequests } = this.#config;
+    const { requestTimeoutMs, toolTimeoutsMs, memoryBudgetBytes, maxSessionRequests, maxQueuedBytes } = this.#config;
     const isSession = client.kind !== "stateless";
     switch (code) {
       case "REQUEST_TIMEOUT":
@@ -306,7 +308,8 @@ export class Model {
       case "UPSTREAM_FAILED":
         return this.troubleAtMs >= acceptedAtMs - 1000;
       case "OVERLOADED":
-        return this.requests.size > 1;
+        // The sidecar's own lines take room too.
+        return this.requests.size > 1 || maxQueuedBytes < LARGE_BYTES;
       case "SESSION_OVERLOADED":
         // The log levels of clients without a session are requests too.
         return 2 * this.requests.size >= maxSessionRequests;
