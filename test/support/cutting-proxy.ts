@@ -16,6 +16,8 @@ const WAIT_MS = 20;
 /** One HTTP request that passed the proxy, or was cut. */
 export interface ProxiedRequest {
   readonly httpMethod: string;
+  /** The method of the JSON-RPC message in the body; undefined for a response. */
+  readonly method: string | undefined;
   readonly lastEventId: string | undefined;
   /** Undefined until a response begins. */
   readonly status: number | undefined;
@@ -24,6 +26,7 @@ export interface ProxiedRequest {
 
 interface Passage {
   readonly httpMethod: string;
+  readonly method: string | undefined;
   readonly lastEventId: string | undefined;
   status: number | undefined;
   isStream: boolean;
@@ -125,6 +128,7 @@ export class CuttingProxy implements AsyncDisposable {
     const body = Buffer.concat(chunks);
     const passage: Passage = {
       httpMethod: request.method ?? "",
+      method: readMethod(body.toString()),
       lastEventId: request.headers["last-event-id"] as string | undefined,
       status: undefined,
       isStream: false,
@@ -189,4 +193,8 @@ export class CuttingProxy implements AsyncDisposable {
     }
     passage.response.write(chunk);
   }
+}
+
+function readMethod(body: string): string | undefined {
+  return body.startsWith("{") ? (JSON.parse(body) as { readonly method?: string }).method : undefined;
 }
