@@ -33,7 +33,7 @@ export type RequestEnding = keyof Counters["answers"] | SidecarErrorCode;
  * Counts of events since the start, for all lanes together. They are plain numbers, because they change with every message.
  *
  * A valid request of an existing session, or an `initialize`, is either accepted or rejected. An accepted one ends exactly once: `accepted`
- * is the sum of all `answers`, all `failures`, and the requests that are in flight or queued. Those of the sidecar itself do not count,
+ * is the sum of all `answers`, all `failures`, and the requests in flight, queued or suspended. Those of the sidecar itself do not count,
  * except for the subscriptions and log levels that it sends for clients without a session.
  */
 export class Counters {

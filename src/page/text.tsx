@@ -149,7 +149,7 @@ export function Table({ caption, columns, kind, children }: TableProps): JSX.Ele
 
 interface ButtonProps {
   readonly text: string;
-  /** What the button acts on, if only screen readers need to be told. */
+  /** The object of the action, if only screen readers need its name. */
   readonly object?: string;
   readonly onClick: () => void;
 }

@@ -135,7 +135,7 @@ function canLeaveOut(schema: JsonObject, textLength: number): boolean {
 const MAX_PROBLEMS = 20;
 const MAX_PROBLEM_LENGTH = 500;
 
-/** What ajv's message leaves out, by keyword: the name of its parameter. */
+/** By keyword, the parameter of ajv's error that its message leaves out. */
 const DETAILS: ReadonlyMap<string, string> = new Map([
   ["enum", "allowedValues"],
   ["const", "allowedValue"],

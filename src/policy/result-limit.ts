@@ -11,7 +11,7 @@ const MAX_CODE_BYTES = 32;
 const LEAST_TEXT_BYTES = 48;
 /** After as many items that do not fit and are no texts, the rest is left out. A server may send ten million of them. */
 const MAX_DROPPED_ITEMS = 1000;
-/** What a client needs to get the result of a task later. The message for people, which can be long, is left out. */
+/** The members with which a client gets the result of a task later. The message for people, which can be long, is left out. */
 const TASK_NAMES = ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
 const NOT_A_RESULT = '"content":[{"type":"text","text":"[Response too large and not a tool result; content omitted]"}],"isError":true';
 

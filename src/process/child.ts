@@ -19,7 +19,7 @@ export function countMemoryKills(root = "/"): number | undefined {
   for (const [, controllers = "", path = ""] of readText(join(root, "proc/self/cgroup")).matchAll(/^\d+:([^:]*):(.*)$/gm)) {
     if (controllers !== "" && !controllers.split(",").includes("memory")) continue;
     const [mount, name] = controllers === "" ? ["sys/fs/cgroup", "memory.events"] : ["sys/fs/cgroup/memory", "memory.oom_control"];
-    // The path is that of the host if the container has no cgroup namespace.
+    // Without a cgroup namespace, a container sees the path of its host.
     for (const folder of [path, "/"]) {
       const [, count] = /^oom_kill (\d+)$/m.exec(readText(join(root, mount, folder, name))) ?? [];
       if (count !== undefined) return Number(count);

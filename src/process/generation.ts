@@ -77,7 +77,7 @@ export class Generation implements OutputListener {
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
-  /** What the server has printed besides messages. */
+  /** The server's output besides messages. */
   readonly outputLog: OutputLog;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
@@ -247,7 +247,7 @@ export class Generation implements OutputListener {
   }
 
   /**
-   * To be called once, when the process has been started. Rejects on an error response, an early exit, or if there is no response within
+   * Must be called once, after the process has started. Rejects on an error response, an early exit, or if there is no response within
    * `readyTimeoutMs`. The caller then stops this generation.
    */
   async shakeHands(handshake: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {

@@ -38,7 +38,7 @@ export class LineDecoder {
   /** The beginning of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
-  /** What is known of a line that may be discarded. */
+  /** The known facts about a line that may be discarded. */
   #scanned: { readonly utf8: StringDecoder; readonly envelope: EnvelopeScanner; bytes: number } | undefined;
   /** The reason why the rest of the line is not kept; undefined if it is kept. */
   #discarded: "length" | "memory" | undefined;

@@ -43,9 +43,9 @@ export class AskingCall implements Asking, ReplyTarget {
   /** The kinds of questions that were refused because the client has not declared them. */
   #missing: AskKinds = 0;
   #call: AskedCall | undefined;
-  /** That of the request that waits for the response; undefined while the call is parked, and after its end. */
+  /** The reply of the request that waits for the response; undefined while the call is parked, and after its end. */
   #reply: Reply | undefined;
-  /** What the lane has added to the first reply. */
+  /** The parts of the first reply that the lane has added. */
   #ofLane: Pick<Reply, "transforms" | "onDisconnect"> | undefined;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;

@@ -82,7 +82,7 @@ export class Call implements Outgoing {
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   toolName: string | undefined;
-  /** That of the client's current request, if it has sent several for this call. Undefined for a notification, and for a request that waits. */
+  /** The reply of the client's current request; undefined for a notification, and for a request that waits. */
   reply: Reply | undefined;
   /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
   wireId = Number.NaN;
@@ -91,7 +91,7 @@ export class Call implements Outgoing {
   /** True if the text may be sent again, to the next generation. */
   isKept = false;
   isWritten = false;
-  /** True if it takes one of the MAX_IN_FLIGHT slots of the server. */
+  /** True while it holds one of the MAX_IN_FLIGHT slots of the server, or one of those in turn. */
   hasSlot = false;
   /** True for one of the requests of the sidecar of which only a few are sent at a time. */
   isInTurn = false;
@@ -159,7 +159,7 @@ export class Call implements Outgoing {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
 
-  /** Counts the memory of a client's message until its end; the text only until the server's stdin has taken it. */
+  /** Counts the memory of a client's message until its end. The text counts until the server's stdin has taken it, unless it is kept. */
   holdMemory(): void {
     this.memory?.release();
     this.memory = this.account && holdMessage(this.account, this.text, this.byteLength);
@@ -202,7 +202,7 @@ export function holdMessage(account: MemoryAccount, text: string, byteLength = B
 export interface LaneLoad {
   /** Client requests that were accepted and have not ended, queued ones included. */
   readonly requestsInFlight: number;
-  /** What clients have in the queue: some of these requests, `initialize` requests and notifications. */
+  /** The number of clients' messages in the queue: some of these requests, `initialize` requests and notifications. */
   readonly waiting: number;
   /** The bytes of all lines that are queued, being checked, or not yet read by the server. */
   readonly queuedBytes: number;

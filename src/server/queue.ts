@@ -31,10 +31,10 @@ export class RequestQueue {
   readonly entries = new Set<Call>();
   /** The queues that are not empty, by owner. */
   readonly #owners = new Turns<object, OwnerQueues>();
-  /** Those of clients, and how many of them need a slot. */
+  /** The number of clients' calls in the queue, and of those that need a slot. */
   length = 0;
   #lengthWithSlot = 0;
-  /** The bytes of those of clients. */
+  /** The bytes of clients' calls in the queue. */
   queuedBytes = 0;
   #slotsInUse = 0;
   #inTurn = 0;

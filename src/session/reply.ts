@@ -80,7 +80,7 @@ export class Reply {
   onDisconnect: (() => void) | undefined;
   /** Called once at the end: before the response, while the client still accepts messages, or after a disconnect. */
   onEnd: (() => void) | undefined;
-  /** What changes the response, applied from the last to the first. */
+  /** Change the response; applied from the last to the first. */
   readonly transforms: Transform[] = [];
   /** True if the request was accepted, and counts until its end. Only the reply changes it. */
   isAccepted = false;
