@@ -462,6 +462,8 @@ export class Calls extends PendingRequests<Call> {
     } catch (error) {
       this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
     }
+    // A map that has grown or shrunk leaves its old table, with the calls of that time, to the next full garbage collection.
+    call.reply = undefined;
   }
 
   /** Removes a call that must not be sent any more, without an outcome. */
@@ -518,11 +520,6 @@ export class Calls extends PendingRequests<Call> {
     this.forgetAbandoned();
     this.tasks.clear();
     return count;
-  }
-
-  /** Rejects all that is queued. */
-  close(): void {
-    this.queue.end();
   }
 
   /** Returns a call that was not sent yet, with its text for the server. */
@@ -654,9 +651,10 @@ export class Calls extends PendingRequests<Call> {
     } catch (error) {
       // No call is left without a timer.
       this.#context.defects.recover("deadline", error, () => {
+        const { reply } = call;
         const failure = internalError(call.isSent);
         this.end(call, failure);
-        call.reply?.fail(failure);
+        reply?.fail(failure);
       });
     }
   }

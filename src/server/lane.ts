@@ -166,7 +166,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     );
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#isClosed = true;
-    calls.close();
+    calls.queue.end();
   }
 
   onStarted(input: UpstreamInput): void {
