@@ -38,12 +38,21 @@ export class ModernRouting implements Routing {
   readonly #lane: Lane;
   /** The subscriptions of clients without a session, with the principal of each. */
   readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
-  readonly #sessions = new ModernSessions(() => this.#laneSubscription);
+  readonly state = new DesiredState();
+  readonly #driver: ModernDriver;
+  readonly #sessions: ModernSessions;
   readonly #questions: SessionQuestions;
-  #laneSubscription: LaneSubscription | undefined;
+  #isReady = false;
 
   constructor(lane: Lane) {
     this.#lane = lane;
+    const onReopened = ({ lists }: SubscriptionFilter): void => {
+      // The server may have announced changes without a subscription.
+      if (lists.has("toolsListChanged")) lane.tools.onChanged();
+      for (const text of listChanges(lists)) this.#deliverToAll(text);
+    };
+    this.#driver = new ModernDriver(lane, this.state, onReopened);
+    this.#sessions = new ModernSessions(this.state, this.#driver);
     this.#questions = new SessionQuestions(lane);
   }
 
@@ -55,7 +64,7 @@ export class ModernRouting implements Routing {
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
     const opened = new ModernSubscription(context, calls, subscription, request, reservation, onEnd);
     this.#subscriptions.set(opened, memory.holder);
-    if (this.#laneSubscription !== undefined) this.#open(opened, memory.holder);
+    if (this.#isReady) this.#open(opened, memory.holder);
     return opened;
   }
 
@@ -97,12 +106,12 @@ export class ModernRouting implements Routing {
     const cancelledId = method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
     const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
     if (subscriptionId !== undefined) {
-      if (this.#laneSubscription?.has(subscriptionId) === true) return this.#onSubscribed(subscriptionId, notification);
+      if (this.#driver.has(subscriptionId)) return this.#onSubscribed(subscriptionId, notification);
       const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === subscriptionId);
       if (subscription !== undefined) return subscription.onNotification(notification);
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
-    else if (LIST_CHANGED.test(method)) return this.#sessions.deliverToAll(text);
+    else if (LIST_CHANGED.test(method)) return this.#deliverToAll(text);
     this.#lane.dropped.notification(method);
   }
 
@@ -110,24 +119,11 @@ export class ModernRouting implements Routing {
     if (!this.#lane.calls.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
   }
 
-  onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    const { calls, tools } = this.#lane;
-    this.#sessions.onReady(resultText);
-    const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
-    const wanted = (): SubscriptionFilter => {
-      const { lists, uris, tasks } = this.#sessions.filter;
-      return { lists: own.lists.union(lists), uris, tasks };
-    };
-    const onReopened = ({ lists }: SubscriptionFilter): void => {
-      // The server may have announced changes without a subscription.
-      if (lists.has("toolsListChanged")) tools.onChanged();
-      for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
-    };
-    this.#laneSubscription = new LaneSubscription(this.#lane, requestMeta, wanted, onReopened);
-    this.#laneSubscription.update();
-    for (const caller of this.#sessions.subscribers) calls.noteClient(caller.memory.holder);
+  onReady(handshake: UpstreamHandshake): void {
+    this.#isReady = true;
+    this.#driver.onReady(handshake);
     for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
-    tools.onInitialized();
+    this.#lane.tools.onInitialized();
   }
 
   /**
@@ -146,28 +142,44 @@ export class ModernRouting implements Routing {
   }
 
   onLost(): void {
-    this.#laneSubscription?.close();
-    this.#laneSubscription = undefined;
+    this.#isReady = false;
+    this.#driver.onLost();
     for (const subscription of this.#subscriptions.keys()) subscription.onLost();
   }
 
   onListener(caller: Caller, initialize?: RequestMessage): void {
-    if (initialize !== undefined) this.#sessions.add(caller, initialize);
+    if (initialize === undefined) return;
+    this.#sessions.add(caller, initialize);
+    const isFirst = !this.state.hasListeners;
+    this.state.addListener(caller);
+    if (isFirst) this.#driver.onListener();
   }
 
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
+    this.#driver.onEnd(caller, this.state.end(caller));
+  }
+
+  #deliverToAll(text: string): void {
+    for (const caller of this.state.listeners) caller.deliverOnce(text);
+  }
+
+  /** @returns false if there are none. */
+  #deliverUpdate(uri: string | undefined, text: string): boolean {
+    const subscribers = uri === undefined ? new Set<Caller>() : this.state.subscribersOf(uri);
+    for (const session of subscribers) session.deliverOnce(text);
+    return subscribers.size > 0;
   }
 
   #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
     if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
       const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
-      this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
-    } else if (method === "notifications/cancelled") this.#laneSubscription?.onCancelled(subscriptionId);
+      this.#driver.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
+    } else if (method === "notifications/cancelled") this.#driver.onCancelled(subscriptionId);
     else if (LIST_CHANGED.test(method)) {
-      this.#sessions.deliverToAll(ofSession(text));
-    } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#deliverToAll(ofSession(text));
+    } else if (method !== "notifications/resources/updated" || !this.#deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
       this.#lane.dropped.notification(method);
     }
   }
@@ -196,7 +208,7 @@ export class AnyEraRouting extends ModernRouting {
 
   constructor(lane: Lane) {
     super(lane);
-    this.#legacy = new SharedRouting(lane);
+    this.#legacy = new SharedRouting(lane, this.state);
     this.#calls = lane.calls;
   }
 

@@ -16,6 +16,7 @@ import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits, ClientCall } from "./call.ts";
+import type { DesiredState } from "./desired-state.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
@@ -80,6 +81,10 @@ export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
 }
 
+export function unavailable(method: string): RequestDecision {
+  return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not available: this MCP server does not offer it`);
+}
+
 /** The notifications of a change of a list, in all eras. */
 export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
@@ -88,6 +93,8 @@ export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result",
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
   readonly initialize: InitializeRules;
+  /** What the clients want of the server. */
+  readonly state: DesiredState;
   /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
