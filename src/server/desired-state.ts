@@ -1,15 +1,15 @@
+import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS } from "../mcp/message.ts";
+import { ALL_LISTS, filterMembers, isSame, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type CallCheck, sendIf } from "./call.ts";
+import { type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import { internalReply, internalRequest, type InternalRequest, type OpenCall, resultTo } from "./internal-calls.ts";
-import type { Lane } from "./lane.ts";
-import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./routing.ts";
-import { ALL_LISTS, filterMembers, isSame, type SubscriptionFilter, supportedPart } from "./subscriptions.ts";
 
 /** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
 const MAX_URIS = 1024;
@@ -215,39 +215,27 @@ function subscriptionBytes(uri: string): number {
   return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
 }
 
-/** Brings the desired state to a server. It decides about the requests by which sessions change it. */
-export interface StateDriver {
-  setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined;
-  subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined;
-  unsubscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined;
-  /** Must be called when a server is ready, before it gets any request of a client. */
-  onReady(handshake: UpstreamHandshake): void;
-  onLost(): void;
-  /** Must be called when the first client listens. */
-  onListener(): void;
-  /** Must be called when a client has ended. @param unwatched the resources that only this one had subscribed to. */
-  onEnd(caller: Caller, unwatched: readonly string[]): void;
-}
-
 /**
- * The driver for servers with sessions. The server gets the most verbose level, the first `resources/subscribe` of a resource and the last
- * `resources/unsubscribe`: the client's own request if it has caused it.
+ * Brings the desired state to a server with sessions: the most verbose level, the first `resources/subscribe` of a resource and the last
+ * `resources/unsubscribe`. The server gets the client's own request if that is the cause.
  */
-export class LegacyDriver implements StateDriver {
-  readonly #lane: Lane;
+export class LegacyDriver {
+  readonly #calls: Calls;
   readonly #state: DesiredState;
+  readonly #isPrivate: boolean;
   /** The level that the server was sent last; undefined if it is unknown. */
   #sentLevel: string | undefined;
 
-  constructor(lane: Lane, state: DesiredState) {
-    [this.#lane, this.#state] = [lane, state];
+  /** @param isPrivate true if the server has one client, whose requests it gets even if they change nothing. */
+  constructor(calls: Calls, state: DesiredState, isPrivate = false) {
+    [this.#calls, this.#state, this.#isPrivate] = [calls, state, isPrivate];
   }
 
   setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
     const state = this.#state;
     const onEnded = state.setLevel(caller, level);
     if (onEnded === undefined) return undefined;
-    if (state.level !== level || level === this.#sentLevel) {
+    if (state.level !== level || (level === this.#sentLevel && !this.#isPrivate)) {
       onEnded(true);
       this.#sendLevel();
       return EMPTY_RESULT;
@@ -273,7 +261,7 @@ export class LegacyDriver implements StateDriver {
     const subscribing = this.#state.subscribe(caller, uri);
     if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
     const { isCurrent, onEnded } = subscribing;
-    if (!this.#state.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
+    if (this.#isPrivate || !this.#state.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
     onEnded(true);
     return EMPTY_RESULT;
   }
@@ -286,7 +274,7 @@ export class LegacyDriver implements StateDriver {
 
   /** Restores what former servers have accepted. Requests that wait come after it, and may change it. */
   onReady(): void {
-    const { calls } = this.#lane;
+    const calls = this.#calls;
     const state = this.#state;
     const level = (this.#sentLevel = state.acceptedLevel);
     if (level !== undefined)
@@ -296,19 +284,12 @@ export class LegacyDriver implements StateDriver {
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
-  onLost(): void {
-    // The next server gets the whole state.
-  }
-
-  onListener(): void {
-    // The server announces changes of lists without being asked.
-  }
-
+  /** Must be called when a client has ended. @param unwatched the resources that only this one had subscribed to. */
   onEnd({ memory }: Caller, unwatched: readonly string[]): void {
     this.#sendLevel();
     for (const uri of unwatched) {
       // The server may be busy, and get this later.
-      const held = this.#lane.calls.queue.isReady ? memory.hold("requests", subscriptionBytes(uri)) : undefined;
+      const held = this.#calls.queue.isReady ? memory.hold("requests", subscriptionBytes(uri)) : undefined;
       this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#state.has(uri), memory: held });
     }
   }
@@ -328,12 +309,9 @@ export class LegacyDriver implements StateDriver {
 
   /** Sends an internal request. Does nothing while no server is ready: the next one gets the state of that time. */
   #ask(request: InternalRequest): void {
-    if (this.#lane.calls.queue.isReady) this.#lane.calls.askInTurn(request);
+    if (this.#calls.queue.isReady) this.#calls.askInTurn(request);
   }
 }
-
-/** Called with true if the server has accepted the resource, with false if it has rejected it. */
-type OnSubscribed = (isAccepted: boolean) => void;
 
 /** The first and the longest pause before a subscription is opened again that the server has ended. */
 const FIRST_PAUSE_MS = 1000;
@@ -353,15 +331,16 @@ interface Listening {
 }
 
 /**
- * The driver for servers without sessions: one subscription has all that clients of sessions want, and each request names the level of its
- * client. For another filter, a new request is opened, and the former one ends when the server has acknowledged the new one. So no
+ * Brings the desired state to a server without sessions: one subscription has all that clients of sessions want, and each request names the
+ * level of its client. For another filter, a new request is opened, and the former one ends when the server has acknowledged the new one. So no
  * notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
  *
  * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the answer
  * about its own resource.
  */
-export class ModernDriver implements StateDriver {
-  readonly #lane: Lane;
+export class ModernDriver {
+  readonly #context: Context;
+  readonly #calls: Calls;
   readonly #state: DesiredState;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
   /** The handshake of the server; undefined while none is ready. */
@@ -370,8 +349,8 @@ export class ModernDriver implements StateDriver {
   #current: Listening | undefined;
   /** The request that replaces the current one. */
   #next: Listening | undefined;
-  /** Those that wait for the server's answer about a resource. */
-  readonly #waiting = new Map<OnSubscribed, string>();
+  /** Those that wait for the server's answer about a resource, with its URI. They are called with false if the server has rejected it. */
+  readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
   /** The wanted resources that the server has rejected. They are tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
   /** A rejected filter without a new resource. It is not sent again. */
@@ -387,9 +366,9 @@ export class ModernDriver implements StateDriver {
   readonly #overdue: Timer;
 
   /** @param onReopened called when a subscription is open again that the server had ended. Changes may have been missed. */
-  constructor(lane: Lane, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
-    [this.#lane, this.#state, this.#onReopened] = [lane, state, onReopened];
-    const { timers } = lane.context;
+  constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
+    [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
+    const { timers } = context;
     this.#nextUpdate = new Timer(timers, () => this.#update());
     this.#overdue = new Timer(timers, () => {
       const next = this.#next;
@@ -435,6 +414,7 @@ export class ModernDriver implements StateDriver {
     return EMPTY_RESULT;
   }
 
+  /** Must be called when a server is ready, before it gets any request of a client. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.#capabilities = readCapabilities(handshake.resultText);
@@ -442,7 +422,7 @@ export class ModernDriver implements StateDriver {
     this.#rejected = undefined;
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
     this.#update();
-    for (const { memory } of this.#state.subscribers) this.#lane.calls.noteClient(memory.holder);
+    for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
   /** Those that wait get no answer of this server. */
@@ -454,11 +434,12 @@ export class ModernDriver implements StateDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
+  /** Must be called when the first client listens. */
   onListener(): void {
     this.#update();
   }
 
-  onEnd(_caller: Caller, unwatched: readonly string[]): void {
+  onEnd(unwatched: readonly string[]): void {
     if (unwatched.length > 0 || !this.#state.hasListeners) this.#update();
   }
 
@@ -473,7 +454,7 @@ export class ModernDriver implements StateDriver {
     if (next === undefined || wireId !== next.call?.wireId) return;
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
-    next.openedAtMs = this.#lane.context.nowMs();
+    next.openedAtMs = this.#context.nowMs();
     this.#current = next;
     this.#next = undefined;
     this.#rejected = undefined;
@@ -524,7 +505,7 @@ export class ModernDriver implements StateDriver {
   }
 
   #open(filter: SubscriptionFilter, { requestMeta }: UpstreamHandshake): void {
-    const { calls, context } = this.#lane;
+    const context = this.#context;
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
@@ -534,7 +515,7 @@ export class ModernDriver implements StateDriver {
       () => (hasFailed = true),
     );
     // It may fail at once.
-    listening.call = calls.open(internalReply(context, target), request);
+    listening.call = this.#calls.open(internalReply(context, target), request);
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 
@@ -543,7 +524,7 @@ export class ModernDriver implements StateDriver {
     if (ended === this.#current) {
       this.#current = undefined;
       this.#isInterrupted = true;
-      if (this.#lane.context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      if (this.#context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
@@ -569,7 +550,7 @@ export class ModernDriver implements StateDriver {
   }
 
   #updateIn(delayMs: number): void {
-    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#lane.context.nowMs() + delayMs));
+    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#context.nowMs() + delayMs));
   }
 
   /** Calls those that wait for what is known by now. */

@@ -8,12 +8,12 @@ import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { PendingRequests } from "./pending-requests.ts";
-import { MAX_RENEWED_TIMES } from "./call.ts";
+import { MAX_RENEWED_TIMES, type RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
-import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type RequestDecision, type Routing } from "./routing.ts";
+import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
 import { DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
@@ -57,7 +57,7 @@ export class PrivateRouting implements Routing {
    */
   constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
     this.#lane = lane;
-    this.#driver = new LegacyDriver(lane, this.state);
+    this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
     this.#memory = memory;
     this.#kept = memory.hold("requests", 0);
