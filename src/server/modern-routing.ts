@@ -1,9 +1,7 @@
-import { applyEdits } from "../json/edit.ts";
-import { findMembers } from "../json/find.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isAtLeast, MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { removeMetaKey } from "../mcp/result.ts";
+import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { listChanges, ofSession, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -15,17 +13,10 @@ import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
 import type { Lane } from "./lane.ts";
 import { LIST_CHANGED, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
-import { isInputRequired, SessionQuestions } from "./session-questions.ts";
+import { isInputRequired } from "../mcp/questions.ts";
+import { SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
-import {
-  LaneSubscription,
-  listChanges,
-  ModernSubscription,
-  readFilter,
-  type Subscription,
-  type SubscriptionFilter,
-  supportedPart,
-} from "./subscriptions.ts";
+import { LaneSubscription, ModernSubscription, type Subscription } from "./subscriptions.ts";
 
 /** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
 const SUBSCRIPTION_BYTES = 1024;
@@ -171,14 +162,6 @@ export class ModernRouting implements Routing {
       this.#lane.dropped.notification(method);
     }
   }
-}
-
-/** Returns a notification of a subscription as a session gets it. */
-function ofSession(text: string): string {
-  const params = findMembers(text, 0, ["params"]).spans[0];
-  if (params === undefined || text[params.start] !== "{") return text;
-  const meta = findMembers(text, params.start, ["_meta"]).spans[0];
-  return applyEdits(text, removeMetaKey(text, params.start, meta, MetaKey.subscriptionId));
 }
 
 const RULES: Readonly<Record<ServerEra, InitializeRules>> = { legacy: SHARED_INITIALIZE, modern: DISCOVERED_INITIALIZE };

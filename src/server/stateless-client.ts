@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { RequestMessage } from "../mcp/message.ts";
-import type { Envelope } from "./request-check.ts";
+import type { Envelope } from "../mcp/translate.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";

@@ -1,42 +1,37 @@
 import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findPath, stringOf } from "../json/find.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LOG_LEVELS, type RequestMessage } from "../mcp/message.ts";
 import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
-import { checkResultType, findResult, type FoundResult, type ServerInfo } from "../mcp/result.ts";
+import {
+  ASKING_METHODS,
+  checkResultType,
+  createdTask,
+  discoverResult,
+  findResult,
+  requestToLegacyServer,
+  type ServerInfo,
+  serverInfoOf,
+  transformToModernClient,
+} from "../mcp/translate.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { answersOf, ASKING_METHODS } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { discoverResult, requestToLegacyServer, serverInfoOf, transformToModernClient } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
-import { checkQuestions } from "./session-questions.ts";
+import { answersOf, checkQuestions } from "../mcp/questions.ts";
 import { type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
-import { readFilter } from "./subscriptions.ts";
+import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
-
-const TASK = '"task"';
-const TASK_PATHS = [["taskId"], ["task", "taskId"]];
-
-/** Returns the task that a result begins (MCP 2026-07-28, extension io.modelcontextprotocol/tasks); undefined if it begins none. */
-function createdTask({ text, result, resultType }: FoundResult): string | undefined {
-  if (resultType === undefined || text.slice(resultType.start, resultType.end) !== TASK) return undefined;
-  return stringOf(
-    text,
-    TASK_PATHS.map((path) => findPath(text, result.start, path)).find((span) => span !== undefined),
-  );
-}
 
 /** Returns the tasks that a request names: in its `taskId`, or in the filter of a subscription. */
 function namedTasks(request: RequestMessage): string[] {
