@@ -7,7 +7,6 @@ import { type AskKinds, capabilitiesFor } from "./mcp/capabilities.ts";
 import { describeError } from "./mcp/errors.ts";
 import type { RequestMessage } from "./mcp/message.ts";
 import type { MemoryHolder } from "./memory.ts";
-import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
@@ -25,7 +24,7 @@ import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
-import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
+import { SessionOpener } from "./server/session-opener.ts";
 import type { EraLane } from "./server/stateless-client.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
@@ -51,10 +50,6 @@ export interface ServerOptions {
   readonly policy: ToolPolicy | undefined;
   /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-  /** Those of requests. */
-  readonly observers: readonly RequestObserver[];
-  /** Called at the end of each session; undefined if nothing observes it. */
-  readonly onSessionEnd: OnSessionEnd | undefined;
 }
 
 interface StartedLane<Routed extends Routing> extends EraLane<Routed> {
@@ -159,7 +154,7 @@ export class McpServer {
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const ids = new SessionIds(context, keys);
     const eventLog = (this.#eventLog = new EventLog(context));
-    this.#opener = new SessionOpener(context, lanes, sessions, ids, eventLog, options.onSessionEnd);
+    this.#opener = new SessionOpener(context, lanes, sessions, ids, eventLog);
     if (servesStateless) {
       const asking = isolation === "shared" ? undefined : new AskingLanes(context, (...lane) => this.#startAsking(...lane));
       const parked = asking && new ParkedCalls(context, eventLog.replica);
@@ -174,10 +169,9 @@ export class McpServer {
     const server = new McpServer(context, options);
     // Loaded while the process starts, so that a sidecar without it starts faster.
     const legacyModule = context.config.legacySse === "on" ? await import("./http/legacy-sse.ts") : undefined;
-    const { observers } = options;
-    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observers);
+    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless);
     server.#endpoint = endpoint;
-    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, observers, endpoint);
+    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, endpoint);
     return server;
   }
 

@@ -8,7 +8,6 @@ import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { LinkedOrder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
@@ -69,12 +68,11 @@ class Connections {
   onResponseClosed: (() => void) | undefined;
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
-  readonly #observers: readonly RequestObserver[];
   readonly #mayLog: () => boolean;
 
   /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
-    [this.#context, this.#tokens, this.#observers] = [context, tokens, observers];
+  constructor(context: Context, tokens: AuthTokens | undefined) {
+    [this.#context, this.#tokens] = [context, tokens];
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
@@ -177,11 +175,11 @@ class Connections {
       else if (this.#tokens === undefined) this.#idle.moveToEnd(connection.placeOfIdle);
     }
     this.openResponses--;
-    const { counters, defects } = this.#context;
+    const { counters, defects, records } = this.#context;
     try {
-      if (response.headersSent) counters.countStatus(response.statusCode);
-      const rejected = response.statusCode >= 400 && this.#observers.length > 0 ? rejectionOf(response, this.#tokens) : undefined;
-      if (rejected !== undefined) for (const observer of this.#observers) observer.rejected(rejected);
+      if (response.headersSent) counters.byKey.statuses.count(response.statusCode);
+      const rejected = response.statusCode >= 400 ? rejectionOf(response, this.#tokens) : undefined;
+      if (rejected !== undefined) records.rejected(rejected);
       if (!response.req.complete) connection.answeredEarly = response.req;
     } catch (error) {
       defects.recover("client disconnect", error);
@@ -236,14 +234,13 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 
 /** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
 class ClientErrors {
+  readonly #context: Context;
   readonly #connections: Connections;
-  readonly #onRejected: (request: RejectedRequest) => void;
   /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
-  constructor(connections: Connections, onRejected: (request: RejectedRequest) => void) {
-    this.#connections = connections;
-    this.#onRejected = onRejected;
+  constructor(context: Context, connections: Connections) {
+    [this.#context, this.#connections] = [context, connections];
   }
 
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
@@ -286,7 +283,9 @@ class ClientErrors {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
     socket.end(`HTTP/1.1 ${httpStatus} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
-    this.#onRejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
+    const { counters, records } = this.#context;
+    counters.byKey.statuses.count(httpStatus);
+    records.rejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
   }
 }
 
@@ -376,15 +375,12 @@ export class HttpListener {
   #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
-  /** @param tokens undefined if no token is configured. @param observers those of requests. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
-    const { config, counters, defects } = context;
+  /** @param tokens undefined if no token is configured. */
+  constructor(context: Context, tokens: AuthTokens | undefined) {
+    const { config, defects } = context;
     this.#context = context;
-    this.connections = new Connections(context, tokens, observers);
-    this.#clientErrors = new ClientErrors(this.connections, (request) => {
-      counters.countStatus(request.httpStatus);
-      for (const observer of observers) observer.rejected(request);
-    });
+    this.connections = new Connections(context, tokens);
+    this.#clientErrors = new ClientErrors(context, this.connections);
     this.#stalledReaders = new StalledReaders(context, this.connections);
     this.#server = createServer(
       {

@@ -705,7 +705,7 @@ export class Calls {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.#context.config.streamAfterMs;
       call.sentNumber = ++this.lastNumber;
-      if (reply.observed !== undefined) reply.observed.sentAtMs ??= nowMs;
+      if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);

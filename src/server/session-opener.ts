@@ -71,8 +71,6 @@ function shortInfo(text: string, params: number): string {
   return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
 }
 
-export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;
-
 interface NewSession {
   readonly owner?: Principal | undefined;
   readonly memory: MemoryAccount;
@@ -96,25 +94,15 @@ export class SessionOpener {
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
-  readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
 
-  /** @param onSessionEnd undefined if nothing observes the end of sessions. */
-  constructor(
-    context: Context,
-    lanes: Lanes,
-    sessions: SessionStore,
-    ids: SessionIds,
-    eventLog: EventLog,
-    onSessionEnd: OnSessionEnd | undefined,
-  ) {
+  constructor(context: Context, lanes: Lanes, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     this.#context = context;
     this.#lanes = lanes;
     this.#sessions = sessions;
     this.#ids = ids;
     this.#eventLog = eventLog;
-    this.#onSessionEnd = onSessionEnd;
     const { sessionsPerMinute } = context.config;
     this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
@@ -210,7 +198,7 @@ export class SessionOpener {
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
     const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
-      counters.countRefusal(refusal.code);
+      counters.byKey.refusals.count(refusal.code);
       return refusal;
     }
     const streams = new SessionStreams(memory, this.#eventLog, true);
@@ -220,7 +208,7 @@ export class SessionOpener {
     streams.close();
     pooled.release();
     const error = tooManySessions(this.#sessions.maxSessions);
-    counters.countRefusal(error.code);
+    counters.byKey.refusals.count(error.code);
     return error;
   }
 
@@ -266,7 +254,7 @@ export class SessionOpener {
     session.onEnd = (isOver) => {
       pooled.release(session);
       if (isOver) this.#ids.end(id, owner);
-      this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+      this.#context.records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
     if (!this.#sessions.add(session)) return undefined;
     pooled.open(session, initialize);

@@ -115,7 +115,7 @@ export class LanesBench {
       (_name, _initialize, ...client) => this.#createPrivate(...client),
       this.sessions,
     );
-    this.opener = new SessionOpener(this.context, this.lanes, this.sessions, ids, this.eventLog, undefined);
+    this.opener = new SessionOpener(this.context, this.lanes, this.sessions, ids, this.eventLog);
     if (isStarted) this.shared.start();
   }
 
