@@ -46,6 +46,7 @@ export function profileOf(
   if (isolation === "shared" || era.shared === "modern") return "shared";
   // A question does not name its call. So a process that may ask has one client for its life.
   if (client === "session") return isolation === "session" || isAskable ? "private" : "shared";
+  if (era.shared === undefined) return "shared";
   if (era.second !== "legacy") return "modern";
   return isAskable ? "asking" : "shared";
 }
@@ -303,7 +304,6 @@ export class Pool {
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
-    if (this.shared.lane.calls.lastHandshake === undefined) return this.shared;
     if (this.#era.second === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#era.second = undefined;
     const offered = offeredKinds(declared);
     const kind = profileOf(this.#context.config.isolation, this.#knownEra(), "request", offered !== 0);
