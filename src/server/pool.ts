@@ -112,8 +112,8 @@ export class PooledServer {
   /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
   get isInUse(): boolean {
     const { requestsInFlight, waiting } = this.lane.calls.load;
-    const hasListeners = (this.lane.routing.listeners?.size ?? 0) > 0;
-    return requestsInFlight > 0 || waiting > 0 || !this.isFree || hasListeners || this.session?.isInUse === true;
+    const isUsed = requestsInFlight > 0 || waiting > 0 || !this.isFree || this.lane.routing.state.hasListeners;
+    return isUsed || this.session?.isInUse === true;
   }
 
   get usedAtMs(): number {
