@@ -1,7 +1,7 @@
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { listChanges, ofSession, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
+import { listChanges, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -9,10 +9,10 @@ import type { Caller } from "../session/session.ts";
 import type { ClientCall } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { upstreamChanged } from "./failures.ts";
-import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
-import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
+import { ModernSessions } from "./modern-sessions.ts";
 import type { Lane } from "./lane.ts";
 import { LIST_CHANGED, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
+import { withoutSubscriptionId } from "../mcp/translate.ts";
 import { isInputRequired } from "../mcp/questions.ts";
 import { SessionQuestions } from "./session-questions.ts";
 import { SharedRouting } from "./shared-routing.ts";
@@ -24,7 +24,7 @@ const FILTER_BYTES = 8;
 
 /** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
 export class ModernRouting implements Routing {
-  readonly initialize: InitializeRules = DISCOVERED_INITIALIZE;
+  readonly isPrivate = false;
   readonly isWaitingForClient = false;
   readonly #lane: Lane;
   /** The subscriptions of clients without a session, with the principal of each. */
@@ -104,14 +104,14 @@ export class ModernRouting implements Routing {
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
     const { calls, tools } = this.#lane;
     this.#sessions.onReady(resultText);
-    const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
+    const own = supportedPart({ lists: new Set(["tools"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
       const { lists, uris, tasks } = this.#sessions.filter;
       return { lists: own.lists.union(lists), uris, tasks };
     };
     const onReopened = ({ lists }: SubscriptionFilter): void => {
       // The server may have announced changes without a subscription.
-      if (lists.has("toolsListChanged")) tools.onChanged();
+      if (lists.has("tools")) tools.onChanged();
       for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
     };
     this.#laneSubscription = new LaneSubscription(this.#lane, requestMeta, wanted, onReopened);
@@ -150,29 +150,26 @@ export class ModernRouting implements Routing {
     this.#sessions.delete(caller);
   }
 
-  #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
+  #onSubscribed(subscriptionId: number, notification: NotificationMessage): void {
+    const { method, text, outline } = notification;
     if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
       const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
       this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
     } else if (method === "notifications/cancelled") this.#laneSubscription?.onCancelled(subscriptionId);
     else if (LIST_CHANGED.test(method)) {
-      this.#sessions.deliverToAll(ofSession(text));
-    } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#sessions.deliverToAll(withoutSubscriptionId(notification));
+    } else if (
+      method !== "notifications/resources/updated" ||
+      !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), withoutSubscriptionId(notification))
+    ) {
       this.#lane.dropped.notification(method);
     }
   }
 }
 
-const RULES: Readonly<Record<ServerEra, InitializeRules>> = { legacy: SHARED_INITIALIZE, modern: DISCOVERED_INITIALIZE };
-
 /** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
 export class AnyEraRouting extends ModernRouting {
-  override readonly initialize: InitializeRules = {
-    ...SHARED_INITIALIZE,
-    answer: (handshake, request) => RULES[handshake.era].answer(handshake, request),
-    capabilities: (handshake) => RULES[handshake.era].capabilities(handshake),
-  };
   readonly #legacy: SharedRouting;
   readonly #calls: Calls;
   #era: ServerEra = "legacy";

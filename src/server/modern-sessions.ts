@@ -2,12 +2,18 @@ import { type AskKinds, readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type SubscriptionFilter, ALL_LISTS, supportedPart } from "../mcp/subscription-filter.ts";
-import { ASKING_METHODS, capabilitiesOf, initializeResult, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
-import { negotiateProtocolVersion } from "../mcp/versions.ts";
+import {
+  ASKING_METHODS,
+  isAmbiguous,
+  logLevelOf,
+  requestToModernServer,
+  responseForSession,
+  type SessionEnvelope,
+  sessionEnvelopeOf,
+} from "../mcp/translate.ts";
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { InitializeRules } from "./initialize.ts";
 import { EMPTY_RESULT, refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels, Subscriptions } from "./shared-routing.ts";
 import type { CallCheck } from "./call.ts";
@@ -34,7 +40,7 @@ export class RepeatableRequest {
 
   /** Returns the request for the server. @param params the JSON text of more members of its params. */
   with(params: string): RequestMessage {
-    return this.#envelope.addTo(this.#request, this.#level, params);
+    return requestToModernServer(this.#request, this.#envelope, this.#level, params);
   }
 }
 
@@ -62,7 +68,7 @@ export class ModernSessions {
   }
 
   add(session: Caller, initialize: RequestMessage): void {
-    this.#sessions.set(session, new SessionEnvelope(initialize));
+    this.#sessions.set(session, sessionEnvelopeOf(initialize));
     // All sessions want the changes of all lists.
     if (this.#sessions.size === 1) this.#laneSubscription()?.update();
   }
@@ -105,7 +111,7 @@ export class ModernSessions {
     if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
-    if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
+    if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
     switch (method) {
       case "ping":
         return EMPTY_RESULT;
@@ -135,7 +141,7 @@ export class ModernSessions {
   }
 
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage, reply: Reply): RequestDecision {
-    const level = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
+    const level = logLevelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
@@ -149,7 +155,7 @@ export class ModernSessions {
         repeatable.onEnd?.();
       };
     }
-    return { kind: "carry", request: envelope.addTo(request, level) };
+    return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 
   #setLevel(caller: Caller, level: string | undefined): RequestDecision {
@@ -196,17 +202,3 @@ export class ModernSessions {
 function unavailable(method: string): RequestDecision {
   return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not available: this MCP server does not offer it`);
 }
-
-/** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
-export const DISCOVERED_INITIALIZE: InitializeRules = {
-  isForwarded: false,
-  answer: ({ resultText }, request) => {
-    const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
-    return { protocolVersion, resultText: initializeResult(resultText, protocolVersion) };
-  },
-  // The sidecar supports every revision with sessions.
-  capabilities: ({ resultText }) => ({
-    protocolVersion: undefined,
-    declared: readCapabilities(`{"capabilities":${capabilitiesOf(resultText)}}`),
-  }),
-};

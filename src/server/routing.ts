@@ -14,7 +14,6 @@ import { type Log, logLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { InitializeRules } from "./initialize.ts";
 import type { CallLimits, ClientCall } from "./call.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
@@ -87,7 +86,8 @@ export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result",
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
-  readonly initialize: InitializeRules;
+  /** True if the server gets its only client's own `initialize`, and the client the server's response. */
+  readonly isPrivate: boolean;
   /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */

@@ -7,7 +7,6 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { type ClientCall, sendIf } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { SHARED_INITIALIZE } from "./initialize.ts";
 import type { InternalRequest } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { answerPing, EMPTY_RESULT, LIST_CHANGED, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
@@ -212,7 +211,7 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
-  readonly initialize = SHARED_INITIALIZE;
+  readonly isPrivate = false;
   readonly isWaitingForClient = false;
   protected readonly lane: Lane;
   /** The callers that get each change of a list. */

@@ -3,15 +3,8 @@ import { applyEdits } from "../json/edit.ts";
 import { findMembers, findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { MetaKey, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import {
-  contains,
-  filterMembers,
-  isSame,
-  listChanges,
-  readFilter,
-  type SubscriptionFilter,
-  withSubscriptionId,
-} from "../mcp/subscription-filter.ts";
+import { contains, filterMembers, isSame, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
+import { withSubscriptionId } from "../mcp/translate.ts";
 import type { Reservation } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
