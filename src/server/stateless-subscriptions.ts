@@ -8,7 +8,7 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { ModernRouting } from "./modern-routing.ts";
+import { ModernRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
 import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type ModernSubscription, Subscription } from "./subscriptions.ts";
