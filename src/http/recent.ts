@@ -1,8 +1,8 @@
 import { copied, shorten } from "../json/text.ts";
-import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
+import type { ObservedRequest, RejectedRequest, RequestEnding, RequestObserver } from "../observe/record.ts";
 import { isToolError } from "../observe/metrics.ts";
 import type { UpstreamObserver } from "../process/port.ts";
-import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
+import { describeExit, HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
 /** The last items of a series. */
 class RecentItems<Item> {
@@ -38,18 +38,19 @@ class RecentItems<Item> {
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
-export class RecentLog {
-  readonly lines = new RecentItems<string>(HISTORY_LIMITS.logLines, MAX_LENGTH);
+export class RecentLog extends RecentItems<string> {
+  constructor() {
+    super(HISTORY_LIMITS.logLines, MAX_LENGTH);
+  }
 
   /** @param line with secrets masked. */
-  add(line: string): void {
-    this.lines.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
+  override add(line: string): void {
+    super.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
   }
 }
 
-/** @param number seconds since the epoch. */
-function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+function newSecond(at: number): PageSecond {
+  return { at, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 }
 
 /** The number and the durations of requests in each of the last seconds. */
@@ -57,7 +58,7 @@ class RequestRate {
   readonly #nowMs: () => number;
   readonly #firstSecond: number;
   /** Those with requests, oldest first. */
-  readonly #seconds: ReturnType<typeof newSecond>[] = [];
+  readonly #seconds: PageSecond[] = [];
 
   /** @param nowMs as `performance.now`, which is never set back. */
   constructor(nowMs: () => number) {
@@ -74,9 +75,9 @@ class RequestRate {
   count(isError: boolean, durationMs: number | undefined): void {
     const { current } = this;
     let second = this.#seconds.at(-1);
-    if (second?.number !== current) {
+    if (second?.at !== current) {
       this.#seconds.push((second = newSecond(current)));
-      while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
+      while ((this.#seconds[0]?.at ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
     }
     second.requests++;
     if (isError) second.errors++;
@@ -88,20 +89,9 @@ class RequestRate {
 
   /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
   between(first: number, end: number): PageSecond[] {
-    const counted = new Map(this.#seconds.map((each) => [each.number, each]));
-    const passed: PageSecond[] = [];
-    for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
-      const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? newSecond(number);
-      passed.push({
-        at: new Date(number * 1000).toISOString(),
-        requests,
-        errors,
-        timed,
-        meanMs: timed === 0 ? null : rounded(totalMs / timed),
-        longestMs: timed === 0 ? null : rounded(longestMs),
-      });
-    }
-    return passed;
+    const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
+    const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
+    return passed.map((at) => this.#seconds.find((each) => each.at === at) ?? newSecond(at));
   }
 }
 
@@ -111,12 +101,9 @@ const MAX_KNOWN_NAMES = 200;
 /** The endings without an error. */
 const SUCCESSES: ReadonlySet<PageRequest["ending"]> = new Set(["results", "dismissed", "unread"]);
 
-/** A request that has ended. `at` is the time since the epoch, in milliseconds. */
-export type RecentRequest = Omit<PageRequest, "at"> & { readonly at: number };
-
 /** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity implements RequestObserver {
-  readonly requests = new RecentItems<RecentRequest>(HISTORY_LIMITS.requests);
+  readonly requests = new RecentItems<PageRequest>(HISTORY_LIMITS.requests);
   readonly rate: RequestRate;
   /** The last generations of all lanes, oldest first. Another array after each change. */
   generations: readonly PageGeneration[] = [];
@@ -137,7 +124,7 @@ export class RecentActivity implements RequestObserver {
    * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
    */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
-    let current: PageGeneration = { lane, number: 0, startedAt: "", readyAt: null, exit: null };
+    let current: PageGeneration = { lane, number: 0, startedAt: 0, readyAt: null, exit: null };
     let wasReady = false;
     const change = (changed: Partial<PageGeneration>): void => {
       const index = this.generations.indexOf(current);
@@ -146,7 +133,7 @@ export class RecentActivity implements RequestObserver {
     };
     return {
       onStarted: () => {
-        current = { lane, number: current.number + 1, startedAt: new Date().toISOString(), readyAt: null, exit: null };
+        current = { lane, number: current.number + 1, startedAt: Date.now(), readyAt: null, exit: null };
         const all = [...this.generations, current];
         // Running servers stay, as long as there are others. The first one is that of the shared lane.
         const oldest = all.length > HISTORY_LIMITS.generations ? (all.find(({ exit }) => exit !== null) ?? all[1]) : undefined;
@@ -154,13 +141,12 @@ export class RecentActivity implements RequestObserver {
       },
       onReady: () => {
         wasReady = true;
-        change({ readyAt: new Date().toISOString() });
+        change({ readyAt: Date.now() });
       },
-      onLost: ({ at, kind, reason, likelyCause = null, exitCode = null, signal = null, stderrTail: tail }) => {
-        // A line may be a slice of a long text, which would stay in memory.
-        const stderrTail = tail.map(copied);
+      onLost: (exit) => {
         if (isProbe && !wasReady) this.generations = this.generations.filter((each) => each !== current);
-        else change({ exit: { at: at.toISOString(), kind, reason, likelyCause, exitCode, signal, stderrTail } });
+        // A line may be a slice of a long text, which would stay in memory.
+        else change({ exit: describeExit({ ...exit, stderrTail: exit.stderrTail.map(copied) }) });
       },
     };
   };

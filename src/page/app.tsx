@@ -53,11 +53,11 @@ export function App(): JSX.Element {
 /** The sections. Those without news are not rendered again with each update. */
 function Sections({ model, token }: { readonly model: PageModel; readonly token: string | undefined }): JSX.Element {
   const { state, generations, seconds, requests, logLines } = model;
-  const { endpointPath, isIsolated, hasOwnServerForQuestions, generation, readySince } = state;
+  const { endpointPath, isIsolated, hasOwnServerForQuestions, generation, readyAt } = state;
   const isReady = state.state === "ready";
   const tools = useMemo(
-    () => <Tools {...{ endpointPath, isIsolated, hasOwnServerForQuestions, isReady, token }} serverKey={`${generation} ${readySince}`} />,
-    [endpointPath, isIsolated, hasOwnServerForQuestions, generation, readySince, isReady, token],
+    () => <Tools {...{ endpointPath, isIsolated, hasOwnServerForQuestions, isReady, token }} serverKey={`${generation} ${readyAt}`} />,
+    [endpointPath, isIsolated, hasOwnServerForQuestions, generation, readyAt, isReady, token],
   );
   const sections = [
     useMemo(() => <Generations generations={generations} isReady={isReady} />, [generations, isReady]),

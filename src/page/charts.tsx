@@ -130,13 +130,13 @@ const LATENCY_LINES: readonly ChartLine[] = [
 
 /** Requests and latency of the last 120 seconds. */
 export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] }): JSX.Element {
-  const times = seconds.map(({ at }) => Date.parse(at) / 1000);
+  const times = seconds.map(({ at }) => at);
   const total = (of: (second: PageSecond) => number): number => seconds.reduce((sum, second) => sum + of(second), 0);
   const requests = total((second) => second.requests);
   const errors = total((second) => second.errors);
   const timed = total((second) => second.timed);
-  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
-  const totalMs = total((second) => (second.meanMs ?? 0) * second.timed);
+  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs));
+  const totalMs = total((second) => second.totalMs);
   return (
     <Section id="charts" title="Last two minutes">
       <div class="charts">
@@ -153,7 +153,10 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
           lines={LATENCY_LINES}
           times={times}
           // A second without a latency is a gap in the line.
-          values={[seconds.map((second) => second.meanMs), seconds.map((second) => second.longestMs)]}
+          values={[
+            seconds.map((second) => (second.timed === 0 ? null : second.totalMs / second.timed)),
+            seconds.map((second) => (second.timed === 0 ? null : second.longestMs)),
+          ]}
         />
       </div>
     </Section>
@@ -161,13 +164,13 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
 }
 
 export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
-  const { memory, rssBytes, sessions, statelessClients, openStreams, uptimeMs } = state;
+  const { memory, rssBytes, sessions, stateless, openStreams, uptimeMs } = state;
   const lanes = Object.entries(state.lanes).filter(
     ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
   );
   const figures = {
     Sessions: sessions,
-    "Clients without a session": statelessClients,
+    "Clients without a session": stateless?.clients ?? 0,
     "Open streams": openStreams,
     "Resident memory": bytesText(rssBytes),
     "Sidecar runs for": durationText(uptimeMs),

@@ -47,6 +47,7 @@ export function Header({ connection, state }: { readonly connection: Connection;
 }
 
 function ServerFacts({ state, isLive }: { readonly state: PageState; readonly isLive: boolean }): JSX.Element {
+  const exit = isLive && state.state !== "ready" && state.lastExit;
   return (
     <dl class="facts">
       {state.endpointPath !== null && (
@@ -59,8 +60,8 @@ function ServerFacts({ state, isLive }: { readonly state: PageState; readonly is
           <Text of={state.command.join(" ")} maxLength={MAX_FACT_LENGTH} />
         </code>
       </Fact>
-      {isLive && <TextFact name="Reason" of={state.reason} />}
-      {isLive && <TextFact name="Likely cause" of={state.likelyCause} />}
+      {exit && <TextFact name="Reason" of={exit.reason} />}
+      {exit && <TextFact name="Likely cause" of={exit.likelyCause} />}
     </dl>
   );
 }
@@ -76,8 +77,7 @@ function summary(connection: Connection, state: PageState | undefined): (typeof 
 function detail({ kind }: Connection, state: PageState): string {
   if (kind !== "live") return "";
   const parts: string[] = [];
-  if (state.state === "ready" && state.readySince !== null)
-    parts.push(`since ${timeText(state.readySince)} (${durationText(Math.max(0, Date.now() - Date.parse(state.readySince)))})`);
+  if (state.readyAt !== null) parts.push(`since ${timeText(state.readyAt)} (${durationText(Math.max(0, Date.now() - state.readyAt))})`);
   if (state.nextRetryAt !== null)
     parts.push(`next start in ${Math.max(0, Math.ceil((Date.parse(state.nextRetryAt) - Date.now()) / 1000))} s`);
   if (state.generation > 0) parts.push(`generation ${state.generation}`);

@@ -50,7 +50,7 @@ describe("the model of the page", () => {
   const update = (requests: number): PageUpdate => ({
     state: { state: "ready" } as PageState,
     seconds: [],
-    requests: Array.from({ length: requests }, () => ({ at: "", method: null, tool: null, durationMs: null, ending: "results" as const })),
+    requests: Array.from({ length: requests }, () => ({ at: 0, method: null, tool: null, durationMs: null, ending: "results" as const })),
     logLines: [],
     generations: undefined,
   });
