@@ -95,8 +95,10 @@ class RequestRate {
   }
 }
 
-/** Names of methods and tools. Most requests have one of a few. */
-const MAX_KNOWN_NAMES = 200;
+/** Returns a copy of a name, which may be a slice of its request: that would stay in memory. */
+function kept(name: string): string {
+  return copied(shorten(name));
+}
 
 /** The endings without an error. */
 const SUCCESSES: ReadonlySet<PageRequest["ending"]> = new Set(["results", "dismissed", "unread"]);
@@ -109,7 +111,6 @@ export class RecentActivity implements RequestObserver {
   generations: readonly PageGeneration[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
-  readonly #knownNames = new Map<string, string>();
 
   /** @param nowMs as `performance.now`. */
   constructor(log: RecentLog, nowMs: () => number) {
@@ -155,21 +156,12 @@ export class RecentActivity implements RequestObserver {
     const durationMs = this.#nowMs() - acceptedAtMs;
     const shown = ending === "results" && isToolError(method, body ?? "") ? "tool_error" : ending;
     this.rate.count(!SUCCESSES.has(shown), durationMs);
-    const toolName = tool === undefined ? null : this.#kept(tool);
-    this.requests.add({ at: Date.now(), method: this.#kept(method), tool: toolName, durationMs, ending: shown });
+    const toolName = tool === undefined ? null : kept(tool);
+    this.requests.add({ at: Date.now(), method: kept(method), tool: toolName, durationMs, ending: shown });
   }
 
   rejected({ code }: RejectedRequest): void {
     this.rate.count(true, undefined);
     this.requests.add({ at: Date.now(), method: null, tool: null, durationMs: null, ending: code });
-  }
-
-  /** Returns a copy of a name, which may be a slice of its request: that would stay in memory. */
-  #kept(name: string): string {
-    const known = this.#knownNames.get(name);
-    if (known !== undefined) return known;
-    const copy = copied(shorten(name));
-    if (copy.length === name.length && this.#knownNames.size < MAX_KNOWN_NAMES) this.#knownNames.set(copy, copy);
-    return copy;
   }
 }
