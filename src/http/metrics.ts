@@ -2,8 +2,8 @@ import type * as Prometheus from "prom-client";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
-import { EXIT_KINDS } from "../observe/record.ts";
-import { BOUNDS_SECONDS, type MetricDefinition, type MetricName, METRICS, type RequestMetrics, type Sample } from "../observe/metrics.ts";
+import { BOUNDS_SECONDS, EXIT_KINDS, type Sample } from "../observe/record.ts";
+import { type MetricDefinition, type MetricName, METRICS } from "../observe/metrics.ts";
 import { UPSTREAM_STATES } from "../process/port.ts";
 import { laneLoads, type Status } from "./health.ts";
 import { discardBody, type Route, sendDefect } from "./response.ts";
@@ -115,7 +115,7 @@ export function createRegistry(
 const REUSE_FACTOR = 10;
 
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
-export function createMetricsRoute({ defects, nowMs }: Context, status: () => Status, requests: RequestMetrics): Route {
+export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
   let samples: ReadonlyMap<MetricName, readonly Sample[]> = new Map();
   let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
@@ -142,7 +142,7 @@ export function createMetricsRoute({ defects, nowMs }: Context, status: () => St
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
     registry ??= createRegistry(await import("prom-client"), (name) => samples.get(name) ?? []);
     const startedAtMs = nowMs();
-    samples = Map.groupBy([...requests.samples(), ...stateSamples(status())], ({ metric }) => metric);
+    samples = Map.groupBy([...records.samples(), ...stateSamples(status())], ({ metric }) => metric);
     const bytes = Buffer.from(await registry.metrics());
     const renderedAtMs = nowMs();
     usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;

@@ -13,7 +13,7 @@ import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { describeStatus, laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
-import type { RecentActivity } from "./recent.ts";
+import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
 import { UnreadOutput } from "./unread-output.ts";
 
@@ -211,16 +211,16 @@ export class Page {
   /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests, rate, generations, log } = this.#activity;
-    const { current } = rate;
+    const { requests: history, generations, log, currentSecond } = this.#activity;
+    const { requests } = history;
     const update: PageUpdate = {
       state,
-      seconds: rate.between(stream.nextSecond, current),
-      requests: requests.after(stream.requestCount),
+      seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
+      requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };
-    stream.nextSecond = current;
+    stream.nextSecond = currentSecond;
     stream.requestCount = requests.count;
     stream.logLineCount = log.count;
     stream.generations = generations;

@@ -1,4 +1,4 @@
-import type { RequestEnding } from "../observe/record.ts";
+import type { newSecond, RequestEnding } from "../observe/record.ts";
 import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import type { LaneLoad } from "../server/call.ts";
 
@@ -69,18 +69,7 @@ export interface PageState extends ReturnType<typeof describeServer> {
   readonly rssBytes: number;
 }
 
-export interface PageSecond {
-  /** The time of its beginning, in seconds since the epoch. */
-  readonly at: number;
-  requests: number;
-  /** Those of `requests` that ended with an error, of the server or the sidecar. */
-  errors: number;
-  /** Those of `requests` that have a duration, because they were read. */
-  timed: number;
-  /** From the arrival to the response, of all `timed` requests. */
-  totalMs: number;
-  longestMs: number;
-}
+export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
 
 export interface PageRequest {
   /** The time of its end, in milliseconds since the epoch. */

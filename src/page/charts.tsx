@@ -109,7 +109,7 @@ function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.O
 
 /** Requests and latency of the last 120 seconds. */
 export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] }): JSX.Element {
-  const times = seconds.map(({ at }) => at);
+  const times = seconds.map(({ number }) => number);
   const total = (of: (second: PageSecond) => number): number => seconds.reduce((sum, second) => sum + of(second), 0);
   const requests = total((second) => second.requests);
   const errors = total((second) => second.errors);

@@ -4,12 +4,12 @@ import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { inputRequired, type ServerInfo, transformToModernClient } from "../mcp/translate.ts";
+import { inputRequired, transformToModernClient } from "../mcp/translate.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
-import { serversPerClient } from "./asking-lanes.ts";
+import { serversPerClient } from "./pool.ts";
 import { earlyAnswersOf, missingCapability } from "../mcp/questions.ts";
 import { bindingOf, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
@@ -34,7 +34,7 @@ export class AskingCall implements Asking, ReplyTarget {
   readonly memory: MemoryAccount;
   readonly #context: Context;
   readonly #parked: ParkedCalls;
-  readonly #serverInfo: ServerInfo;
+  readonly #serverInfo: string | undefined;
   readonly #raiseLevel: (level: string) => void;
   readonly #binding: string;
   readonly #asks: OpenAsks;
@@ -52,7 +52,13 @@ export class AskingCall implements Asking, ReplyTarget {
   readonly #settling: Timer;
 
   /** @param raiseLevel raises the level of the log messages that the client gets. @param first not kept, because its text may be long. */
-  constructor(context: Context, parked: ParkedCalls, serverInfo: ServerInfo, raiseLevel: (level: string) => void, first: StatelessRequest) {
+  constructor(
+    context: Context,
+    parked: ParkedCalls,
+    serverInfo: string | undefined,
+    raiseLevel: (level: string) => void,
+    first: StatelessRequest,
+  ) {
     this.#context = context;
     this.#parked = parked;
     this.#settling = new Timer(context.timers, () => this.#settle());
@@ -122,7 +128,7 @@ export class AskingCall implements Asking, ReplyTarget {
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response, reply);
     reply.onDisconnect = this.#ofLane?.onDisconnect;
     // The server has the call already.
-    if (reply.observed !== undefined) reply.observed.sentAtMs = reply.acceptedAtMs;
+    if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     this.#call?.resume(reply, progressTokenText(request));
     if (envelope.logLevel !== undefined) this.#raiseLevel(envelope.logLevel);
     this.#missing |= this.#asks.answer(answers, envelope.declared);

@@ -2,26 +2,20 @@ import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient, progressTokenText, requestToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import { type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
-import { PendingRequests } from "./pending-requests.ts";
-import { MAX_RENEWED_TIMES } from "./call.ts";
+import { MAX_RENEWED_TIMES, RequestIds, type RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
-import type { PrivateClient } from "./lanes.ts";
-import { answerPing, cancellation, errorAnswer, LIST_CHANGED, refuse, type RequestDecision, type Routing } from "./routing.ts";
-import { Subscriptions } from "./shared-routing.ts";
+import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
+import { DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
-
-/** Sent once to a new generation, for any number of changes that the former one was notified of. */
-const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
 /** A request of the server that its client has not answered. */
 interface ForwardedRequest {
@@ -37,39 +31,35 @@ interface ForwardedRequest {
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
-  readonly initialize = PRIVATE_INITIALIZE;
+  readonly isPrivate = true;
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
-  readonly #memory: MemoryAccount;
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
   /** By ids that are minted here, so that a late answer never matches a request of the next generation. */
-  readonly #forwarded = new PendingRequests<ForwardedRequest>();
+  readonly #forwarded = new Map<unknown, ForwardedRequest>();
+  readonly #ids = new RequestIds();
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
-  readonly #subscriptions = new Subscriptions();
-  /** The log level that was set last, in the order of the requests; undefined if none was set. */
-  #level: string | undefined;
-  #levelSequence = 0;
-  #lastSequence = 0;
-  /** True if the client has sent a change of its roots since `initialize`. */
-  #hasChangedRoots = false;
+  readonly state = new DesiredState();
+  readonly #driver: LegacyDriver;
   #isReady = false;
   #isInitialized: boolean;
   #isOver = false;
 
   /**
-   * @param client the only one.
+   * @param streams those of the only client.
+   * @param isInitialized true if the client has initialized its session at another replica, so that it does not send `notifications/initialized`.
    * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation.
    */
-  constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
+  constructor(lane: Lane, streams: SessionStreams, isInitialized: boolean, onInitialized: (text: string) => void) {
     this.#lane = lane;
+    this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
-    this.#memory = memory;
-    this.#kept = memory.hold("requests", 0);
+    this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
-    this.#isInitialized = isTakenUp;
+    this.#isInitialized = isInitialized;
   }
 
   get isWaitingForClient(): boolean {
@@ -79,16 +69,16 @@ export class PrivateRouting implements Routing {
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     // The client's own notification may have reached another replica, and a server may reject requests before it.
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
-    if (method === "logging/setLevel") {
-      const level = outline.stringAt(Slot.level);
-      return level === undefined ? undefined : { kind: "carry", onEnded: this.#levelSetter(level) };
+    switch (method) {
+      case "logging/setLevel":
+        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
+      case "resources/subscribe":
+        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
+      case "resources/unsubscribe":
+        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
+      default:
+        return undefined;
     }
-    if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
-    const uri = outline.stringAt(Slot.uri);
-    if (uri === undefined) return undefined;
-    if (method === "resources/subscribe") return this.#subscribe(caller, uri);
-    this.#subscriptions.delete(caller, uri);
-    return undefined;
   }
 
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
@@ -98,7 +88,7 @@ export class PrivateRouting implements Routing {
       const tokenText = this.#forwarded.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
       return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
-    if (method === "notifications/roots/list_changed") this.#hasChangedRoots = true;
+    if (method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
@@ -107,7 +97,7 @@ export class PrivateRouting implements Routing {
   #initialize(text: string): SidecarError | undefined {
     const { calls, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (this.#isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
@@ -118,9 +108,9 @@ export class PrivateRouting implements Routing {
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
     const request = this.#forwarded.get(response.id);
-    if (request === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
+    if (request === undefined) return this.#ids.has(response.id) ? undefined : answerElsewhere();
     const text = messageToServer(response, editsOf(response, request.idText, Slot.id));
-    if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#take(request);
     if (request.progressTokenText !== undefined && isCreateTaskResult(response))
       this.#taskTokens.keep(request.id, request.progressTokenText);
@@ -157,11 +147,8 @@ export class PrivateRouting implements Routing {
   onReady(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    const { calls, tools } = this.#lane;
-    if (this.#level !== undefined) calls.askInTurn({ method: "logging/setLevel", params: { level: this.#level } });
-    if (this.#hasChangedRoots) calls.sendInternal(ROOTS_CHANGED);
-    for (const request of this.#subscriptions.restart()) calls.askInTurn(request);
-    if (this.#isInitialized) tools.onInitialized();
+    this.#driver.onReady();
+    if (this.#isInitialized) this.#lane.tools.onInitialized();
   }
 
   onLost(): void {
@@ -179,14 +166,14 @@ export class PrivateRouting implements Routing {
   onCallerEnd(caller: Caller): void {
     this.#isOver = true;
     this.#forgetForwarded();
-    this.#subscriptions.deleteAll(caller);
+    this.state.end(caller);
     this.#kept.release();
   }
 
   #forward(request: RequestMessage): void {
     const { calls, dropped, context } = this.#lane;
     const { config, nowMs, timers } = context;
-    const id = this.#forwarded.mintId();
+    const id = this.#ids.mint();
     const idText = idTextOf(request);
     const { method } = request;
     const timer = new Timer(timers, () => {
@@ -209,22 +196,6 @@ export class PrivateRouting implements Routing {
   #forgetForwarded(): void {
     for (const request of this.#forwarded.values()) this.#take(request);
     this.#taskTokens.clear();
-  }
-
-  /** Returns a listener for the end of a request that sets the level. */
-  #levelSetter(level: string): (hasResult: boolean) => void {
-    const sequence = ++this.#lastSequence;
-    return (hasResult) => {
-      if (!hasResult || sequence < this.#levelSequence) return;
-      this.#level = level;
-      this.#levelSequence = sequence;
-    };
-  }
-
-  #subscribe(caller: Caller, uri: string): RequestDecision {
-    const request = this.#subscriptions.subscribe(caller, uri);
-    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
-    return { kind: "carry", onEnded: request.onEnded };
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {

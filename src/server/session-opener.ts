@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { findMembers, findPath, textOf } from "../json/find.ts";
-import { parseJson } from "../json/value.ts";
-import { checkClientMessage } from "../mcp/client-message.ts";
+import { findPath } from "../json/find.ts";
+import { canBeAsked } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, type Message, readText, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
+import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
+import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
 import { type Principal, Session } from "../session/session.ts";
@@ -18,7 +18,7 @@ import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
 import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
-import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
+import type { Pool, PooledServer } from "./pool.ts";
 
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const MAX_INFO_LENGTH = 128;
@@ -33,45 +33,11 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
     // Other values declare nothing.
     capabilitiesText:
       capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
-    clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
+    clientInfoText: clientInfoOf(initialize, MAX_INFO_LENGTH) ?? "",
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
-    needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
+    needsCapabilities: isPrivate || canBeAsked(initialize),
   };
 }
-
-/**
- * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica; undefined if the claims are not
- * valid. A client that knows the key, because it is derived from its token, can sign any.
- */
-export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText }: SessionClaims): RequestMessage | undefined {
-  if (![capabilitiesText, clientInfoText].every((text) => text === "" || isObjectText(text))) return undefined;
-  const params = [
-    `"protocolVersion":${JSON.stringify(protocolVersion)}`,
-    `"capabilities":${capabilitiesText === "" ? "{}" : capabilitiesText}`,
-    `"clientInfo":${clientInfoText === "" ? '{"name":"unknown","version":"0"}' : clientInfoText}`,
-  ];
-  const reading = readText(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{${params.join(",")}}}`);
-  const message = reading.kind === "batch" ? undefined : checkClientMessage(reading);
-  return message !== undefined && "kind" in message && message.kind === "request" ? message : undefined;
-}
-
-function isObjectText(text: string): boolean {
-  try {
-    return text.startsWith("{") && isJsonObject(parseJson(text));
-  } catch {
-    return false;
-  }
-}
-
-function shortInfo(text: string, params: number): string {
-  const span = findPath(text, params, ["clientInfo"]);
-  if (span === undefined || text[span.start] !== "{") return "";
-  if (span.end - span.start <= MAX_INFO_LENGTH) return text.slice(span.start, span.end);
-  const [name, version] = findMembers(text, span.start, ["name", "version"]).spans.map((part) => textOf(text, part));
-  return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
-}
-
-export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;
 
 interface NewSession {
   readonly owner?: Principal | undefined;
@@ -92,29 +58,19 @@ export interface KnownSession {
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
-  readonly #lanes: Lanes;
+  readonly #pool: Pool;
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
-  readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
 
-  /** @param onSessionEnd undefined if nothing observes the end of sessions. */
-  constructor(
-    context: Context,
-    lanes: Lanes,
-    sessions: SessionStore,
-    ids: SessionIds,
-    eventLog: EventLog,
-    onSessionEnd: OnSessionEnd | undefined,
-  ) {
+  constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     this.#context = context;
-    this.#lanes = lanes;
+    this.#pool = pool;
     this.#sessions = sessions;
     this.#ids = ids;
     this.#eventLog = eventLog;
-    this.#onSessionEnd = onSessionEnd;
     const { sessionsPerMinute } = context.config;
     this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
@@ -129,19 +85,20 @@ export class SessionOpener {
     const { owner, memory } = client;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
     const refusal =
-      this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (reply.isAccepted ? undefined : this.#rateRefusal());
+      this.#pool.refusal(request, memory.holder) ??
+      this.#roomRefusal(memory.holder) ??
+      (reply.isAccepted ? undefined : this.#rateRefusal());
     if (refusal !== undefined) return reply.refuse(refusal);
     const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
-    const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
-    const { lane } = pooled.supervised;
-    lane.initialize({
+    const server = this.#pool.acquire(request, streams);
+    server.lane.initialize({
       reply,
       request,
       memory,
       open: (protocolVersion) => {
-        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#lanes.isPrivate(request)), owner);
+        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#pool.isPrivate(request)), owner);
         const id = client.streams === undefined ? issueId() : randomUUID();
-        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
+        const session = this.#add(request, server, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
@@ -149,7 +106,7 @@ export class SessionOpener {
       onFailed: () => {
         // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
         if (client.streams === undefined) streams.close();
-        pooled.release();
+        this.#pool.release(server);
       },
     });
   }
@@ -188,10 +145,10 @@ export class SessionOpener {
     const open = (): void => {
       // The token may have been removed while the body arrived.
       if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
-      else if (this.#lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
+      else if (this.#pool.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
       else onTaken(this.#sessions.get(known.id) ?? this.#takeUp(known, memory));
     };
-    if (this.#lanes.isDecided(initialize)) return open();
+    if (this.#pool.isDecided(initialize)) return open();
     const onReady = (): void => {
       // Another request may have taken the session up meanwhile, or ended it.
       if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
@@ -201,26 +158,26 @@ export class SessionOpener {
     const onDefect = (): void => onTaken(internalError(false));
     // The shared server, which may restart, shows it.
     const held = { owner: { memory }, reply, request };
-    this.#lanes.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
+    this.#pool.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { counters } = this.#context;
-    const roomRefusal = this.#lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    const roomRefusal = this.#pool.refusal(initialize, memory.holder) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
     const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
-      counters.countRefusal(refusal.code);
+      counters.byKey.refusals.count(refusal.code);
       return refusal;
     }
     const streams = new SessionStreams(memory, this.#eventLog, true);
-    const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
-    const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
+    const server = this.#pool.acquire(initialize, streams);
+    const session = this.#add(initialize, server, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
     streams.close();
-    pooled.release();
+    this.#pool.release(server);
     const error = tooManySessions(this.#sessions.maxSessions);
-    counters.countRefusal(error.code);
+    counters.byKey.refusals.count(error.code);
     return error;
   }
 
@@ -228,7 +185,7 @@ export class SessionOpener {
   #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refused: ResponseMessage, begin: () => void): void {
     const { config, defects, log } = this.#context;
     const onKnown = (): void => {
-      if (!this.#lanes.isPrivate(request)) begin();
+      if (!this.#pool.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
       else if (refusesRevision(refused) && config.isolation !== "session") {
         const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
@@ -237,7 +194,7 @@ export class SessionOpener {
       } else reply.respond(responseToClient(refused, reply.idText));
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => reply.fail(internalError(false)));
-    this.#lanes.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
+    this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
@@ -253,7 +210,7 @@ export class SessionOpener {
   /** @returns undefined if there is no room for another session. */
   #add(
     initialize: RequestMessage,
-    pooled: PooledLane,
+    server: PooledServer,
     id: string,
     protocolVersion: string,
     streams: SessionStreams,
@@ -262,14 +219,15 @@ export class SessionOpener {
   ): Session | undefined {
     const { defects, nowMs } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, pooled.supervised.lane, streams, memory, owner, startedAtMs);
+    const session = new Session(id, protocolVersion, server.lane, streams, memory, owner, startedAtMs);
     session.onEnd = (isOver) => {
-      pooled.release(session);
+      this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);
-      this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+      this.#context.records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
     if (!this.#sessions.add(session)) return undefined;
-    pooled.open(session, initialize);
+    if (server.profile.kind === "private") server.session = session;
+    server.lane.addSession(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => this.#sessions.end(session)));
     return session;

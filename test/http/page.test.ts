@@ -168,7 +168,7 @@ describe.concurrent("the events of the page", () => {
     const { seconds } = await page.until((seen) => sum(seen.seconds.map(({ requests }) => requests)) >= 7);
     expect([sum(seconds.map(({ requests }) => requests)), sum(seconds.map(({ errors }) => errors))]).toEqual([7, 1]);
     expect(seconds.every(({ timed, totalMs, longestMs }) => totalMs <= timed * longestMs + 1e-6)).toBe(true);
-    const times = seconds.map(({ at }) => at);
+    const times = seconds.map(({ number }) => number);
     expect(times.every((each, index) => index === 0 || each === (times[index - 1] ?? 0) + 1)).toBe(true);
   });
 
