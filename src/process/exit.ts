@@ -1,8 +1,9 @@
 import { basename } from "node:path";
 import { shorten } from "../json/text.ts";
+import { NO_VERSION } from "../mcp/message.ts";
+import { OTHER_TEXT } from "../mcp/server-line.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { ProcessExit } from "./child.ts";
-import type { NoiseSign } from "./output-log.ts";
 
 /** The cause of a generation's exit. */
 export interface ExitCause {
@@ -71,8 +72,8 @@ export interface ExitFacts {
   readonly isNoisy: boolean;
   /** True if nothing was printed to stdout until the sidecar stopped the server. */
   readonly isSilent: boolean;
-  /** The way in which the server writes messages that cannot be read. */
-  readonly sign: NoiseSign | undefined;
+  /** The cause that those lines have shown. */
+  readonly noiseCause: string | undefined;
   /** True if the handshake was finished. The last lines may then be about a client's request. */
   readonly wasReady: boolean;
 }
@@ -209,7 +210,7 @@ const RULES: readonly Rule[] = [
   },
   {
     pattern: /Header must provide a Content-Length property/,
-    cause: () => SIGN_CAUSES.framing,
+    cause: () => FRAMING,
   },
   {
     pattern: /^usage: /im,
@@ -218,16 +219,26 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** The causes that are seen on stdout. */
-const SIGN_CAUSES: Readonly<Record<NoiseSign, string>> = {
-  framing:
-    "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it",
-  "several-lines": "the server spreads a message over several lines; make it write each message on one line",
-  "text-before": "the server prints other text on the lines of its messages; make it print that to stderr",
-  "not-json":
-    "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself",
-  "no-version": 'the server omits "jsonrpc": "2.0" in its responses; correct the server',
-};
+const FRAMING =
+  "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it";
+/** The part of a line of stdout that is searched for a cause. */
+const MAX_SEARCHED_LENGTH = 1000;
+
+/** Returns the reason why a server's messages cannot be read, for people, if a line of its stdout shows one. @param reason that of skipping it. */
+export function causeOnStdout(fullLine: string, reason: string): string | undefined {
+  const line = fullLine.slice(0, MAX_SEARCHED_LENGTH);
+  if (/^Content-Length:\s*\d/i.test(line)) return FRAMING;
+  if (/^\s*"jsonrpc"\s*:/.test(line)) return "the server spreads a message over several lines; make it write each message on one line";
+  if (reason === NO_VERSION) {
+    // Lines of a log may have members named id or result, but hardly the id of the handshake.
+    const isResponse = /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line);
+    return isResponse ? 'the server omits "jsonrpc": "2.0" in its responses; correct the server' : undefined;
+  }
+  if (!/["']jsonrpc["']\s*:/.test(line)) return undefined;
+  return reason === OTHER_TEXT
+    ? "the server prints other text on the lines of its messages; make it print that to stderr"
+    : "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself";
+}
 
 /** Programs that start Python. uv and pipx may start any other program too. */
 const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
@@ -238,13 +249,13 @@ const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
  * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
  */
 export function likelyCause(facts: ExitFacts): string | undefined {
-  const { kind, isNoisy, wasReady, sign } = facts;
+  const { kind, isNoisy, wasReady, noiseCause } = facts;
   if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";
   if (wasReady || (kind !== "crash" && kind !== "clean-exit" && kind !== "handshake-timeout")) return undefined;
   const words = facts.command.flatMap((word) => word.split(/\s+/));
   const cause = kind === "handshake-timeout" ? undefined : stderrCause(facts, new Set(words.map((word) => basename(word))));
   if (cause !== undefined) return cause;
-  if (sign !== undefined) return SIGN_CAUSES[sign];
+  if (noiseCause !== undefined) return noiseCause;
   // A program that prints something and ends without an error has done its work.
   if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
   return kind === "handshake-timeout" && facts.isSilent && isBufferedPython(words, facts.env) ? BUFFERED : undefined;

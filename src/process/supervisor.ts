@@ -4,10 +4,10 @@ import { describeError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { LogFields } from "../observe/log.ts";
 import type { ProcessExit } from "./child.ts";
-import { describeExit, isCommandUnusable } from "./exit.ts";
+import { isCommandUnusable } from "./exit.ts";
 import { Generation, type ServerProgram } from "./generation.ts";
 import { type Handshake, HandshakeError } from "./handshake.ts";
-import { StartLog } from "./output-log.ts";
+import { ServerLog } from "./output-log.ts";
 import type {
   Upstream,
   UpstreamExit,
@@ -37,7 +37,7 @@ export class Supervisor implements Upstream {
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
   readonly #probeTimeoutMs: number | undefined;
-  readonly #startLog: StartLog;
+  readonly #serverLog: ServerLog;
   readonly #stopping = new AbortController();
   /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
@@ -83,7 +83,7 @@ export class Supervisor implements Upstream {
     this.#isShared = isShared;
     this.#client = client;
     this.#probeTimeoutMs = probeTimeoutMs;
-    this.#startLog = new StartLog(context);
+    this.#serverLog = new ServerLog(context);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
@@ -175,9 +175,9 @@ export class Supervisor implements Upstream {
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const generation = new Generation(this.#context, this.#program, this.#startLog, number, listener, this.#client);
+    const generation = new Generation(this.#context, this.#program, this.#serverLog, number, this.#script, listener, this.#client);
     this.#generation = generation;
-    const shaken = generation.shakeHands(this.#script, timeoutMs);
+    const shaken = generation.shakeHands(timeoutMs);
     this.#tell("server start", generation, (each) => each.onStarted(generation.input));
     let exit: ProcessExit | undefined;
     let runMs = 0;
@@ -233,7 +233,7 @@ export class Supervisor implements Upstream {
   #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
     const { log } = this.#context;
     const { pid: childPid, number: generation } = current;
-    this.#startLog.ready();
+    this.#serverLog.ready();
     if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#readyAt = new Date();
@@ -261,14 +261,14 @@ export class Supervisor implements Upstream {
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
     const { config, log } = this.#context;
-    const { stderrTail } = generation.outputLog;
     const restarts = this.#generationCount - 1;
     const [lastExit, fields] = this.#recordExit(generation, exit);
+    const { stderrTail } = lastExit;
     if (generation.number === 1 && isCommandUnusable(exit)) {
       // The caller of `run` logs it.
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else {
-      this.#startLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
+      this.#serverLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
       if (this.#isShared && config.keepTrying === false && this.#readyAt === undefined) {
         // The caller of `run` logs it.
         this.#failure = { kind: "never-ready", exit: lastExit };
@@ -289,28 +289,22 @@ export class Supervisor implements Upstream {
     if (this.#ending.aborted) return;
     this.#streak++;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
+    this.#serverLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
   };
 
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
     const [lastExit, fields] = this.#recordExit(generation, exit);
-    this.#startLog.ended(fields);
+    this.#serverLog.ended(fields);
     this.#tellLost(generation, lastExit);
   }
 
   /** @returns the exit, and the fields of its log lines. */
   #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
-    const { secrets, counters } = this.#context;
-    const { number, pid: childPid } = generation;
-    const awaited = generation.wasReady ? undefined : this.#script.current.method;
-    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
-    const { exitCode, signal } = exit;
-    const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
-    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.outputLog.stderrTail };
-    this.#lastExit = lastExit;
-    if (!this.#isProbe) counters.countExit(kind);
-    return [lastExit, { childPid, generation: number, ...cause }];
+    const lastExit = (this.#lastExit = generation.describeEnd(exit));
+    if (!this.#isProbe) this.#context.counters.countExit(lastExit.kind);
+    const { at: _, stderrTail: __, generation: number, ...cause } = lastExit;
+    return [lastExit, { childPid: generation.pid, generation: number, ...cause }];
   }
 
   #tellLost({ input }: Generation, exit: UpstreamExit): void {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { MAX_VALUE_BYTES } from "../../../src/json/value.ts";
-import { readToolPages, type ToolList, type ToolListRules } from "../../../src/server/tools.ts";
+import { MAX_PAGE_BYTES, readToolPages, type ToolList, type ToolListRules } from "../../../src/server/tools.ts";
 
-const LENIENT: ToolListRules = { maxPages: 20, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
+const LENIENT: ToolListRules = { maxPages: 20, maxPageBytes: MAX_PAGE_BYTES, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 const STRICT: ToolListRules = { ...LENIENT, isStrict: true };
 
 interface Listed {
