@@ -42,20 +42,24 @@ export async function listFromProcess(
   const aborted = Promise.withResolvers<never>();
   addAbortListener(signal, () => aborted.reject(signal.reason as Error));
   /** Returns the error of a server that has exited; undefined if it runs. */
-  const exitError = (awaited = ""): DiscoverError | undefined => {
+  const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {
     const { lastExit } = server.status().upstream;
     if (lastExit === undefined) return undefined;
     const { kind, reason, likelyCause } = lastExit;
     const subject = OWN_EXITS.has(kind) ? `${maskCommand(command.command)} ` : "";
-    return new DiscoverError(`${subject}${reason}${awaited}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`}`);
+    // The reasons of other exits in the handshake say it.
+    const when = awaited === "tools/list" || kind === "pipe-closed" ? ` before it answered ${awaited}` : "";
+    return new DiscoverError(`${subject}${reason}${when}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`}`);
   };
   const list = async (): Promise<Listing> => {
     const ready = await Promise.race([server.firstReady, server.failed]);
-    if (ready === undefined || "kind" in ready) throw exitError() ?? new Error("the server was stopped");
+    if (ready === undefined || "kind" in ready) throw exitError("initialize") ?? new Error("the server was stopped");
     if (!hasTools(ready)) return listingOf(revisionOf(ready), undefined);
     const tools = await server.listTools(endMs - context.nowMs(), TOOL_LIST_RULES);
     if (tools.code === "REQUEST_TIMEOUT") throw new DiscoverError(`no response to tools/list within ${timeoutMs} ms of the start`);
-    if (tools.code !== undefined) throw exitError(" before it answered tools/list") ?? new DiscoverError(tools.problem ?? "");
+    const exit = exitError("tools/list");
+    if (tools.tools === undefined && exit !== undefined) throw exit;
+    if (tools.code !== undefined) throw new DiscoverError(tools.problem ?? "");
     return listingOf(revisionOf(ready), tools);
   };
   const listed = Promise.race([list(), aborted.promise]);

@@ -191,8 +191,7 @@ export class Generation implements OutputListener {
   /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
   #onBroken(pipe: "stdin" | "stdout"): void {
     const abandon = (): void => {
-      const when = this.#state === "ready" ? "" : ` before it answered ${this.#handshake.current.method}`;
-      if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}${when}`);
+      if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}`);
     };
     // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
     setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();

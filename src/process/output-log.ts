@@ -13,33 +13,38 @@ class OutputLimit {
   readonly #periodMs: number;
   readonly #maxCost: number;
   readonly #report: (counts: LogFields) => void;
-  /** The end of the period, which begins with its first line. */
-  readonly #end: Timer;
+  /** The time of the report. */
+  readonly #timer: Timer;
+  #endMs = Number.NEGATIVE_INFINITY;
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 
   /** @param maxCost in units that the caller chooses. */
   constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
     [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [nowMs, periodMs, maxCost, report];
-    this.#end = new Timer(timers, () => {
-      this.report();
-      this.#cost = 0;
-    });
+    this.#timer = new Timer(timers, () => this.report());
   }
 
   /** True if a line may be logged. To be called once for each line. @param fields those of its server. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
-    if (this.#cost === 0) this.#end.set(this.#nowMs() + this.#periodMs);
+    const nowMs = this.#nowMs();
+    if (nowMs >= this.#endMs) {
+      this.report();
+      this.#endMs = nowMs + this.#periodMs;
+      this.#cost = 0;
+    }
     // After the first line that does not fit, shorter ones would only be confusing.
     this.#cost += cost;
     if (this.#cost <= this.#maxCost) return true;
     const { count, bytes: earlier } = this.#leftOut;
     this.#leftOut = { ...fields, count: count + 1, bytes: earlier + bytes };
+    this.#timer.set(this.#endMs);
     return false;
   }
 
   /** Logs the number of lines that were left out, if there are any. */
   report(): void {
+    this.#timer.clear();
     if (this.#leftOut.count > 0) this.#report(this.#leftOut);
     this.#leftOut = { count: 0, bytes: 0 };
   }
