@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
-import { addTraceContext, type TraceContext, traceContextOf } from "../mcp/trace-context.ts";
+import { addTraceContext, type TraceContext, traceContextOf } from "../mcp/rewrite.ts";
 import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";

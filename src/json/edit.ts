@@ -45,6 +45,11 @@ export function setMembers(text: string, start: number, members: readonly NewMem
   return edits;
 }
 
+/** Returns the text of an object with these members. Those without a value are left out. */
+export function objectText(members: readonly (readonly [name: string, valueText: string | undefined])[]): string {
+  return `{${members.flatMap(([name, valueText]) => (valueText === undefined ? [] : [`${JSON.stringify(name)}:${valueText}`])).join(",")}}`;
+}
+
 /** Returns the edit that puts members first in the object that starts at `start`. @param membersText their JSON text. */
 export function firstMembers(text: string, start: number, membersText: string): Edit {
   const isEmpty = text[skipWhitespace(text, start + 1)] === "}";

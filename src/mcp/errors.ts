@@ -282,3 +282,7 @@ export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialC
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+export function invalidParams(problem: string): SidecarError {
+  return new SidecarError("INVALID_PARAMS", `${problem.charAt(0).toUpperCase()}${problem.slice(1)}. The request was not sent.`);
+}

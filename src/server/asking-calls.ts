@@ -4,15 +4,15 @@ import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { inputRequired, type ServerInfo } from "../mcp/result.ts";
+import { inputRequired, type ServerInfo, transformToModernClient } from "../mcp/translate.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { serversPerClient } from "./asking-lanes.ts";
-import { bindingOf, earlyAnswersOf, missingCapability, OpenAsks } from "./asks.ts";
+import { earlyAnswersOf, missingCapability } from "../mcp/questions.ts";
+import { bindingOf, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";
-import { transformToModernClient } from "./legacy-calls.ts";
 import type { StatelessRequest } from "./stateless-client.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { findAmbiguous, findMembers, stringOf } from "../json/find.ts";
-import { detached, shorten, type Span } from "../json/text.ts";
-import { type AskKinds, declaredKinds } from "../mcp/capabilities.ts";
-import { SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, findRepeated, LOG_LEVELS, MetaKey, type RequestMessage, Slot } from "../mcp/message.ts";
+import { shorten } from "../json/text.ts";
+import { invalidParams, SidecarError } from "../mcp/errors.ts";
+import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type Envelope, readEnvelope } from "../mcp/translate.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
@@ -32,37 +32,6 @@ export function decodeHeaderValue(header: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** A longer text is not kept. In UTF-16 units. */
-const MAX_LENGTH = 1024;
-
-/** Keeps the value of the last text: a client sends the same text with each of its messages, and a comparison is much cheaper than a search. */
-export class LastText<Value extends object> {
-  readonly #read: (text: string) => Value;
-  #last: { readonly text: string; readonly value: Value } | undefined;
-
-  /** @param read returns the value of a text, which must not be changed. */
-  constructor(read: (text: string) => Value) {
-    this.#read = read;
-  }
-
-  /** Returns the value of a part of a text. */
-  valueAt(text: string, { start, end }: Span): Value {
-    const part = text.slice(start, end);
-    if (this.#last?.text === part) return this.#last.value;
-    const value = this.#read(part);
-    if (part.length <= MAX_LENGTH) this.#last = { text: detached(part, text), value };
-    return value;
-  }
-}
-
-/** The members of `_meta` that apply to one request. */
-export interface Envelope {
-  /** The questions that the client can answer. */
-  readonly declared: AskKinds;
-  /** The least severe log messages that the client wants during the request; undefined for none. */
-  readonly logLevel: string | undefined;
 }
 
 /** The parameter that the `Mcp-Name` header repeats, by method (MCP 2026-07-28, basic/transports, standard request headers). */
@@ -107,32 +76,6 @@ export function methodNotFound(method: string): SidecarError {
   return new SidecarError("METHOD_NOT_FOUND", `The method ${JSON.stringify(shorten(method))} does not exist here.`);
 }
 
-const ENVELOPES = new LastText(readMeta);
-
-function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
-  const meta = outline.span(Slot.meta);
-  if (meta === undefined || !outline.isObject(Slot.meta)) return invalidParams('"_meta" is missing in the params');
-  if (outline.stringAt(Slot.metaVersion) === undefined)
-    return invalidParams(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
-  const read = ENVELOPES.valueAt(text, meta);
-  return "problem" in read ? invalidParams(read.problem) : read;
-}
-
-/** @param text the JSON text of `_meta`. */
-function readMeta(text: string): Envelope | { readonly problem: string } {
-  const { spans, duplicate } = findMembers(text, 0, [MetaKey.clientCapabilities, MetaKey.logLevel]);
-  const [capabilities, level] = spans;
-  if (duplicate !== undefined) return { problem: `"${duplicate}" occurs twice in "_meta"` };
-  if (capabilities === undefined || text[capabilities.start] !== "{") {
-    return { problem: missing(MetaKey.clientCapabilities, capabilities !== undefined) };
-  }
-  const logLevel = stringOf(text, level);
-  if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
-    return { problem: `"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}` };
-  }
-  return { declared: declaredKinds(text, capabilities.start), logLevel };
-}
-
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const requested = outline.stringAt(Slot.metaVersion) ?? "";
   const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
@@ -175,12 +118,4 @@ function checkHeader(headers: IncomingHttpHeaders, name: string, expected: strin
 
 export function headerMismatch(problem: string): SidecarError {
   return new SidecarError("HEADER_MISMATCH", `${problem}. The request was not sent.`);
-}
-
-export function invalidParams(problem: string): SidecarError {
-  return new SidecarError("INVALID_PARAMS", `${problem.charAt(0).toUpperCase()}${problem.slice(1)}. The request was not sent.`);
-}
-
-function missing(key: string, isPresent: boolean): string {
-  return `"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`;
 }

@@ -3,7 +3,7 @@ import { applyEdits } from "../json/edit.ts";
 import { decodeString } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import type { FoundResult } from "../mcp/result.ts";
+import type { FoundResult } from "../mcp/translate.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Principal } from "../session/session.ts";
 

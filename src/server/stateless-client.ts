@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { RequestMessage } from "../mcp/message.ts";
-import type { Envelope } from "./request-check.ts";
+import type { Envelope } from "../mcp/translate.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -9,7 +9,7 @@ import type { Caller, Principal } from "../session/session.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { SupervisedLane } from "./lanes.ts";
-import type { ModernRouting } from "./modern-routing.ts";
+import type { ModernRouting } from "./shared-routing.ts";
 import type { Routing } from "./routing.ts";
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */

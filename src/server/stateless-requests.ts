@@ -1,42 +1,37 @@
 import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findPath, stringOf } from "../json/find.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { LOG_LEVELS, type RequestMessage } from "../mcp/message.ts";
+import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
 import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
-import { checkResultType, findResult, type FoundResult, type ServerInfo } from "../mcp/result.ts";
+import {
+  ASKING_METHODS,
+  checkResultType,
+  createdTask,
+  discoverResult,
+  findResult,
+  requestToLegacyServer,
+  type ServerInfo,
+  serverInfoOf,
+  transformToModernClient,
+} from "../mcp/translate.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { answersOf, ASKING_METHODS } from "./asks.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { discoverResult, requestToLegacyServer, serverInfoOf, transformToModernClient } from "./legacy-calls.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
-import { checkQuestions } from "./session-questions.ts";
+import { answersOf, checkQuestions } from "../mcp/questions.ts";
 import { type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
-import { readFilter } from "./subscriptions.ts";
+import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
-
-const TASK = '"task"';
-const TASK_PATHS = [["taskId"], ["task", "taskId"]];
-
-/** Returns the task that a result begins (MCP 2026-07-28, extension io.modelcontextprotocol/tasks); undefined if it begins none. */
-function createdTask({ text, result, resultType }: FoundResult): string | undefined {
-  if (resultType === undefined || text.slice(resultType.start, resultType.end) !== TASK) return undefined;
-  return stringOf(
-    text,
-    TASK_PATHS.map((path) => findPath(text, result.start, path)).find((span) => span !== undefined),
-  );
-}
 
 /** Returns the tasks that a request names: in its `taskId`, or in the filter of a subscription. */
 function namedTasks(request: RequestMessage): string[] {
@@ -59,8 +54,6 @@ export class StatelessRequests {
   readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   readonly #clients: StatelessClients;
   readonly #subscriptions: StatelessSubscriptions;
-  /** The most verbose level that each client has asked for, by lane. */
-  readonly #levels = new WeakMap<Lane, WeakMap<StatelessClient, string>>();
   /** Each result of a server with sessions has this text, so it is found once for each handshake. */
   readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
   #requestCount = 0;
@@ -227,18 +220,10 @@ export class StatelessRequests {
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
   #raiseLevel(client: StatelessClient, level: string, { lane, handshake }: Target): void {
-    const levels = this.#levels.get(lane) ?? new WeakMap<StatelessClient, string>();
-    this.#levels.set(lane, levels);
-    const former = levels.get(client);
-    if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
+    const wanted = lane.routing.state.levelOf(client);
+    if (wanted !== undefined && isAtLeast(level, wanted)) return;
     if (readCapabilities(handshake.resultText)["logging"] === undefined) return;
-    levels.set(client, level);
-    // Without a result, the next request asks again.
-    const onResult = (resultText: string | undefined): void => {
-      if (resultText === undefined) levels.delete(client);
-    };
-    const reply = internalReply(this.#context, resultTo(onResult));
-    lane.request(client, reply, internalRequest("logging/setLevel", { level }));
+    lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
   }
 
   #namesTaskOfOther(request: RequestMessage, { memory }: StatelessClient): boolean {

@@ -8,18 +8,10 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { ModernRouting } from "./modern-routing.ts";
+import { ModernRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
-import {
-  accepts,
-  contains,
-  filterText,
-  type ModernSubscription,
-  readFilter,
-  Subscription,
-  type SubscriptionFilter,
-  supportedPart,
-} from "./subscriptions.ts";
+import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
+import { type ModernSubscription, Subscription } from "./subscriptions.ts";
 
 /** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;

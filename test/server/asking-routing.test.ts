@@ -3,7 +3,7 @@ import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
-import { serverInfoOf } from "../../src/server/legacy-calls.ts";
+import { serverInfoOf } from "../../src/mcp/translate.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";

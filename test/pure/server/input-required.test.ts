@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/server/session-questions.ts";
+import { type InputRequired, isInputRequired, readInputRequired } from "../../../src/mcp/questions.ts";
 import { readMessage, type ResponseMessage, Slot } from "../../../src/mcp/message.ts";
 
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}';

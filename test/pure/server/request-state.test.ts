@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RequestState } from "../../../src/server/request-state.ts";
-import { findResult } from "../../../src/mcp/result.ts";
+import { findResult } from "../../../src/mcp/translate.ts";
 import { SidecarError } from "../../../src/mcp/errors.ts";
 import { SessionKeys } from "../../../src/session/ids.ts";
 import { readMessage, type RequestMessage } from "../../../src/mcp/message.ts";

@@ -1,0 +1,227 @@
+import { applyEdits, removeMembers, setMembers } from "../json/edit.ts";
+import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { decodeString, detached, shorten, skipValue, STOP, walkMembers } from "../json/text.ts";
+import { readValue } from "../json/value.ts";
+import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
+import { SidecarError } from "./errors.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+import type { FoundResult } from "./translate.ts";
+
+const INPUT_REQUIRED = "input_required";
+
+/** The maximum number of questions in one result, and of UTF-16 units of each. A sampling may have images. */
+const MAX_QUESTIONS = 64;
+const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
+
+/** A question of a server without sessions for the client of a session. */
+export interface Question {
+  /** The JSON text of its key. */
+  readonly keyText: string;
+  readonly kinds: AskKinds;
+  /** The question as an ordinary request, with an id that the client must not get. */
+  readonly request: RequestMessage;
+}
+
+/** The result `input_required` (MCP 2026-07-28, basic/utilities/mrtr). */
+export interface InputRequired {
+  /** Empty if the server just wants the request again. */
+  readonly questions: readonly Question[];
+  /** The JSON text of the state for the next request; undefined for none. */
+  readonly stateText: string | undefined;
+}
+
+export function isInputRequired({ outline, isError }: ResponseMessage): boolean {
+  return !isError && outline.stringAt(Slot.resultType) === INPUT_REQUIRED;
+}
+
+/** @param result the start of the result in the text. @returns the reason if it is invalid. */
+export function readInputRequired(text: string, result: number): InputRequired | string {
+  const { spans, duplicate } = findMembers(text, result, ["inputRequests", "requestState"]);
+  const [requests, state] = spans;
+  if (duplicate !== undefined) return `${duplicate} occurs twice`;
+  if (state !== undefined && text[state.start] !== '"') return "requestState is not a string";
+  if (requests !== undefined && text[requests.start] !== "{") return "inputRequests is not an object";
+  if (requests === undefined && state === undefined) return "it has neither inputRequests nor requestState";
+  const questions = requests === undefined ? [] : readQuestions(text, requests.start);
+  if (typeof questions === "string") return questions;
+  return { questions, stateText: state === undefined ? undefined : detached(text.slice(state.start, state.end), text) };
+}
+
+/**
+ * Returns the error in place of a result that asks a client without a session for what it has not declared: the server does not know if it can
+ * answer. A task asks in the result of `tasks/get`.
+ */
+export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
+  const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
+  if (!mayAsk || findMembers(text, result.start, ["inputRequests"]).spans[0] === undefined) return undefined;
+  const asked = readInputRequired(text, result.start);
+  return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
+}
+
+/** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
+export function checkDeclared(questions: readonly Question[], declared: AskKinds): SidecarError | undefined {
+  const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
+  return missing === 0 ? undefined : undeclared(missing);
+}
+
+export function invalidQuestion(reason: string): SidecarError {
+  return questionFailed(`The MCP server asked an invalid question: ${reason}.`);
+}
+
+export function questionFailed(description: string): SidecarError {
+  const message = `${description} The call was sent and may have taken effect; check before you repeat it.`;
+  return new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false });
+}
+
+function readQuestions(text: string, start: number): Question[] | string {
+  const questions: (Question | undefined)[] = [];
+  const keys = new Set<string>();
+  let excess: string | undefined;
+  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
+    const end = skipValue(text, valueStart);
+    if (questions.length === MAX_QUESTIONS) excess = `more than ${MAX_QUESTIONS} questions`;
+    if (end - keyStart > MAX_QUESTION_LENGTH) excess = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
+    if (excess !== undefined) return STOP;
+    keys.add(decodeString(text, keyStart, keyEnd));
+    questions.push(readQuestion(detached(text.slice(keyStart, keyEnd), text), text.slice(valueStart, end)));
+    return end;
+  });
+  if (excess !== undefined) return excess;
+  if (keys.size < questions.length) return "a key of inputRequests occurs twice";
+  const read = questions.filter((question) => question !== undefined);
+  return read.length < questions.length ? "a question has an unknown method, or params that are not an object" : read;
+}
+
+/** @param text the `InputRequest`. @returns undefined if it is invalid. */
+function readQuestion(keyText: string, text: string): Question | undefined {
+  if (!text.startsWith("{")) return undefined;
+  const { spans, duplicate } = findMembers(text, 0, ["method", "params"]);
+  const [method, params] = spans.map((span) => textOf(text, span));
+  if (duplicate !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
+  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
+  const kinds = request.kind === "request" ? kindsOf(request) : 0;
+  if (request.kind !== "request" || kinds === 0) return undefined;
+  return { keyText, kinds, request };
+}
+
+/** In a session, an elicitation by URL has an id (MCP 2025-11-25, client/elicitation). */
+export function withElicitationId({ kinds, request }: Question, id: string): RequestMessage {
+  const { text, outline } = request;
+  if (kinds !== AskKind.url) return request;
+  const edits = setMembers(text, outline.start(Slot.params), [["elicitationId", JSON.stringify(id)]]);
+  const edited = readMessage(applyEdits(text, edits), "server");
+  return edited.kind === "request" ? edited : request;
+}
+
+/** The params of a question that belong to its connection or to a revision with sessions. */
+const REMOVED_PARAMS: ReadonlySet<string> = new Set(["task", "elicitationId"]);
+const REMOVED_META: ReadonlySet<string> = new Set(["progressToken", "io.modelcontextprotocol/related-task"]);
+const ACTIONS: ReadonlySet<string | undefined> = new Set(["accept", "decline", "cancel"]);
+
+const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  [AskMethod.elicitation]: ["action", "content"],
+  [AskMethod.sampling]: ["role", "content", "model"],
+  [AskMethod.roots]: ["roots"],
+};
+
+/** A string id of a server that is also a good key. */
+const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
+
+/** Returns a server's request as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
+export function embeddedText({ method, text, outline }: RequestMessage): string {
+  const params = outline.span(Slot.params);
+  if (params === undefined) return `{"method":${JSON.stringify(method)},"params":{}}`;
+  const part = text.slice(params.start, params.end);
+  const edits = removeMembers(part, 0, (name) => REMOVED_PARAMS.has(name));
+  const meta = findMembers(part, 0, ["_meta"]).spans[0];
+  if (meta !== undefined && part[meta.start] === "{") edits.push(...removeMembers(part, meta.start, (name) => REMOVED_META.has(name)));
+  return `{"method":${JSON.stringify(method)},"params":${applyEdits(part, edits)}}`;
+}
+
+/** Returns the key that a server has chosen for its question by the id: a plain string. Undefined for any other id, such as a number. */
+export function chosenKey({ id }: RequestMessage): string | undefined {
+  return typeof id === "string" && PLAIN_KEY.test(id) ? id : undefined;
+}
+
+export function keyOf(request: RequestMessage, taken: Pick<ReadonlySet<string>, "has">): string {
+  const { id } = request;
+  const wanted = chosenKey(request) ?? `ask-${typeof id === "number" ? id : "text"}`;
+  let key = wanted;
+  for (let number = 2; taken.has(key); number++) key = `${wanted}-${number}`;
+  return key;
+}
+
+/** True if a client's answer has the form that the server needs. Servers may not validate it again. */
+export function isAnswer(method: string, text: string): boolean {
+  if (!text.startsWith("{")) return false;
+  const { spans, duplicate, otherCase } = findMembers(text, 0, ANSWER_MEMBERS[method] ?? []);
+  if (duplicate !== undefined || otherCase !== undefined) return false;
+  const [first, content, model] = spans;
+  const contentStart = content === undefined ? "" : text[content.start];
+  if (method === AskMethod.roots) return first !== undefined && text[first.start] === "[";
+  if (method === AskMethod.elicitation) return ACTIONS.has(stringOf(text, first)) && (contentStart === "" || contentStart === "{");
+  const isRole = ["assistant", "user"].includes(stringOf(text, first) ?? "");
+  return isRole && (contentStart === "{" || contentStart === "[") && stringOf(text, model) !== undefined;
+}
+
+/** The maximum number of answers that are read from one request. */
+const MAX_ANSWERS = 256;
+/** Answers that come before the questions are kept. In UTF-16 units. */
+const MAX_EARLY_LENGTH = 16 * 1024;
+
+/** Returns the answers of a first request, without the text that they are from. Long ones are ignored: the client is asked then. */
+export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, string> {
+  const span = request.outline.span(Slot.inputResponses);
+  if (span === undefined || span.end - span.start > MAX_EARLY_LENGTH) return new Map();
+  return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
+}
+
+/** Returns the answers of a request by key, as JSON texts. An ambiguous key has none. */
+export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
+  const answers = new Map<string, string>();
+  const ambiguous = new Set<string>();
+  if (!outline.isObject(Slot.inputResponses)) return answers;
+  walkMembers(text, outline.start(Slot.inputResponses), (keyStart, keyEnd, valueStart) => {
+    const end = skipValue(text, valueStart);
+    const key = decodeString(text, keyStart, keyEnd);
+    if (answers.has(key)) ambiguous.add(key);
+    if (answers.size < MAX_ANSWERS) answers.set(key, text.slice(valueStart, end));
+    return end;
+  });
+  for (const key of ambiguous) answers.delete(key);
+  return answers;
+}
+
+const MAX_TEXT_LENGTH = 300;
+
+/**
+ * Returns the error in place of a response, if the server has failed after it was refused a question (MCP 2026-07-28, basic,
+ * MissingRequiredClientCapability). A server that does without the answer has a result.
+ *
+ * @param missing the kinds of the questions that were refused because the client has not declared them. @returns undefined for a result.
+ */
+export function missingCapability(body: string, missing: AskKinds): SidecarError | undefined {
+  const reason = missing === 0 ? undefined : failureText(body);
+  if (reason === undefined) return undefined;
+  return undeclared(missing, `, and then failed: ${reason}`);
+}
+
+/** Returns the error for questions of these kinds, which a client has not declared. @param consequence follows in the message. */
+function undeclared(missing: AskKinds, consequence = ""): SidecarError {
+  const requiredCapabilities = capabilitiesFor(missing);
+  const names = Object.keys(requiredCapabilities).join(", ");
+  const message = `The MCP server asked a question that this client has not declared (${names})${consequence}. The call was sent and may have taken effect.`;
+  return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
+}
+
+/** Returns the text of a JSON-RPC error, or of a result with `isError`; undefined for any other response. */
+function failureText(body: string): string | undefined {
+  const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
+  const isError = result === undefined ? undefined : findPath(body, result.start, ["isError"]);
+  if (error === undefined && (isError === undefined || readValue(body, isError) !== true)) return undefined;
+  const content = result === undefined ? undefined : findPath(body, result.start, ["content"]);
+  const first = content === undefined || body[content.start] !== "[" ? undefined : findElements(body, content.start, 1)[0];
+  const span = error === undefined ? first && findPath(body, first.start, ["text"]) : findPath(body, error.start, ["message"]);
+  const text = span === undefined ? undefined : readValue(body, span);
+  return typeof text === "string" ? shorten(text, MAX_TEXT_LENGTH) : "no reason given";
+}
