@@ -47,7 +47,7 @@ export class Supervisor implements Upstream {
   #observers: readonly UpstreamObserver[] = [];
   #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
-  #state: UpstreamStatus["state"] = "starting";
+  #state: Exclude<UpstreamStatus["state"], "stopping"> = "starting";
   #generationCount = 0;
   /** The end of the last run. */
   #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
@@ -101,7 +101,7 @@ export class Supervisor implements Upstream {
 
   status(): UpstreamStatus {
     return {
-      state: this.#state,
+      state: this.#stopping.signal.aborted ? "stopping" : this.#state,
       generation: this.#generationCount,
       pid: this.#generation?.pid,
       readyAt: this.#readyAt,
@@ -121,7 +121,6 @@ export class Supervisor implements Upstream {
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */
   async stop(): Promise<void> {
-    this.#setState("stopping");
     this.#stopping.abort();
     await this.#generation?.stop("stopped", "shutdown");
     await this.#loop;
@@ -156,7 +155,7 @@ export class Supervisor implements Upstream {
     } catch (error) {
       if (this.#failure !== undefined) return this.#failure;
       if (this.#ending.aborted) return undefined;
-      this.#setState("failed");
+      this.#state = "failed";
       throw error;
     } finally {
       // The exit of a server that was stopped is not reported yet.
@@ -171,7 +170,7 @@ export class Supervisor implements Upstream {
     const number = ++this.#generationCount;
     const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#program.readyTimeoutMs;
     this.#loss = this.#nextRetryAt = undefined;
-    if (this.#state !== "failed") this.#setState("starting");
+    if (this.#state !== "failed") this.#state = "starting";
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
@@ -235,7 +234,7 @@ export class Supervisor implements Upstream {
     const { pid: childPid, number: generation } = current;
     this.#serverLog.ready();
     if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
-    this.#setState("ready");
+    this.#state = "ready";
     this.#readyAt = new Date();
     log.info({ childPid, generation, state: this.#state }, "mcp server ready");
     this.#tell("server ready", current, (each) => each.onReady(handshake));
@@ -277,7 +276,7 @@ export class Supervisor implements Upstream {
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
     }
-    this.#setState(this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed");
+    this.#state = this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed";
     // This is the earliest time. It is set again when the pause begins.
     if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#tellLost(generation, lastExit);
@@ -314,10 +313,5 @@ export class Supervisor implements Upstream {
     } catch (error) {
       this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
     }
-  }
-
-  #setState(state: UpstreamStatus["state"]): void {
-    if (this.#state === "stopping" && state !== "failed") return;
-    this.#state = state;
   }
 }

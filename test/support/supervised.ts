@@ -6,6 +6,12 @@ import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 import { contextOf } from "./context.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
+const ignore = (): undefined => undefined;
+export const IGNORES_ALL: UpstreamListener = {
+  ...{ onStarted: ignore, onReady: ignore, onRefused: ignore, onMessage: ignore, onInvalidResponse: ignore },
+  ...{ onResponseAfterText: () => false, onOverlongLine: ignore, onLost: ignore, onDefect: ignore },
+};
+
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
@@ -36,7 +42,8 @@ export class Supervised implements AsyncDisposable {
       true,
     );
     this.#ended = this.supervisor.run({
-      onStarted: (input) => listener.onStarted?.(input),
+      ...IGNORES_ALL,
+      ...listener,
       onReady: (handshake) => {
         this.#ready.resolve();
         listener.onReady?.(handshake);
@@ -45,15 +52,10 @@ export class Supervised implements AsyncDisposable {
         this.messages.push(message.text);
         listener.onMessage?.(message);
       },
-      onResponseAfterText: (response) => listener.onResponseAfterText?.(response) === true,
-      onInvalidResponse: (...invalid) => listener.onInvalidResponse?.(...invalid),
-      onRefused: (response) => listener.onRefused?.(response),
-      onOverlongLine: (line) => listener.onOverlongLine?.(line),
       onLost: (exit, unwritten) => {
         this.exits.push(exit);
         listener.onLost?.(exit, unwritten);
       },
-      onDefect: () => listener.onDefect?.(),
     });
   }
 
