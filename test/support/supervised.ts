@@ -6,11 +6,10 @@ import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 import { contextOf } from "./context.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
-const ignore = (): undefined => undefined;
-export const IGNORES_ALL: UpstreamListener = {
-  ...{ onStarted: ignore, onReady: ignore, onRefused: ignore, onMessage: ignore, onInvalidResponse: ignore },
-  ...{ onResponseAfterText: () => false, onOverlongLine: ignore, onLost: ignore, onDefect: ignore },
-};
+const EVENTS = ["onStarted", "onReady", "onRefused", "onMessage", "onInvalidResponse", "onResponseAfterText", "onOverlongLine"];
+export const IGNORES_ALL = Object.fromEntries(
+  [...EVENTS, "onLost", "onDefect"].map((event) => [event, () => undefined]),
+) as unknown as UpstreamListener;
 
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
