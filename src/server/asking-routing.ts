@@ -104,6 +104,10 @@ export class AskingRouting extends SharedRouting {
     this.#assign();
   }
 
+  endSubscriptions(): void {
+    this.onRestarted(undefined);
+  }
+
   onLost(): void {
     const asks = [...this.#asks.values()];
     this.#asks.clear();
