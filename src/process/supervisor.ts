@@ -301,7 +301,7 @@ export class Supervisor implements Upstream {
   /** @returns the exit, and the fields of its log lines. */
   #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
     const lastExit = (this.#lastExit = generation.describeEnd(exit));
-    if (!this.#isProbe) this.#context.counters.countExit(lastExit.kind);
+    if (!this.#isProbe) this.#context.counters.byKey.exits.count(lastExit.kind);
     const { at: _, stderrTail: __, generation: number, ...cause } = lastExit;
     return [lastExit, { childPid: generation.pid, generation: number, ...cause }];
   }
