@@ -3,6 +3,7 @@ import type { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
+import type { RequestMetrics } from "./observe/metrics.ts";
 import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
@@ -18,7 +19,7 @@ import { Pool, PooledServer, type Profile } from "./server/pool.ts";
 import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
-import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
+import { SessionOpener } from "./server/session-opener.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
@@ -43,7 +44,7 @@ export interface ServerOptions {
   /** Those of requests. */
   readonly observers: readonly RequestObserver[];
   /** Called at the end of each session; undefined if nothing observes it. */
-  readonly onSessionEnd: OnSessionEnd | undefined;
+  readonly onSessionEnd: RequestMetrics["sessionEnded"] | undefined;
 }
 
 /** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
@@ -75,11 +76,11 @@ export class McpServer {
     const servesStateless = config.modern === "on" && isolation !== "session";
     this.#context = servesStateless ? context : { ...context, config: { ...config, childEra: "legacy" } };
     [this.#options, this.#startedAtMs] = [options, nowMs()];
-    const sessions = (this.#sessions = new SessionStore(context));
+    const sessions = (this.#sessions = new SessionStore(context, options.onSessionEnd));
     this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name));
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const eventLog = (this.#eventLog = new EventLog(context));
-    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog, options.onSessionEnd);
+    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
     if (servesStateless) {
       const parked = isolation === "shared" ? undefined : new ParkedCalls(context, eventLog.replica);
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);

@@ -72,6 +72,7 @@ export class Session implements Caller {
   onUsed: (() => void) | undefined;
   /** Called once, when the session has ended. @param isOver false if the session may be taken up again. */
   onEnd: ((isOver: boolean) => void) | undefined;
+  readonly startedAtMs: number;
   /** The time of the client's last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
   callsInFlight = 0;
@@ -97,7 +98,7 @@ export class Session implements Caller {
     this.streams = streams;
     this.memory = memory;
     this.owner = owner;
-    this.lastUsedAtMs = nowMs;
+    this.startedAtMs = this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;
   }
 

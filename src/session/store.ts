@@ -1,6 +1,7 @@
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
+import type { RequestMetrics } from "../observe/metrics.ts";
 import type { Principal, Session } from "./session.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */
@@ -25,6 +26,7 @@ const SEARCH_MS = 1000;
 export class SessionStore {
   readonly maxSessions: number;
   readonly #context: Context;
+  readonly #onEnd: RequestMetrics["sessionEnded"] | undefined;
   readonly #entries = new Map<
     string,
     { readonly session: Session; readonly holding: Holding; readonly place: Place<Session>; readonly placeInHolding: Place<Session> }
@@ -41,11 +43,12 @@ export class SessionStore {
   readonly #mayLogAbandoned: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(context: Context) {
+  /** @param onEnd called at the end of each session; undefined if nothing observes it. */
+  constructor(context: Context, onEnd?: RequestMetrics["sessionEnded"]) {
     const { config, memory, nowMs } = context;
     const { maxSessions } = config;
     const share = Math.floor(maxSessions * HOLDER_SHARE);
-    [this.#context, this.maxSessions] = [context, maxSessions];
+    [this.#context, this.#onEnd, this.maxSessions] = [context, onEnd, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
     [this.#mayLogEviction, this.#mayLogAbandoned] = [logLimiter(nowMs), logLimiter(nowMs)];
@@ -114,6 +117,7 @@ export class SessionStore {
     this.#count(holding, -1);
     if (holding.count === 0) this.#holdings.delete(session.memory.holder);
     session.end(isOver);
+    this.#onEnd?.(session.protocolVersion, this.#context.nowMs() - session.startedAtMs);
   }
 
   /** Returns the session to evict for a new one of this holder. */

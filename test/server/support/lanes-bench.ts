@@ -105,7 +105,7 @@ export class LanesBench {
     const signals = { draining: this.#draining.signal, kill: this.#kill.signal };
     this.context = contextOf(settings, { counters: this.shared.counters, ...signals });
     this.pool = new Pool(this.context, this.sessions, (profile, name) => this.#createServer(profile, name));
-    this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog, undefined);
+    this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog);
     if (isStarted) this.shared.start();
   }
 
@@ -132,7 +132,7 @@ export class LanesBench {
       if (reply.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     };
-    this.opener.initialize(reply, request, open, { memory: AMPLE_MEMORY.account(holder) });
+    this.opener.initialize(reply, request, this.opener.createStreams(AMPLE_MEMORY.account(holder)), undefined, open);
     return { reply, session: () => session };
   }
 
