@@ -172,7 +172,7 @@ export class SessionOpener {
       this.#pool.release(server);
       error = session;
     }
-    this.#context.counters.countRefusal(error.code);
+    this.#context.counters.byKey.refusals.count(error.code);
     return error;
   }
 
@@ -204,11 +204,13 @@ export class SessionOpener {
   /** Opens a session, whether `initialize` has begun it here or elsewhere. @returns the error if there is no room for it. */
   #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {
     const { id, owner, protocolVersion, initialize } = known;
-    const { defects, nowMs } = this.#context;
-    const session = new Session(id, protocolVersion, server.lane, streams, streams.memory, owner, nowMs());
+    const { defects, nowMs, records } = this.#context;
+    const startedAtMs = nowMs();
+    const session = new Session(id, protocolVersion, server.lane, streams, streams.memory, owner, startedAtMs);
     session.onEnd = (isOver) => {
       this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);
+      records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
     if (!this.#sessions.add(session)) return tooManySessions(this.#sessions.maxSessions);
     if (server.profile.kind === "private") server.session = session;

@@ -72,7 +72,6 @@ export class Session implements Caller {
   onUsed: (() => void) | undefined;
   /** Called once, when the session has ended. @param isOver false if the session may be taken up again. */
   onEnd: ((isOver: boolean) => void) | undefined;
-  readonly startedAtMs: number;
   /** The time of the client's last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
   callsInFlight = 0;
@@ -98,7 +97,7 @@ export class Session implements Caller {
     this.streams = streams;
     this.memory = memory;
     this.owner = owner;
-    this.startedAtMs = this.lastUsedAtMs = nowMs;
+    this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;
   }
 
@@ -145,7 +144,7 @@ export class Session implements Caller {
   endCall(nowMs: number): void {
     this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
-    this.touch(nowMs);
+    if (this.#openRequests === 0) this.touch(nowMs);
   }
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */

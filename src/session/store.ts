@@ -1,7 +1,6 @@
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { RequestMetrics } from "../observe/metrics.ts";
 import type { Principal, Session } from "./session.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */
@@ -26,7 +25,6 @@ const SEARCH_MS = 1000;
 export class SessionStore {
   readonly maxSessions: number;
   readonly #context: Context;
-  readonly #onEnd: RequestMetrics["sessionEnded"] | undefined;
   readonly #entries = new Map<
     string,
     { readonly session: Session; readonly holding: Holding; readonly place: Place<Session>; readonly placeInHolding: Place<Session> }
@@ -43,12 +41,11 @@ export class SessionStore {
   readonly #mayLogAbandoned: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param onEnd called at the end of each session; undefined if nothing observes it. */
-  constructor(context: Context, onEnd?: RequestMetrics["sessionEnded"]) {
+  constructor(context: Context) {
     const { config, memory, nowMs } = context;
     const { maxSessions } = config;
     const share = Math.floor(maxSessions * HOLDER_SHARE);
-    [this.#context, this.#onEnd, this.maxSessions] = [context, onEnd, maxSessions];
+    [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
     [this.#mayLogEviction, this.#mayLogAbandoned] = [logLimiter(nowMs), logLimiter(nowMs)];
@@ -117,13 +114,12 @@ export class SessionStore {
     this.#count(holding, -1);
     if (holding.count === 0) this.#holdings.delete(session.memory.holder);
     session.end(isOver);
-    this.#onEnd?.(session.protocolVersion, this.#context.nowMs() - session.startedAtMs);
   }
 
   /** Returns the session to evict for a new one of this holder. */
   #roomFor(holder: MemoryHolder): Session | "free" | "none" {
     const own = this.#holdings.get(holder);
-    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return longestUnused(own.order) ?? "none";
+    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.firstFree(isUnused) ?? "none";
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
@@ -153,10 +149,10 @@ export class SessionStore {
   /** Prefers the sessions of the largest holding above the share. */
   #longestUnused(): Session | undefined {
     for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
-      const session = longestUnused(order);
+      const session = order.firstFree(isUnused);
       if (session !== undefined) return session;
     }
-    return longestUnused(this.#order);
+    return this.#order.firstFree(isUnused);
   }
 
   #count(holding: Holding, change: number): void {
@@ -166,16 +162,8 @@ export class SessionStore {
   }
 }
 
-/**
- * Returns the session that was unused for longest; undefined if all are in use. A session in use leaves the order until its next use, and
- * the end of its use counts as one. So each use pays for at most one step of a search.
- */
-function longestUnused(order: LinkedOrder<Session>): Session | undefined {
-  for (let place = order.first; place !== undefined; place = order.first) {
-    if (place.value?.isInUse === false) return place.value;
-    place.leave();
-  }
-  return undefined;
+function isUnused({ isInUse }: Session): boolean {
+  return !isInUse;
 }
 
 function lastingBytes(sessions: readonly Session[]): number {
