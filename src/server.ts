@@ -21,7 +21,7 @@ import { addLoads } from "./server/call.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
-import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
+import { SharedRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";
@@ -124,7 +124,7 @@ export class McpServer {
   readonly #options: ServerOptions;
   readonly #startLane: ReturnType<typeof laneStarter>;
   /** The lane of all clients that need no server of their own. */
-  readonly #shared: StartedLane<ModernRouting>;
+  readonly #shared: StartedLane<SharedRouting>;
   readonly #lanes: Lanes;
   readonly #sessions: SessionStore;
   readonly #eventLog: EventLog;
@@ -256,17 +256,17 @@ export class McpServer {
   }
 
   /** Starts the shared lane. Its server gets the sidecar's own handshake. */
-  #startShared(childEra: Config["childEra"]): StartedLane<ModernRouting> {
+  #startShared(childEra: Config["childEra"]): StartedLane<SharedRouting> {
     const { clientInfo } = this.#options;
     if (childEra === "modern") {
       const handshake = new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
-      return this.#startLane({ handshake, createRouting: (lane) => new ModernRouting(lane) });
+      return this.#startLane({ handshake, createRouting: (lane) => new SharedRouting(lane, "modern") });
     }
     const handshake =
       childEra === "legacy"
         ? new Handshake(initializeAttempt(clientInfo, ERA_HINT))
         : new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
-    return this.#startLane({ handshake, createRouting: (lane) => new AnyEraRouting(lane) });
+    return this.#startLane({ handshake, createRouting: (lane) => new SharedRouting(lane) });
   }
 
   /** Returns a function that starts a second process, which gets a discovery. */
@@ -282,7 +282,7 @@ export class McpServer {
       this.#startLane({
         name: "modern",
         handshake: new Handshake(discoverAttempt(this.#options.clientInfo)),
-        createRouting: (lane) => new ModernRouting(lane),
+        createRouting: (lane) => new SharedRouting(lane, "modern"),
         observer,
         probeTimeoutMs: Math.min(this.#options.program.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs)),
       });

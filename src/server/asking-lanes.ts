@@ -190,7 +190,7 @@ export class AskingLanes {
     this.#context.log.info({ lane: server.name, reason }, "lane ended");
     const { lane } = server.asking;
     // Subscriptions end gracefully: their clients can open them at another server.
-    this.#context.defects.guard("lane end", () => lane.routing.onRestarted(undefined));
+    this.#context.defects.guard("lane end", () => lane.routing.endSubscriptions());
     this.#context.defects.guard("lane end", () => lane.close("server lost"));
     void server.asking.stop().then(() => this.#stopping.delete(server));
   }

@@ -5,6 +5,7 @@ import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { capabilitiesOf, initializeResult } from "../mcp/translate.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
@@ -30,10 +31,14 @@ export interface InitializeRules {
 /** The server is restarted until it accepts the sidecar's own `initialize`. */
 export const SHARED_INITIALIZE: InitializeRules = {
   isForwarded: false,
-  answer: answerInitialize,
+  answer: (handshake, request) => {
+    if (handshake.era === "legacy") return answerInitialize(handshake, request);
+    const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
+    return { protocolVersion, resultText: initializeResult(handshake.resultText, protocolVersion) };
+  },
   // The sidecar supports every revision, independent of the server's.
-  capabilities: ({ resultText }) => {
-    const declared = readCapabilities(resultText);
+  capabilities: ({ era, resultText }) => {
+    const declared = readCapabilities(era === "legacy" ? resultText : `{"capabilities":${capabilitiesOf(resultText)}}`);
     const { tasks } = declared;
     if (!isJsonObject(tasks)) return { protocolVersion: undefined, declared };
     // As in the answer.

@@ -1,13 +1,11 @@
-import { type AskKinds, readCapabilities } from "../mcp/capabilities.ts";
+import type { AskKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
-import { ASKING_METHODS, capabilitiesOf, initializeResult, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
-import { negotiateProtocolVersion } from "../mcp/versions.ts";
+import { ASKING_METHODS, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { InitializeRules } from "./initialize.ts";
-import type { DesiredState, ModernDriver } from "./desired-state.ts";
+import type { DesiredState } from "./desired-state.ts";
 import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 
 /** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
@@ -42,12 +40,11 @@ export class ModernSessions {
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
   readonly #state: DesiredState;
-  readonly #driver: ModernDriver;
   /** Those that have not ended. */
   readonly #repeatable = new Map<Reply, RepeatableRequest>();
 
-  constructor(state: DesiredState, driver: ModernDriver) {
-    [this.#state, this.#driver] = [state, driver];
+  constructor(state: DesiredState) {
+    this.#state = state;
   }
 
   add(session: Caller, initialize: RequestMessage): void {
@@ -60,10 +57,6 @@ export class ModernSessions {
 
   isAskable(caller: Caller): boolean {
     return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
-  }
-
-  has(caller: Caller): boolean {
-    return this.#sessions.has(caller);
   }
 
   /** Returns the request of a reply, if the server may ask its client. */
@@ -83,12 +76,6 @@ export class ModernSessions {
     switch (method) {
       case "ping":
         return EMPTY_RESULT;
-      case "logging/setLevel":
-        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
-      case "resources/subscribe":
-        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
-      case "resources/unsubscribe":
-        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
       case "server/discover":
       case "subscriptions/listen":
         return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);
@@ -115,17 +102,3 @@ export class ModernSessions {
     return { kind: "carry", request: envelope.addTo(request, level) };
   }
 }
-
-/** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
-export const DISCOVERED_INITIALIZE: InitializeRules = {
-  isForwarded: false,
-  answer: ({ resultText }, request) => {
-    const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
-    return { protocolVersion, resultText: initializeResult(resultText, protocolVersion) };
-  },
-  // The sidecar supports every revision with sessions.
-  capabilities: ({ resultText }) => ({
-    protocolVersion: undefined,
-    declared: readCapabilities(`{"capabilities":${capabilitiesOf(resultText)}}`),
-  }),
-};

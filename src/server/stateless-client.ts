@@ -6,10 +6,9 @@ import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../me
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Principal } from "../session/session.ts";
-import type { AskingRouting } from "./asking-routing.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { SupervisedLane } from "./lanes.ts";
-import type { ModernRouting } from "./shared-routing.ts";
+import type { SharedRouting } from "./shared-routing.ts";
 import type { Routing } from "./routing.ts";
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
@@ -101,12 +100,12 @@ export class StatelessClients {
 }
 
 /** A lane that requests without a session may get. */
-export interface EraLane<Routed extends Routing = ModernRouting> extends SupervisedLane<Routed> {
+export interface EraLane<Routed extends Routing = SharedRouting> extends SupervisedLane<Routed> {
   readonly params: KnownParams;
 }
 
 /** A lane for a request, and the last handshake of its server. */
-export interface Target extends Pick<EraLane<ModernRouting | AskingRouting>, "lane" | "params"> {
+export interface Target extends Pick<EraLane, "lane" | "params"> {
   readonly handshake: UpstreamHandshake;
 }
 
