@@ -147,7 +147,7 @@ export class SharedRouting implements Routing {
       if (era === "modern") this.#open(subscription, holder);
       else subscription.end();
     }
-    for (const caller of this.state.listeners) caller.onRestarted?.(resultText);
+    for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
     tools.onInitialized();
   }
 
