@@ -4,7 +4,7 @@ import { decodeString } from "../json/text.ts";
 import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { inputRequired, type ServerInfo, transformToModernClient } from "../mcp/translate.ts";
+import { inputRequired, transformToModernClient } from "../mcp/translate.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
@@ -34,7 +34,7 @@ export class AskingCall implements Asking, ReplyTarget {
   readonly memory: MemoryAccount;
   readonly #context: Context;
   readonly #parked: ParkedCalls;
-  readonly #serverInfo: ServerInfo;
+  readonly #serverInfo: string | undefined;
   readonly #raiseLevel: (level: string) => void;
   readonly #binding: string;
   readonly #asks: OpenAsks;
@@ -52,7 +52,13 @@ export class AskingCall implements Asking, ReplyTarget {
   readonly #settling: Timer;
 
   /** @param raiseLevel raises the level of the log messages that the client gets. @param first not kept, because its text may be long. */
-  constructor(context: Context, parked: ParkedCalls, serverInfo: ServerInfo, raiseLevel: (level: string) => void, first: StatelessRequest) {
+  constructor(
+    context: Context,
+    parked: ParkedCalls,
+    serverInfo: string | undefined,
+    raiseLevel: (level: string) => void,
+    first: StatelessRequest,
+  ) {
     this.#context = context;
     this.#parked = parked;
     this.#settling = new Timer(context.timers, () => this.#settle());

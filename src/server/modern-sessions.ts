@@ -1,7 +1,15 @@
 import type { AskKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
-import { ASKING_METHODS, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
+import {
+  ASKING_METHODS,
+  isAmbiguous,
+  logLevelOf,
+  requestToModernServer,
+  responseForSession,
+  type SessionEnvelope,
+  sessionEnvelopeOf,
+} from "../mcp/translate.ts";
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -29,7 +37,7 @@ export class RepeatableRequest {
 
   /** Returns the request for the server. @param params the JSON text of more members of its params. */
   with(params: string): RequestMessage {
-    return this.#envelope.addTo(this.#request, this.#level, params);
+    return requestToModernServer(this.#request, this.#envelope, this.#level, params);
   }
 }
 
@@ -48,7 +56,7 @@ export class ModernSessions {
   }
 
   add(session: Caller, initialize: RequestMessage): void {
-    this.#sessions.set(session, new SessionEnvelope(initialize));
+    this.#sessions.set(session, sessionEnvelopeOf(initialize));
   }
 
   delete(caller: Caller): void {
@@ -72,7 +80,7 @@ export class ModernSessions {
     if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
-    if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
+    if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
     switch (method) {
       case "ping":
         return EMPTY_RESULT;
@@ -85,7 +93,7 @@ export class ModernSessions {
   }
 
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage, reply: Reply): RequestDecision {
-    const level = SessionEnvelope.levelOf(request, this.#state.levelOf(caller));
+    const level = logLevelOf(request, this.#state.levelOf(caller));
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
@@ -99,6 +107,6 @@ export class ModernSessions {
         repeatable.onEnd?.();
       };
     }
-    return { kind: "carry", request: envelope.addTo(request, level) };
+    return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 }

@@ -10,7 +10,6 @@ import { Timer } from "../timers.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import { MAX_RENEWED_TIMES, type RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
 import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
@@ -34,7 +33,7 @@ interface ForwardedRequest {
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
-  readonly initialize = PRIVATE_INITIALIZE;
+  readonly isPrivate = true;
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
   readonly #memory: MemoryAccount;

@@ -3,7 +3,8 @@ import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { isInputRequired } from "../mcp/questions.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
-import { listChanges, ofSession, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
+import { listChanges, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
+import { withoutSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -11,7 +12,6 @@ import type { Caller } from "../session/session.ts";
 import { type ClientCall, refuse, type RequestDecision } from "./call.ts";
 import { decideAbout, DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
 import { upstreamChanged } from "./failures.ts";
-import { SHARED_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { answerPing, LIST_CHANGED, refuseRequest, type Routing } from "./routing.ts";
@@ -35,7 +35,7 @@ const FILTER_BYTES = 8;
  * recipient is never guessed.
  */
 export class SharedRouting implements Routing {
-  readonly initialize = SHARED_INITIALIZE;
+  readonly isPrivate = false;
   readonly isWaitingForClient = false;
   readonly state = new DesiredState();
   protected readonly lane: Lane;
@@ -113,7 +113,7 @@ export class SharedRouting implements Routing {
     const id = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
     if (id === undefined) return this.#deliver(notification);
     if (this.#modern.has(id)) {
-      if (!this.#modern.onNotification(id, notification)) this.#deliver({ ...notification, text: ofSession(notification.text) });
+      if (!this.#modern.onNotification(id, notification)) this.#deliver({ ...notification, text: withoutSubscriptionId(notification) });
       return;
     }
     const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === id);
@@ -175,7 +175,7 @@ export class SharedRouting implements Routing {
 
   /** The server may have announced changes while the subscription of the sidecar was not open. */
   #onReopened(lists: SubscriptionFilter["lists"]): void {
-    if (lists.has("toolsListChanged")) this.lane.tools.onChanged();
+    if (lists.has("tools")) this.lane.tools.onChanged();
     for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce(text);
   }
 
