@@ -9,7 +9,7 @@ import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
-import { serversPerClient } from "./asking-lanes.ts";
+import { serversPerClient } from "./pool.ts";
 import { earlyAnswersOf, missingCapability } from "../mcp/questions.ts";
 import { bindingOf, OpenAsks } from "./asks.ts";
 import { internalError } from "./failures.ts";

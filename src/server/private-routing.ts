@@ -2,7 +2,7 @@ import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient, progressTokenText, requestToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import { type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
@@ -11,7 +11,6 @@ import { PendingRequests } from "./pending-requests.ts";
 import { MAX_RENEWED_TIMES, type RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import type { PrivateClient } from "./lanes.ts";
 import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
 import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
@@ -36,7 +35,6 @@ export class PrivateRouting implements Routing {
   readonly isPrivate = true;
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
-  readonly #memory: MemoryAccount;
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
@@ -51,17 +49,17 @@ export class PrivateRouting implements Routing {
   #isOver = false;
 
   /**
-   * @param client the only one.
+   * @param streams those of the only client.
+   * @param isInitialized true if the client has initialized its session at another replica, so that it does not send `notifications/initialized`.
    * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation.
    */
-  constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
+  constructor(lane: Lane, streams: SessionStreams, isInitialized: boolean, onInitialized: (text: string) => void) {
     this.#lane = lane;
     this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
-    this.#memory = memory;
-    this.#kept = memory.hold("requests", 0);
+    this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
-    this.#isInitialized = isTakenUp;
+    this.#isInitialized = isInitialized;
   }
 
   get isWaitingForClient(): boolean {
@@ -90,7 +88,7 @@ export class PrivateRouting implements Routing {
   #initialize(text: string): SidecarError | undefined {
     const { calls, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (this.#isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
@@ -103,7 +101,7 @@ export class PrivateRouting implements Routing {
     const request = this.#forwarded.get(response.id);
     if (request === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
     const text = messageToServer(response, editsOf(response, request.idText, Slot.id));
-    if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#take(request);
     if (request.progressTokenText !== undefined && isCreateTaskResult(response))
       this.#taskTokens.keep(request.id, request.progressTokenText);

@@ -3,13 +3,8 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { RequestMessage } from "../mcp/message.ts";
 import type { Envelope } from "../mcp/translate.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Principal } from "../session/session.ts";
-import type { KnownParams } from "./known-params.ts";
-import type { SupervisedLane } from "./lanes.ts";
-import type { SharedRouting } from "./shared-routing.ts";
-import type { Routing } from "./routing.ts";
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
 export class StatelessClient implements Caller {
@@ -97,16 +92,6 @@ export class StatelessClients {
     this.#byHolder.delete(client.memory.holder);
     this.#onForgotten(client);
   }
-}
-
-/** A lane that requests without a session may get. */
-export interface EraLane<Routed extends Routing = SharedRouting> extends SupervisedLane<Routed> {
-  readonly params: KnownParams;
-}
-
-/** A lane for a request, and the last handshake of its server. */
-export interface Target extends Pick<EraLane, "lane" | "params"> {
-  readonly handshake: UpstreamHandshake;
 }
 
 /** A request that has passed all checks of its text. */
