@@ -139,7 +139,7 @@ export class SharedRouting implements Routing {
     if (era !== this.#era) {
       // Requests that wait have the form of the former server.
       const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
-      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, call.isSent));
+      calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
     this.#era = era;
     this.#driver.onReady(handshake);
