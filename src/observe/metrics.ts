@@ -1,7 +1,7 @@
 import { findPath, stringOf, textOf } from "../json/find.ts";
 import { detached, skipValue, walkElements } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
 import { MAX_ERROR_LENGTH, type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver } from "./record.ts";
 import type { Defects } from "./log.ts";
 import type { Redact } from "./redact.ts";
