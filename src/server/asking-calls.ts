@@ -128,7 +128,7 @@ export class AskingCall implements Asking, ReplyTarget {
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response, reply);
     reply.onDisconnect = this.#ofLane?.onDisconnect;
     // The server has the call already.
-    if (reply.observed !== undefined) reply.observed.sentAtMs = reply.acceptedAtMs;
+    if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     this.#call?.resume(reply, progressTokenText(request));
     if (envelope.logLevel !== undefined) this.#raiseLevel(envelope.logLevel);
     this.#missing |= this.#asks.answer(answers, envelope.declared);

@@ -7,8 +7,7 @@ import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
-import { PendingRequests } from "./pending-requests.ts";
-import { MAX_RENEWED_TIMES, type RequestDecision } from "./call.ts";
+import { MAX_RENEWED_TIMES, RequestIds, type RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
@@ -39,7 +38,8 @@ export class PrivateRouting implements Routing {
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
   /** By ids that are minted here, so that a late answer never matches a request of the next generation. */
-  readonly #forwarded = new PendingRequests<ForwardedRequest>();
+  readonly #forwarded = new Map<unknown, ForwardedRequest>();
+  readonly #ids = new RequestIds();
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
   readonly state = new DesiredState();
@@ -108,7 +108,7 @@ export class PrivateRouting implements Routing {
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
     const request = this.#forwarded.get(response.id);
-    if (request === undefined) return this.#forwarded.hasMinted(response.id) ? undefined : answerElsewhere();
+    if (request === undefined) return this.#ids.has(response.id) ? undefined : answerElsewhere();
     const text = messageToServer(response, editsOf(response, request.idText, Slot.id));
     if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#take(request);
@@ -173,7 +173,7 @@ export class PrivateRouting implements Routing {
   #forward(request: RequestMessage): void {
     const { calls, dropped, context } = this.#lane;
     const { config, nowMs, timers } = context;
-    const id = this.#forwarded.mintId();
+    const id = this.#ids.mint();
     const idText = idTextOf(request);
     const { method } = request;
     const timer = new Timer(timers, () => {

@@ -1,7 +1,7 @@
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
-import { isErrorResponse, type ObservedRequest, type RequestEnding } from "../observe/record.ts";
+import { isErrorResponse, type RequestEnding, type RequestRecord } from "../observe/record.ts";
 
 /** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
 export interface ServerAsk {
@@ -51,8 +51,6 @@ export type Transform = (text: string, idText: string, response?: ResponseMessag
  */
 export interface ReplyTarget {
   readonly isListening?: boolean;
-  /** The status of the HTTP response; undefined before it has begun. */
-  readonly httpStatus?: number | undefined;
   emit?(text: string): boolean;
   keepAlive?(): void;
   /**
@@ -70,8 +68,8 @@ export class Reply {
   readonly idText: string;
   /** The time at which the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
-  /** The observation of the request; undefined if nothing observes it. */
-  observed: ObservedRequest | undefined;
+  /** Undefined for a request of the sidecar itself. */
+  record: RequestRecord | undefined;
   /** The least severe log messages that the client wants for this request; `off` for none. Undefined if the request does not say. */
   logLevel: string | undefined;
   /** Passes questions of the server to the client. Undefined if the request cannot have any. */
@@ -140,7 +138,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
+    if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
     this.#end(error);
   }
 
@@ -172,8 +170,11 @@ export class Reply {
       this.isFinished = false;
       throw error;
     }
-    if (!this.isAccepted && this.observed === undefined) return;
-    if (outcome instanceof SidecarError) return this.#record(outcome.code, body, !outcome.details.sent);
+    if (!this.isAccepted && this.record === undefined) return;
+    if (outcome instanceof SidecarError) {
+      if (this.record !== undefined) this.record.isRejected = !outcome.details.sent;
+      return this.#record(outcome.code, body);
+    }
     if (body === undefined) return this.#record("dismissed");
     // The target may have had no room for the response.
     const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
@@ -186,9 +187,10 @@ export class Reply {
     onEnd?.();
   }
 
-  /** Each client's request is recorded here, as its client has seen the end. @param isRejected true for an error of the sidecar to a request that was not sent. */
-  #record(ending: RequestEnding, body?: string, isRejected = false): void {
-    if (this.isAccepted) this.#context.counters.countEnding(ending);
-    this.observed?.end(this.#target.httpStatus, ending, body, isRejected);
+  /** Each client's request is recorded here, as its client has seen the end. */
+  #record(ending: RequestEnding, body?: string): void {
+    const { counters, records } = this.#context;
+    if (this.isAccepted) counters.countEnding(ending);
+    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }
