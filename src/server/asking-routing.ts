@@ -100,15 +100,11 @@ export class AskingRouting extends SharedRouting {
 
   override onReady(handshake: UpstreamHandshake): void {
     super.onReady(handshake);
-    this.onRestarted(handshake.resultText);
     this.#assign();
   }
 
-  endSubscriptions(): void {
-    this.onRestarted(undefined);
-  }
-
-  onLost(): void {
+  override onLost(): void {
+    super.onLost();
     const asks = [...this.#asks.values()];
     this.#asks.clear();
     this.#refusal.clear();
