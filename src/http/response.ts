@@ -6,7 +6,7 @@ import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { isModernVersion } from "../mcp/versions.ts";
+import { isModernVersion } from "../mcp/message.ts";
 import type { MemoryHolder } from "../memory.ts";
 import { MAX_ERROR_LENGTH, type RejectedRequest } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
