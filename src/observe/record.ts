@@ -2,7 +2,7 @@ import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, skipValue, walkElements } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
-import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
 import type { Defects } from "./log.ts";
 import type { MetricName } from "./metrics.ts";
 import type { Redact } from "./redact.ts";
@@ -232,8 +232,8 @@ export class RecentItems<Item> {
   }
 }
 
-/** The requests that have ended in one second. `number` is the time since the epoch. */
-function newSecond(number: number) {
+/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
+export function newSecond(number: number) {
   return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 }
 
