@@ -273,8 +273,8 @@ interface ResponseShape {
   readonly serverInfo: ServerInfo;
   /** The JSON text of the resource's URI, for `resources/read`. */
   readonly uriText: string | undefined;
-  /** True if the client can send its user to a URL. */
-  readonly declaresUrl: boolean;
+  /** What the client of the current request has declared. */
+  readonly client: Pick<Envelope, "declared">;
 }
 
 export function serverInfoOf(initialized: string): ServerInfo {
@@ -336,7 +336,7 @@ function taskSupport(body: string, start: number): unknown {
   return span === undefined ? undefined : readValue(body, span);
 }
 
-function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ResponseShape): Edit[] {
+function errorEdits(text: string, error: Span, { uriText, client }: ResponseShape): Edit[] {
   const [codeSpan] = findMembers(text, error.start, ["code"]).spans;
   const code = codeSpan === undefined ? undefined : readValue(text, codeSpan);
   if (codeSpan === undefined || typeof code !== "number") return [];
@@ -344,7 +344,7 @@ function errorEdits(text: string, error: Span, { uriText, declaresUrl }: Respons
     const data = uriText === undefined ? [] : ([["data", `{"uri":${uriText}}`]] as const);
     return setMembers(text, error.start, [["code", String(JsonRpcErrorCode.InvalidParams)], ...data]);
   }
-  if (code === URL_REQUIRED && !declaresUrl) {
+  if (code === URL_REQUIRED && !isSubset(AskKind.url, client.declared)) {
     const data = '{"requiredCapabilities":{"elicitation":{"url":{}}}}';
     return setMembers(text, error.start, [
       ["code", String(JsonRpcErrorCode.MissingCapability)],
@@ -363,8 +363,8 @@ function errorEdits(text: string, error: Span, { uriText, declaresUrl }: Respons
  * Returns the response that asks the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The
  * client repeats the request afterwards. Returns undefined for any other error.
  */
-function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfo }: ResponseShape): string | undefined {
-  if (!declaresUrl || !ASKING_METHODS.has(method)) return undefined;
+function urlQuestions(body: string, error: Span, { client, method, serverInfo }: ResponseShape): string | undefined {
+  if (!isSubset(AskKind.url, client.declared) || !ASKING_METHODS.has(method)) return undefined;
   const [code, data] = findMembers(body, error.start, ["code", "data"]).spans;
   if (code === undefined || readValue(body, code) !== URL_REQUIRED || data === undefined) return undefined;
   const list = findPath(body, data.start, ["elicitations"]);
@@ -382,11 +382,10 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
 /** Returns what changes the response of a server with sessions for the client of a request without one. */
 export function transformToModernClient(
   request: RequestMessage,
-  { declared }: Envelope,
+  client: Pick<Envelope, "declared">,
   serverInfo: ServerInfo,
 ): (text: string, idText: string, response?: ResponseMessage) => string {
-  const declaresUrl = isSubset(AskKind.url, declared);
-  const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), declaresUrl };
+  const shape = { method: request.method, serverInfo, uriText: request.outline.copyAt(Slot.uri), client };
   return (text, idText, response) => responseToModernClient(text, findResult(text, idText, response), shape);
 }
 

@@ -3,6 +3,7 @@ import { type AskKinds, nameOf } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
 import { Timer } from "../timers.ts";
+import { serversPerClient } from "./asking-calls.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
@@ -11,8 +12,6 @@ import type { Lane } from "./lane.ts";
 import { UNUSED_MS } from "./lanes.ts";
 import type { EraLane, Target } from "./stateless-client.ts";
 
-/** The share of all servers that one client may have. */
-const CLIENT_SHARE = 1 / 2;
 /** The time without use after which a server may make room, if its client has the most of them, and more than one. */
 const SPARE_MS = 5000;
 
@@ -24,10 +23,6 @@ interface Server {
   readonly asking: EraLane<AskingRouting>;
   lastUsedAtMs: number;
   readonly idle: Timer;
-}
-
-export function serversPerClient(maxServers: number): number {
-  return Math.ceil(maxServers * CLIENT_SHARE);
 }
 
 /**

@@ -63,8 +63,8 @@ export class Calls extends PendingRequests<Call> {
   onTimeout: ((call: Call) => void) | undefined;
   /** Called when a call of a client that the server has is given up. */
   onAbandoned: ((call: Call) => void) | undefined;
-  /** Called after the end of each client's call. */
-  onEnd: (() => void) | undefined;
+  /** Called when a client's call has ended, was parked, or goes on after that. */
+  onChanged: ((call: Call) => void) | undefined;
   /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
   sentCount = 0;
   /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
@@ -393,6 +393,7 @@ export class Calls extends PendingRequests<Call> {
     call.timer?.clear();
     this.#close(call);
     this.queue.free(call);
+    this.onChanged?.(call);
   }
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
@@ -404,6 +405,7 @@ export class Calls extends PendingRequests<Call> {
     this.queue.take(call);
     this.#open(call);
     this.#schedule(call);
+    this.onChanged?.(call);
   }
 
   /**
@@ -452,7 +454,7 @@ export class Calls extends PendingRequests<Call> {
     call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
     if (kind === "client" && state !== "parked") this.#close(call);
     this.queue.free(call);
-    if (kind === "client") this.onEnd?.();
+    if (kind === "client") this.onChanged?.(call);
     if (reply === undefined || outcome === "unread") return;
     try {
       if (outcome instanceof SidecarError) reply.fail(outcome);

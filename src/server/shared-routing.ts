@@ -1,4 +1,5 @@
 import { findMembers, stringOf } from "../json/find.ts";
+import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { isAtLeast, LOG_LEVELS as LEVELS, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
@@ -274,13 +275,11 @@ export class SharedRouting implements Routing {
   onServerRequest(request: RequestMessage): void {
     const { calls, dropped } = this.lane;
     const isPing = request.method === "ping";
-    if (!calls.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
+    if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) dropped.request(request.method);
     const owner = isPing ? undefined : findOnlyCaller(calls);
-    if (owner?.isOnly === true) owner.call.reply.asking?.onRefused(request);
-  }
-
-  protected refusalOf(request: RequestMessage): string {
-    return refuseRequest(request);
+    const askable = owner?.isOnly === true ? owner.call.reply.askable : undefined;
+    const kinds = kindsOf(request);
+    if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
   onReady(_handshake: UpstreamHandshake): void {

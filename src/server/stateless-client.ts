@@ -1,11 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
-import type { RequestMessage } from "../mcp/message.ts";
-import type { Envelope } from "../mcp/translate.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import type { Reply } from "../session/reply.ts";
-import type { Caller, Principal } from "../session/session.ts";
+import type { Caller } from "../session/session.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { SupervisedLane } from "./lanes.ts";
@@ -108,15 +104,4 @@ export interface EraLane<Routed extends Routing = ModernRouting> extends Supervi
 /** A lane for a request, and the last handshake of its server. */
 export interface Target extends Pick<EraLane<ModernRouting | AskingRouting>, "lane" | "params"> {
   readonly handshake: UpstreamHandshake;
-}
-
-/** A request that has passed all checks of its text. */
-export interface StatelessRequest {
-  readonly request: RequestMessage;
-  readonly envelope: Envelope;
-  readonly headers: IncomingHttpHeaders;
-  readonly reply: Reply;
-  readonly memory: MemoryAccount;
-  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
-  readonly owner: Principal | undefined;
 }

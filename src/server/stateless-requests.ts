@@ -3,7 +3,7 @@ import { applyEdits, setMembers } from "../json/edit.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LOG_LEVELS, type RequestMessage } from "../mcp/message.ts";
-import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
+import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
 import {
   ASKING_METHODS,
   checkResultType,
@@ -19,16 +19,17 @@ import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Reply } from "../session/reply.ts";
+import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
+import { AskingRouting } from "./asking-routing.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { RequestState } from "./request-state.ts";
 import type { ServerEras } from "./server-eras.ts";
-import { answersOf, checkQuestions } from "../mcp/questions.ts";
-import { type StatelessClient, StatelessClients, type StatelessRequest, type Target } from "./stateless-client.ts";
+import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
+import { type StatelessClient, StatelessClients, type Target } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -190,25 +191,32 @@ export class StatelessRequests {
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
-    const raiseLevel = (level: string): void => this.#raiseLevel(client, level, target);
-    if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
+    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, target.lane);
     reply.logLevel = envelope.logLevel ?? "off";
-    const serverInfo = this.#serverInfo(target.handshake);
-    const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
-    if (mayAsk) new AskingCall(this.#context, parked, serverInfo, raiseLevel, stateless).begin(stateless);
-    else reply.transforms.push(transformToModernClient(request, envelope, serverInfo));
+    const askable = this.#askableOf(stateless, target.lane.routing);
+    if (ASKING_METHODS.has(request.method)) reply.askable = askable;
+    const transform = transformToModernClient(request, askable, this.#serverInfo(target.handshake));
+    reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
     target.lane.request(client, reply, requestToLegacyServer(request));
+  }
+
+  #askableOf(stateless: StatelessRequest, routing: Target["lane"]["routing"]): Askable {
+    const mayAsk = routing instanceof AskingRouting && ASKING_METHODS.has(stateless.request.method);
+    if (mayAsk && this.#parked !== undefined) return new AskingCall(routing.questions, this.#parked, stateless);
+    return { declared: stateless.envelope.declared, missing: 0 };
   }
 
   #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
     const { request, envelope, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
+    const { lane } = parked;
     const isOverloaded = client.callsInFlight >= maxSessionRequests;
-    const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : parked.roomError(answers);
+    const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : lane.calls.inputRoomError([...answers.values()].join(""));
     if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
     reply.logLevel = envelope.logLevel ?? "off";
+    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
     parked.resume(stateless, answers);
   }
 
@@ -221,12 +229,12 @@ export class StatelessRequests {
   }
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
-  #raiseLevel(client: StatelessClient, level: string, { lane, handshake }: Target): void {
+  #raiseLevel(client: StatelessClient, level: string, lane: Lane): void {
     const levels = this.#levels.get(lane) ?? new WeakMap<StatelessClient, string>();
     this.#levels.set(lane, levels);
     const former = levels.get(client);
     if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
-    if (readCapabilities(handshake.resultText)["logging"] === undefined) return;
+    if (readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}")["logging"] === undefined) return;
     levels.set(client, level);
     // Without a result, the next request asks again.
     const onResult = (resultText: string | undefined): void => {

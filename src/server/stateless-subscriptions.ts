@@ -9,7 +9,8 @@ import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { ModernRouting } from "./modern-routing.ts";
-import { StatelessClient, type StatelessRequest, type Target } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
+import { StatelessClient, type Target } from "./stateless-client.ts";
 import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type ModernSubscription, Subscription } from "./subscriptions.ts";
 
