@@ -167,7 +167,7 @@ async function configure(argv: readonly string[], isForServing: boolean) {
   const file = flags.get("descriptor") ?? process.env[OPTIONS.descriptor.variable] ?? "";
   let descriptor: Descriptor | undefined;
   if (isForServing && file !== "") {
-    const { readDescriptor } = await import("./policy/descriptor-file.ts");
+    const { readDescriptor } = await import("./policy/descriptor.ts");
     try {
       descriptor = readDescriptor(file);
     } catch (error) {

@@ -10,8 +10,16 @@ import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { maskedPlainText, Secrets } from "../observe/redact.ts";
-import { readDescriptor, readDescriptorStream, writeDescriptor } from "../policy/descriptor-file.ts";
-import { type Descriptor, DescriptorError, type DescriptorTool, formatDescriptor, toDescriptorTool } from "../policy/descriptor.ts";
+import {
+  type Descriptor,
+  DescriptorError,
+  type DescriptorTool,
+  formatDescriptor,
+  readDescriptor,
+  readDescriptorStream,
+  toDescriptorTool,
+  writeDescriptor,
+} from "../policy/descriptor.ts";
 import { compareTools, describeDrift } from "../policy/drift.ts";
 import { DiscoverError, type Listing } from "./listing.ts";
 import { waitForSignal } from "./serve.ts";

@@ -53,23 +53,17 @@ interface Job {
 
 /** A worker thread that is started on demand, handles one request at a time, and is ended if a request exceeds a limit. */
 class CheckThread {
+  /** The keys of the schemas that the running thread has. */
+  readonly keys = new Set<string>();
   #worker: Worker | undefined;
-  #generation = 0;
   #isReady = false;
   /** The CPU time that the thread had used at its last reply. */
   #idleCpuMs = 0;
   #addedLength = 0;
   #job: Job | undefined;
 
-  /** The number of the running thread, which has none of the schemas of earlier threads; 0 if none runs. */
-  get generation(): number {
-    return this.#worker === undefined ? 0 : this.#generation;
-  }
-
   start(): void {
     if (this.#worker !== undefined) return;
-    this.#generation++;
-    this.#addedLength = 0;
     try {
       // The thread gets no options or variables of the sidecar, because they may be secret or change its output.
       const options = { env: {}, execArgv: [], argv: [], stdin: false, stdout: true, stderr: true, resourceLimits: HARD_LIMITS };
@@ -143,6 +137,8 @@ class CheckThread {
     void this.#worker?.terminate();
     this.#worker = undefined;
     this.#isReady = false;
+    this.#addedLength = 0;
+    this.keys.clear();
     this.#settle({ failure });
   }
 
@@ -174,8 +170,6 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 interface KnownSchema {
   readonly key: string;
   readonly length: number;
-  /** The generation of the last thread that got the schema; -1 for none. */
-  generation: number;
   /** The number of compilations that exceeded the limits. */
   strikes: number;
   /** True if its unusable parts are logged. */
@@ -270,25 +264,23 @@ export class ArgumentCheck {
       if (check.isStopped) return NOT_CHECKED;
       if (inputSchema === undefined) continue;
       const schema = this.#schemaOf(inputSchema);
-      if (schema.generation !== this.#thread.generation) {
-        const failure = await this.#add(schema, inputSchema, name);
-        if (failure !== undefined) return this.#giveUp(failure, name);
-      }
+      const failure = await this.#add(schema, inputSchema, name);
+      if (failure !== undefined) return this.#giveUp(failure, name);
       keys.push(schema.key);
     }
     const { failure, problems = NOT_CHECKED } = await this.#thread.run({ kind: "check", keys, argsText });
     return failure === undefined ? problems : this.#giveUp(failure, tools[0]?.["name"]);
   }
 
-  /** Adds a schema to the thread. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
+  /** Adds a schema to the thread, unless it has it. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
   async #add(schema: KnownSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
-    if (schema.strikes >= MAX_STRIKES) return undefined;
+    if (this.#thread.keys.has(schema.key) || schema.strikes >= MAX_STRIKES) return undefined;
     if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels" });
-    if (schema.length > MAX_SCHEMA_LENGTH)
-      return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters` });
+    const tooLong = `it is longer than ${MAX_SCHEMA_LENGTH} characters`;
+    if (schema.length > MAX_SCHEMA_LENGTH) return this.#logProblems(schema, toolName, { problem: tooLong });
     const { report = {}, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
     if (failure === undefined) {
-      schema.generation = this.#thread.generation;
+      this.#thread.keys.add(schema.key);
       return this.#logProblems(schema, toolName, report);
     }
     // The elapsed time alone depends more on the machine than on the schema.
@@ -310,7 +302,7 @@ export class ArgumentCheck {
     if (known !== undefined) return known;
     const text = textOf(inputSchema);
     const key = createHash("sha256").update(text).digest("base64");
-    const schema = this.#byDigest.get(key) ?? { key, length: text.length, generation: -1, strikes: 0, isLogged: false };
+    const schema = this.#byDigest.get(key) ?? { key, length: text.length, strikes: 0, isLogged: false };
     this.#known.set(object, schema);
     this.#byDigest.set(key, schema);
     if (this.#byDigest.size > MAX_SCHEMAS) this.#byDigest.delete(this.#byDigest.keys().next().value ?? "");

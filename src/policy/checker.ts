@@ -15,6 +15,9 @@ const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 /** Ajv optimizes its code in many passes. This pays for a schema of usual size, but takes seconds for a large one. In UTF-16 units. */
 const MAX_OPTIMIZED_LENGTH = 8 * 1024;
 
+/** For longer schemas or arguments, only the first violation is reported, because each takes memory. In UTF-16 units. */
+const MAX_LENGTH_FOR_ALL = 64 * 1024;
+
 const OPTIONS: Options = {
   // Unknown keywords are not errors.
   strict: false,
@@ -32,10 +35,7 @@ const OPTIONS: Options = {
 };
 
 /** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
-interface Validate {
-  (value: unknown): boolean;
-  errors?: readonly ErrorObject[] | null;
-}
+type Validate = ((value: unknown) => boolean) & { errors?: readonly ErrorObject[] | null };
 
 /** The compilers with a compiled metaschema, by dialect. */
 const metaschemas = new Map<string, Ajv | Ajv2020>();
@@ -43,8 +43,8 @@ const metaschemas = new Map<string, Ajv | Ajv2020>();
 /**
  * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
  *
- * @returns a validator that stops at the first violation, a function that compiles one that finds all, and the patterns that are not valid
- * in JavaScript, which match every value.
+ * @returns a validator that stops at the first violation, one that finds all unless the schema is long, and the patterns that are not valid in
+ * JavaScript, which match every value.
  * @throws Error that describes the problem of the schema.
  */
 function compileSchema(schema: JsonObject, textLength: number) {
@@ -67,7 +67,9 @@ function compileSchema(schema: JsonObject, textLength: number) {
   };
   // Each schema has its own compiler, so that its `$id`s do not affect others.
   const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
-  return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
+  const findFirst = compile(false);
+  probe(findFirst);
+  return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true), unchecked: [...unchecked] };
 }
 
 /** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
@@ -154,45 +156,24 @@ function describeViolation({ instancePath, keyword, message, params }: ErrorObje
 
 /**
  * Describes the violations that ajv reports, in a line each. For a value that matches no branch of an `anyOf` or `oneOf`, these are the
- * violations of all branches, and then that of the keyword.
+ * violations of all branches, and then that of the keyword. They become one line.
  */
 function describeViolations(violations: readonly ErrorObject[]): readonly string[] {
   const kept: ErrorObject[] = [];
   for (const violation of violations) {
     const { keyword, instancePath, parentSchema } = violation;
-    if (keyword !== "anyOf" && keyword !== "oneOf") {
-      kept.push(violation);
-      continue;
+    if (keyword === "anyOf" || keyword === "oneOf") {
+      const isOfBranch = (other: ErrorObject): boolean =>
+        other.parentSchema !== parentSchema && `${other.instancePath}/`.startsWith(`${instancePath}/`);
+      const ofBranches = kept.splice(kept.findLastIndex((other) => !isOfBranch(other)) + 1);
+      const lines = new Set(ofBranches.map(describeViolation));
+      // More than one branch of a `oneOf` may match.
+      if (lines.size > 0) violation.message += `: ${[...lines].join("; or ")}`;
     }
-    const isOfBranch = (other: ErrorObject): boolean =>
-      other.parentSchema !== parentSchema && `${other.instancePath}/`.startsWith(`${instancePath}/`);
-    const ofBranches = kept.splice(kept.findLastIndex((other) => !isOfBranch(other)) + 1);
-    kept.push(...summarize(violation, ofBranches));
+    kept.push(violation);
   }
   const lines = kept.slice(0, MAX_PROBLEMS).map(describeViolation);
   return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
-}
-
-/** Returns the violations of the only branch that the value can be meant for, or one violation with those that exclude each branch. */
-function summarize(outer: ErrorObject, ofBranches: readonly ErrorObject[]): readonly ErrorObject[] {
-  const levels = outer.instancePath.split("/").length;
-  // A branch for another type, or for another value of a member that tells kinds of objects apart, is not meant.
-  const excludes = ({ keyword, instancePath }: ErrorObject): boolean =>
-    ((keyword === "type" || keyword === "anyOf") && instancePath === outer.instancePath) ||
-    ((keyword === "const" || keyword === "enum") && instancePath.split("/").length <= levels + 1);
-  const branches = [...Map.groupBy(ofBranches, ({ schemaPath }) => branchOf(schemaPath, outer.schemaPath)).values()];
-  const possible = branches.filter((branch) => !branch.some(excludes));
-  if (possible.length === 1) return possible.flat();
-  const hints = (possible.length === 0 ? branches : possible).flatMap((branch) => branch.find(excludes) ?? branch.slice(0, 1));
-  // More than one branch of a `oneOf` may match.
-  if (hints.length === 0) return [outer];
-  return [{ ...outer, message: `${outer.message ?? ""}: ${[...new Set(hints.map(describeViolation))].join("; or ")}` }];
-}
-
-/** Returns the branch of a violation: its path, or the target of its reference, such as `#/$defs/a`. */
-function branchOf(schemaPath: string, outerPath: string): string {
-  const levels = schemaPath.startsWith(`${outerPath}/`) ? outerPath.split("/").length + 1 : 3;
-  return schemaPath.split("/", levels).join("/");
 }
 
 /** Returns the property that is meant by each name, and by each name without its case. */
@@ -220,9 +201,6 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   return undefined;
 }
 
-/** For longer schemas or arguments, only the first violation is reported, because each takes memory. In UTF-16 units. */
-const MAX_LENGTH_FOR_ALL = 64 * 1024;
-
 /** The unusable parts of a schema. */
 export interface SchemaReport {
   /** The reason why the schema cannot be used; undefined if it can. */
@@ -231,13 +209,8 @@ export interface SchemaReport {
   readonly unchecked?: readonly string[];
 }
 
-interface Schema {
-  readonly spellings: ReadonlyMap<string, string>;
-  /** Undefined if the schema cannot be used. */
-  readonly validate?: Validate;
-  /** Finds all violations. */
-  readonly validateAll?: Validate | undefined;
-}
+/** Without validators, the schema cannot be used. */
+type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: ReadonlyMap<string, string> };
 
 /** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
 export class Checker {
@@ -252,10 +225,10 @@ export class Checker {
       if (!isJsonObject(value)) throw new Error("it is not an object");
       spellings = spellingsOf(value);
       const mayLeaveOut = canLeaveOut(value, schemaText.length);
-      const { validate, compileAll, unchecked } = compileSchema(value, schemaText.length);
+      const compiled = compileSchema(value, schemaText.length);
+      const { unchecked } = compiled;
       if (!mayLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
-      probe(validate);
-      this.#schemas.set(key, { spellings, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
+      this.#schemas.set(key, { spellings, ...compiled });
       return { unchecked };
     } catch (error) {
       this.#schemas.set(key, { spellings });
@@ -278,9 +251,13 @@ export class Checker {
       const spellings = schemas.map((schema) => schema.spellings);
       const ambiguity = findAmbiguity(spellings, args, argsText);
       if (ambiguity !== undefined) return [ambiguity];
-      for (const schema of schemas) {
-        const problems = problemsOf(schema, args, argsText.length <= MAX_LENGTH_FOR_ALL);
-        if (problems.length > 0) return problems;
+      for (const { findFirst, findAll } of schemas) {
+        const validate = argsText.length > MAX_LENGTH_FOR_ALL ? findFirst : findAll;
+        if (validate === undefined || validate(args)) continue;
+        const { errors } = validate;
+        // They refer to the arguments, which must not stay in memory.
+        validate.errors = null;
+        return describeViolations(errors ?? []);
       }
       return [];
     } catch (error) {
@@ -298,22 +275,4 @@ function probe(validate: Validate): void {
   } catch (error) {
     throw new Error(`it fails: ${describeError(error)}`, { cause: error });
   }
-}
-
-function problemsOf({ validate, validateAll }: Schema, args: JsonObject, isAllWanted: boolean): readonly string[] {
-  if (validate === undefined || validate(args)) return [];
-  const first = takeErrors(validate);
-  if (validateAll === undefined || !isAllWanted) return describeViolations(first);
-  try {
-    return describeViolations(validateAll(args) ? first : takeErrors(validateAll));
-  } catch {
-    return describeViolations(first);
-  }
-}
-
-/** Removes and returns the violations. They refer to the arguments, which must not stay in memory. */
-function takeErrors(validate: Validate): readonly ErrorObject[] {
-  const errors = validate.errors ?? [];
-  validate.errors = null;
-  return errors;
 }

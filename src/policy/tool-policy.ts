@@ -1,23 +1,20 @@
-import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
-import type { Call } from "../server/call.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
-import { type CallCheck, type CallLimits, type CallVerdict } from "../server/call.ts";
-import { ToolSemaphore } from "../server/slots.ts";
+import type { Call, CallCheck, CallLimits, CallVerdict } from "../server/call.ts";
 import { type LanePolicy, namesOf } from "../server/tools.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { ArgumentCheck } from "./argument-check.ts";
-import { CallRates } from "./call-rates.ts";
 import type { Descriptor } from "./descriptor.ts";
-import { PinnedDescriptor } from "./pinned-descriptor.ts";
+import { PinnedDescriptor } from "./drift.ts";
 import { limitResult } from "./result-limit.ts";
-import { createToolFilter, filterToolsList, findByName, type ToolFilter, ToolStates, withoutOutputSchemas } from "./tools.ts";
+import { CallRates, createToolLimits } from "./tool-limits.ts";
+import { createToolFilter, filterToolsList, type ToolFilter, withoutOutputSchemas } from "./tools.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
 const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;
@@ -183,30 +180,6 @@ class LaneRules implements LanePolicy {
     this.#log.warn(fields, "arguments violate the schema");
     return undefined;
   }
-}
-
-/**
- * Limits the time of each tool's calls, and the number of its calls in flight at one server.
- *
- * @returns undefined if no tool is limited. Otherwise a function that returns the limits of a call. They must be used at once, because they
- * may be replaced when no call of the tool is in flight.
- */
-export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): ((toolName: string) => CallLimits | undefined) | undefined {
-  if (toolTimeoutsMs === undefined && toolConcurrency === undefined) return undefined;
-  const timeoutOf = findByName(toolTimeoutsMs);
-  const limitOf = findByName(toolConcurrency);
-  const create = (toolName: string): CallLimits | undefined => {
-    const timeoutMs = timeoutOf(toolName);
-    const limit = limitOf(toolName);
-    if (timeoutMs === undefined && limit === undefined) return undefined;
-    return {
-      ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
-      ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
-    };
-  };
-  // The number of limits in use is bounded by the number of calls of the lane.
-  const limits = new ToolStates<CallLimits>(create, ({ semaphore }) => semaphore === undefined || semaphore.isUnused);
-  return (toolName) => limits.get(toolName);
 }
 
 /** The operator's rules about tools, for all lanes: visible tools, their arguments, rates, limits, and the size of results. */

@@ -1,5 +1,4 @@
 import type { Config } from "../config/load.ts";
-import type { ToolNumber } from "../config/option.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
 import { findElements, findMembers, findPath, type Members } from "../json/find.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
@@ -22,13 +21,8 @@ export function createNameMatcher(patterns: readonly string[]): (name: string) =
   return (name) => matchers.some((matches) => matches(name));
 }
 
-/** Creates a function that returns the value of the first pattern that a name matches. */
-export function findByName(numbers: readonly ToolNumber[] = []): (name: string) => number | undefined {
-  const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
-  return (name) => rules.find(({ matches }) => matches(name))?.value;
-}
-
-function matcherOf(pattern: string): (name: string) => boolean {
+/** Creates a function that returns true if the name of a tool matches the pattern. */
+export function matcherOf(pattern: string): (name: string) => boolean {
   if (!/[*?]/.test(pattern)) return (name) => name === pattern;
   const points = Array.from(pattern, (character) => character.codePointAt(0) ?? 0);
   return (name) => matchesGlob(points, name);
@@ -84,54 +78,6 @@ export function createToolFilter({ allowTools, denyTools, readOnly }: Config, is
     if (typeof name !== "string" || isAllowed?.(name) === false || isDenied?.(name) === true) return false;
     return (!readOnly || isReadOnly(annotations)) && isPinned?.(tool) !== false;
   };
-}
-
-/** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
-const MAX_NAME_LENGTH = 1000;
-
-/**
- * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
- * of names cannot reset the count of another tool. Further tools share one state.
- */
-export class ToolStates<State> {
-  readonly #create: (toolName: string) => State | undefined;
-  readonly #isAsNew: (state: State) => boolean;
-  /** The oldest states come first, except for those that could not be forgotten yet. */
-  readonly #states = new Map<string, State>();
-  #shared: State | undefined;
-
-  /**
-   * @param create creates the state of a tool; undefined if it needs none.
-   * @param isAsNew returns true if the state equals a new one, so that it can be forgotten.
-   */
-  constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
-    this.#create = create;
-    this.#isAsNew = isAsNew;
-  }
-
-  get(toolName: string): State | undefined {
-    // A copy of the beginning, because a slice would keep the whole text in memory.
-    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
-    const known = this.#states.get(name);
-    if (known !== undefined) return known;
-    const state = this.#create(name);
-    if (state === undefined) return undefined;
-    if (!this.#makeRoom()) return (this.#shared ??= state);
-    this.#states.set(name, state);
-    return state;
-  }
-
-  /** Checks the two oldest states. One makes room for the new state; the other reduces a table that could not shrink before. */
-  #makeRoom(): boolean {
-    for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
-      const [oldest] = this.#states;
-      if (oldest === undefined) break;
-      const [name, state] = oldest;
-      this.#states.delete(name);
-      if (!this.#isAsNew(state)) this.#states.set(name, state);
-    }
-    return this.#states.size < MAX_TOOLS;
-  }
 }
 
 /**

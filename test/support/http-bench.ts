@@ -4,7 +4,7 @@ import { serve } from "../../src/cli/serve.ts";
 import { readCommandLine } from "../../src/config/command-line.ts";
 import { type Environment, loadConfig, withoutPlainOptions } from "../../src/config/load.ts";
 import { OPTIONS } from "../../src/config/options.ts";
-import { readDescriptor } from "../../src/policy/descriptor-file.ts";
+import { readDescriptor } from "../../src/policy/descriptor.ts";
 import { Secrets } from "../../src/observe/redact.ts";
 import type { ProcessGroup, StartProcess } from "../../src/process/child.ts";
 import { withinWaitTimeout } from "./changes.ts";

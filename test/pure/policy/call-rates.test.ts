@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../../src/config/load.ts";
-import { CallRates } from "../../../src/policy/call-rates.ts";
+import { CallRates } from "../../../src/policy/tool-limits.ts";
 import { contextOf } from "../../support/context.ts";
 
 /** Rates with a clock that the test sets, and two sessions. */

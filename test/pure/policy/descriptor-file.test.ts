@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readDescriptor, writeDescriptor } from "../../../src/policy/descriptor-file.ts";
+import { readDescriptor, writeDescriptor } from "../../../src/policy/descriptor.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { nested } from "../../support/reviewed-tools.ts";
 

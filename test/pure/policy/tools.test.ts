@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createToolLimits } from "../../../src/policy/tool-policy.ts";
-import { PinnedDescriptor } from "../../../src/policy/pinned-descriptor.ts";
-import { createNameMatcher, createToolFilter, findByName, type ToolFilter } from "../../../src/policy/tools.ts";
+import { createToolLimits, findByName } from "../../../src/policy/tool-limits.ts";
+import { PinnedDescriptor } from "../../../src/policy/drift.ts";
+import { createNameMatcher, createToolFilter, type ToolFilter } from "../../../src/policy/tools.ts";
 import { namesOf } from "../../../src/server/tools.ts";
 import type { Config } from "../../../src/config/load.ts";
 import type { JsonObject } from "../../../src/mcp/message.ts";

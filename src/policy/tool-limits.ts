@@ -1,0 +1,136 @@
+import type { Config } from "../config/load.ts";
+import type { ToolNumber } from "../config/option.ts";
+import type { Context } from "../context.ts";
+import { shorten } from "../json/text.ts";
+import { SidecarError } from "../mcp/errors.ts";
+import type { CallLimits } from "../server/call.ts";
+import { ToolSemaphore } from "../server/slots.ts";
+import { MAX_TOOLS } from "../server/tools.ts";
+import { RateLimit, ROUNDING_MS } from "../timers.ts";
+import { matcherOf } from "./tools.ts";
+
+/** Creates a function that returns the value of the first pattern that a name matches. */
+export function findByName(numbers: readonly ToolNumber[] = []): (name: string) => number | undefined {
+  const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
+  return (name) => rules.find(({ matches }) => matches(name))?.value;
+}
+
+/** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
+const MAX_NAME_LENGTH = 1000;
+
+/**
+ * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
+ * of names cannot reset the count of another tool. Further tools share one state.
+ */
+export class ToolStates<State> {
+  readonly #create: (toolName: string) => State | undefined;
+  readonly #isAsNew: (state: State) => boolean;
+  /** The oldest states come first, except for those that could not be forgotten yet. */
+  readonly #states = new Map<string, State>();
+  #shared: State | undefined;
+
+  /**
+   * @param create creates the state of a tool; undefined if it needs none.
+   * @param isAsNew returns true if the state equals a new one, so that it can be forgotten.
+   */
+  constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
+    this.#create = create;
+    this.#isAsNew = isAsNew;
+  }
+
+  get(toolName: string): State | undefined {
+    // A copy of the beginning, because a slice would keep the whole text in memory.
+    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
+    const known = this.#states.get(name);
+    if (known !== undefined) return known;
+    const state = this.#create(name);
+    if (state === undefined) return undefined;
+    if (!this.#makeRoom()) return (this.#shared ??= state);
+    this.#states.set(name, state);
+    return state;
+  }
+
+  /** Checks the two oldest states. One makes room for the new state; the other reduces a table that could not shrink before. */
+  #makeRoom(): boolean {
+    for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
+      const [oldest] = this.#states;
+      if (oldest === undefined) break;
+      const [name, state] = oldest;
+      this.#states.delete(name);
+      if (!this.#isAsNew(state)) this.#states.set(name, state);
+    }
+    return this.#states.size < MAX_TOOLS;
+  }
+}
+
+/**
+ * Limits the time of each tool's calls, and the number of its calls in flight at one server.
+ *
+ * @returns undefined if no tool is limited. Otherwise a function that returns the limits of a call. They must be used at once, because they
+ * may be replaced when no call of the tool is in flight.
+ */
+export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): ((toolName: string) => CallLimits | undefined) | undefined {
+  if (toolTimeoutsMs === undefined && toolConcurrency === undefined) return undefined;
+  const timeoutOf = findByName(toolTimeoutsMs);
+  const limitOf = findByName(toolConcurrency);
+  const create = (toolName: string): CallLimits | undefined => {
+    const timeoutMs = timeoutOf(toolName);
+    const limit = limitOf(toolName);
+    if (timeoutMs === undefined && limit === undefined) return undefined;
+    return {
+      ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
+      ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
+    };
+  };
+  // The number of limits in use is bounded by the number of calls of the lane.
+  const limits = new ToolStates<CallLimits>(create, ({ semaphore }) => semaphore === undefined || semaphore.isUnused);
+  return (toolName) => limits.get(toolName);
+}
+
+/** Limits the tool calls a minute of each session, and those of each tool from all sessions together, in all lanes. */
+export class CallRates {
+  readonly #context: Context;
+  readonly #ofCallers = new WeakMap<object, RateLimit>();
+  readonly #ofTools: ToolStates<RateLimit>;
+
+  constructor(context: Context) {
+    this.#context = context;
+    const perMinuteOf = findByName(context.config.toolCallsPerMinute);
+    const create = (toolName: string): RateLimit | undefined => {
+      const perMinute = perMinuteOf(toolName);
+      return perMinute === undefined ? undefined : new RateLimit(perMinute);
+    };
+    this.#ofTools = new ToolStates<RateLimit>(create, (limit) => limit.isFull(context.nowMs()));
+  }
+
+  /** Counts a call. @returns the error if it exceeds a rate; it is not counted then. */
+  take(caller: object, toolName: string): SidecarError | undefined {
+    const nowMs = this.#context.nowMs();
+    const ofCaller = this.#limitOf(caller);
+    const ofTool = this.#ofTools.get(toolName);
+    const callerWaitMs = ofCaller?.waitMs(nowMs) ?? 0;
+    const toolWaitMs = ofTool?.waitMs(nowMs) ?? 0;
+    if (ofTool !== undefined && toolWaitMs > callerWaitMs)
+      return rateLimited(`${ofTool.perMinute} per minute for tool ${shorten(toolName)} in all sessions`, toolWaitMs);
+    if (ofCaller !== undefined && callerWaitMs > 0)
+      return rateLimited(`${ofCaller.perMinute} per minute for tool calls of this client`, callerWaitMs);
+    ofCaller?.take(nowMs);
+    ofTool?.take(nowMs);
+    return undefined;
+  }
+
+  #limitOf(caller: object): RateLimit | undefined {
+    const { sessionCallsPerMinute } = this.#context.config;
+    if (sessionCallsPerMinute === undefined) return undefined;
+    let limit = this.#ofCallers.get(caller);
+    if (limit === undefined) this.#ofCallers.set(caller, (limit = new RateLimit(sessionCallsPerMinute)));
+    return limit;
+  }
+}
+
+function rateLimited(limit: string, waitMs: number): SidecarError {
+  // A rounding error must not add a second.
+  const retryAfterSeconds = Math.max(1, Math.ceil((waitMs - ROUNDING_MS) / 1000));
+  const message = `Rate limit reached: ${limit}. The call was not sent; it is safe to retry in ${retryAfterSeconds} s.`;
+  return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds });
+}
