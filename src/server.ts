@@ -21,7 +21,7 @@ import { addLoads } from "./server/call.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Lanes, type PrivateClient, type SupervisedLane } from "./server/lanes.ts";
-import { AnyEraRouting, ModernRouting } from "./server/modern-routing.ts";
+import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
 import { ServerEras } from "./server/server-eras.ts";

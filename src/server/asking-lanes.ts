@@ -200,5 +200,5 @@ export class AskingLanes {
 
 function isInUse({ asking: { lane } }: Server): boolean {
   const { requestsInFlight, waiting } = lane.calls.load;
-  return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.listeners.size > 0;
+  return requestsInFlight > 0 || waiting > 0 || !lane.routing.isFree || lane.routing.state.hasListeners;
 }

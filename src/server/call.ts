@@ -1,5 +1,5 @@
-import type { SidecarError } from "../mcp/errors.ts";
-import { type Outgoing, outgoing, type ResponseMessage } from "../mcp/message.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { type Outgoing, outgoing, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -48,6 +48,32 @@ export function sendIf(isCurrent: () => boolean): CallLimits {
     },
   };
 }
+
+export type RequestDecision =
+  | {
+      /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
+      readonly kind: "carry";
+      readonly onEnded?: (hasResult: boolean) => void;
+      readonly limits?: CallLimits;
+      /** The request in the form of the server; undefined if the server gets the client's. */
+      readonly request?: RequestMessage;
+    }
+  | {
+      /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
+      readonly kind: "answer";
+      readonly member: "result" | "error";
+      readonly text: string;
+    };
+
+export function refuse(code: number, message: string): RequestDecision {
+  return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
+}
+
+export function unavailable(method: string): RequestDecision {
+  return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not available: this MCP server does not offer it`);
+}
+
+export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
 const CALL_BYTES = 4096;

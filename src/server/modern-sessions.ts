@@ -1,17 +1,14 @@
 import { type AskKinds, readCapabilities } from "../mcp/capabilities.ts";
-import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
-import { type SubscriptionFilter, ALL_LISTS, supportedPart } from "../mcp/subscription-filter.ts";
+import { JsonRpcErrorCode } from "../mcp/errors.ts";
+import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
 import { ASKING_METHODS, capabilitiesOf, initializeResult, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { InitializeRules } from "./initialize.ts";
-import { EMPTY_RESULT, refuse, type RequestDecision } from "./routing.ts";
-import { LogLevels, Subscriptions } from "./shared-routing.ts";
-import type { CallCheck } from "./call.ts";
-import type { LaneSubscription } from "./subscriptions.ts";
+import type { DesiredState, ModernDriver } from "./desired-state.ts";
+import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 
 /** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
 export class RepeatableRequest {
@@ -44,44 +41,21 @@ const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.r
 export class ModernSessions {
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
-  readonly #levels = new LogLevels();
-  readonly #subscriptions = new Subscriptions();
+  readonly #state: DesiredState;
+  readonly #driver: ModernDriver;
   /** Those that have not ended. */
   readonly #repeatable = new Map<Reply, RepeatableRequest>();
-  /** Returns the subscription of the lane; undefined if its server is not ready. */
-  readonly #laneSubscription: () => LaneSubscription | undefined;
-  #capabilities: JsonObject = {};
 
-  constructor(laneSubscription: () => LaneSubscription | undefined) {
-    this.#laneSubscription = laneSubscription;
-  }
-
-  /** Must be called for each generation. @param discoverResult the JSON text. */
-  onReady(discoverResult: string): void {
-    this.#capabilities = readCapabilities(discoverResult);
+  constructor(state: DesiredState, driver: ModernDriver) {
+    [this.#state, this.#driver] = [state, driver];
   }
 
   add(session: Caller, initialize: RequestMessage): void {
     this.#sessions.set(session, new SessionEnvelope(initialize));
-    // All sessions want the changes of all lists.
-    if (this.#sessions.size === 1) this.#laneSubscription()?.update();
   }
 
   delete(caller: Caller): void {
-    if (!this.#sessions.delete(caller)) return;
-    this.#levels.delete(caller);
-    const uris = this.#subscriptions.deleteAll(caller);
-    if (uris.length > 0 || this.#sessions.size === 0) this.#laneSubscription()?.update();
-  }
-
-  /** All that sessions want to be told, as far as the server offers it. */
-  get filter(): SubscriptionFilter {
-    const lists = this.#sessions.size === 0 ? new Set<never>() : ALL_LISTS;
-    return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
-  }
-
-  get subscribers(): Iterable<Caller> {
-    return this.#subscriptions.callers;
+    this.#sessions.delete(caller);
   }
 
   isAskable(caller: Caller): boolean {
@@ -110,11 +84,11 @@ export class ModernSessions {
       case "ping":
         return EMPTY_RESULT;
       case "logging/setLevel":
-        return this.#setLevel(caller, outline.stringAt(Slot.level));
+        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
       case "resources/subscribe":
-        return this.#subscribeTo(caller, outline.stringAt(Slot.uri));
+        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
       case "resources/unsubscribe":
-        return this.#unsubscribe(caller, outline.stringAt(Slot.uri));
+        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
       case "server/discover":
       case "subscriptions/listen":
         return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);
@@ -123,19 +97,8 @@ export class ModernSessions {
     }
   }
 
-  deliverToAll(text: string): void {
-    for (const session of this.#sessions.keys()) session.deliverOnce(text);
-  }
-
-  /** Delivers the update of a resource to its subscribers. @returns false if there are none. */
-  deliverUpdate(uri: string | undefined, text: string): boolean {
-    const subscribers = uri === undefined ? new Set<Caller>() : this.#subscriptions.subscribers(uri);
-    for (const session of subscribers) session.deliverOnce(text);
-    return subscribers.size > 0;
-  }
-
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage, reply: Reply): RequestDecision {
-    const level = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
+    const level = SessionEnvelope.levelOf(request, this.#state.levelOf(caller));
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
@@ -151,50 +114,6 @@ export class ModernSessions {
     }
     return { kind: "carry", request: envelope.addTo(request, level) };
   }
-
-  #setLevel(caller: Caller, level: string | undefined): RequestDecision {
-    if (!isJsonObject(this.#capabilities["logging"])) return unavailable("logging/setLevel");
-    if (this.#levels.set(caller, level)) return EMPTY_RESULT;
-    return refuse(
-      JsonRpcErrorCode.InvalidParams,
-      "level must be a log level: debug, info, notice, warning, error, critical, alert or emergency",
-    );
-  }
-
-  /** The client gets its answer when the server has acknowledged the wider subscription, so no update after it is missed. */
-  #subscribeTo(caller: Caller, uri: string | undefined): RequestDecision {
-    const { resources } = this.#capabilities;
-    if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
-    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
-    const subscribing = this.#subscriptions.subscribe(caller, uri);
-    if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
-    const onEnded = (hasResult: boolean): void => {
-      subscribing.onEnded(hasResult);
-      if (!hasResult) this.#laneSubscription()?.update();
-    };
-    const check: CallCheck = (onVerdict) => {
-      // The next generation has another one.
-      const subscription = this.#laneSubscription();
-      const onDone = (isAccepted: boolean): void => {
-        if (isAccepted) onVerdict({ resultText: "{}" });
-        else onVerdict(new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource."));
-      };
-      subscription?.subscribe(uri, onDone);
-      return () => subscription?.stopWaiting(onDone);
-    };
-    return { kind: "carry", onEnded, limits: { check } };
-  }
-
-  #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
-    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
-    const isKnown = this.#subscriptions.has(uri);
-    if (isKnown && this.#subscriptions.delete(caller, uri)) this.#laneSubscription()?.update();
-    return EMPTY_RESULT;
-  }
-}
-
-function unavailable(method: string): RequestDecision {
-  return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not available: this MCP server does not offer it`);
 }
 
 /** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */

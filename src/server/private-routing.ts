@@ -6,20 +6,18 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
+import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
 import { Questions } from "./questions.ts";
-import { answerPing, cancellation, LIST_CHANGED, refuse, type RequestDecision, type Routing } from "./routing.ts";
-import { Subscriptions } from "./shared-routing.ts";
+import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
+import { DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
-
-/** Sent once to a new generation, for any number of changes that the former one was notified of. */
-const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
@@ -33,13 +31,8 @@ export class PrivateRouting implements Routing {
   readonly #questions: Questions;
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
-  readonly #subscriptions = new Subscriptions();
-  /** The log level that was set last, in the order of the requests; undefined if none was set. */
-  #level: string | undefined;
-  #levelSequence = 0;
-  #lastSequence = 0;
-  /** True if the client has sent a change of its roots since `initialize`. */
-  #hasChangedRoots = false;
+  readonly state = new DesiredState();
+  readonly #driver: LegacyDriver;
   #isReady = false;
   #isInitialized: boolean;
   #isOver = false;
@@ -50,6 +43,7 @@ export class PrivateRouting implements Routing {
    */
   constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
     this.#lane = lane;
+    this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
     this.#memory = memory;
     this.#kept = memory.hold("requests", 0);
@@ -71,16 +65,16 @@ export class PrivateRouting implements Routing {
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     // The client's own notification may have reached another replica, and a server may reject requests before it.
     if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
-    if (method === "logging/setLevel") {
-      const level = outline.stringAt(Slot.level);
-      return level === undefined ? undefined : { kind: "carry", onEnded: this.#levelSetter(level) };
+    switch (method) {
+      case "logging/setLevel":
+        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
+      case "resources/subscribe":
+        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
+      case "resources/unsubscribe":
+        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
+      default:
+        return undefined;
     }
-    if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
-    const uri = outline.stringAt(Slot.uri);
-    if (uri === undefined) return undefined;
-    if (method === "resources/subscribe") return this.#subscribe(caller, uri);
-    this.#subscriptions.delete(caller, uri);
-    return undefined;
   }
 
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
@@ -90,7 +84,7 @@ export class PrivateRouting implements Routing {
       const tokenText = this.#questions.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
       return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
-    if (method === "notifications/roots/list_changed") this.#hasChangedRoots = true;
+    if (method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
@@ -146,11 +140,8 @@ export class PrivateRouting implements Routing {
   onReady(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    const { calls, tools } = this.#lane;
-    if (this.#level !== undefined) calls.askInTurn({ method: "logging/setLevel", params: { level: this.#level } });
-    if (this.#hasChangedRoots) calls.sendInternal(ROOTS_CHANGED);
-    for (const request of this.#subscriptions.restart()) calls.askInTurn(request);
-    if (this.#isInitialized) tools.onInitialized();
+    this.#driver.onReady();
+    if (this.#isInitialized) this.#lane.tools.onInitialized();
   }
 
   onLost(): void {
@@ -168,24 +159,8 @@ export class PrivateRouting implements Routing {
     this.#isOver = true;
     this.#questions.closeAll();
     this.#taskTokens.clear();
-    this.#subscriptions.deleteAll(caller);
+    this.state.end(caller);
     this.#kept.release();
-  }
-
-  /** Returns a listener for the end of a request that sets the level. */
-  #levelSetter(level: string): (hasResult: boolean) => void {
-    const sequence = ++this.#lastSequence;
-    return (hasResult) => {
-      if (!hasResult || sequence < this.#levelSequence) return;
-      this.#level = level;
-      this.#levelSequence = sequence;
-    };
-  }
-
-  #subscribe(caller: Caller, uri: string): RequestDecision {
-    const request = this.#subscriptions.subscribe(caller, uri);
-    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
-    return { kind: "carry", onEnded: request.onEnded };
   }
 
   /**

@@ -15,7 +15,8 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { InitializeRules } from "./initialize.ts";
-import type { CallLimits, ClientCall } from "./call.ts";
+import type { ClientCall, RequestDecision } from "./call.ts";
+import type { DesiredState } from "./desired-state.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
@@ -60,34 +61,14 @@ export class DropLog {
   }
 }
 
-export type RequestDecision =
-  | {
-      /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
-      readonly kind: "carry";
-      readonly onEnded?: (hasResult: boolean) => void;
-      readonly limits?: CallLimits;
-      /** The request in the form of the server; undefined if the server gets the client's. */
-      readonly request?: RequestMessage;
-    }
-  | {
-      /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
-      readonly kind: "answer";
-      readonly member: "result" | "error";
-      readonly text: string;
-    };
-
-export function refuse(code: number, message: string): RequestDecision {
-  return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
-}
-
 /** The notifications of a change of a list, in all eras. */
 export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
-
-export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
   readonly initialize: InitializeRules;
+  /** What the clients want of the server. */
+  readonly state: DesiredState;
   /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */

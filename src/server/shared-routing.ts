@@ -1,198 +1,26 @@
 import { findMembers, stringOf } from "../json/find.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
-import { JsonRpcErrorCode } from "../mcp/errors.ts";
-import { isAtLeast, LOG_LEVELS as LEVELS, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot, isAtLeast } from "../mcp/message.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
-import { type Reservation, textMemoryBytes } from "../memory.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller } from "../session/session.ts";
-import { type ClientCall, sendIf } from "./call.ts";
-import type { Calls } from "./calls.ts";
-import { SHARED_INITIALIZE } from "./initialize.ts";
-import type { InternalRequest } from "./internal-calls.ts";
-import type { Lane } from "./lane.ts";
-import { answerPing, EMPTY_RESULT, LIST_CHANGED, refuse, refuseRequest, type RequestDecision, type Routing } from "./routing.ts";
+import { type MemoryAccount, type MemoryHolder } from "../memory.ts";
+import { type ServerEra, type UpstreamHandshake } from "../process/port.ts";
+import { type Caller } from "../session/session.ts";
+import { type ClientCall } from "./call.ts";
+import { type Calls } from "./calls.ts";
+import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
+import { type Lane } from "./lane.ts";
+import { type RequestDecision, refuse } from "./call.ts";
+import { LIST_CHANGED, type Routing, answerPing, refuseRequest } from "./routing.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
-
-/** The log levels of a shared server's callers. The server gets the most verbose one; each caller gets messages from its level up. */
-export class LogLevels {
-  readonly #severities = new Map<Caller, number>();
-  /** The number of callers of each severity: a search of all callers would cost more beside many idle ones. */
-  readonly #counts = LEVELS.map(() => 0);
-  /** The severity that the server was sent last; undefined if it is unknown. */
-  #sentSeverity: number | undefined;
-
-  /** @returns false if it is not a level, and was ignored. */
-  set(caller: Caller, level = ""): boolean {
-    const severity = LEVELS.indexOf(level);
-    if (severity === -1) return false;
-    this.delete(caller);
-    this.#severities.set(caller, severity);
-    this.#count(severity, 1);
-    return true;
-  }
-
-  /** Returns the level of a caller; undefined if it has not set one. */
-  levelOf(caller: Caller): string | undefined {
-    return LEVELS[this.#severities.get(caller) ?? -1];
-  }
-
-  delete(caller: Caller): void {
-    const severity = this.#severities.get(caller);
-    if (severity === undefined) return;
-    this.#severities.delete(caller);
-    this.#count(severity, -1);
-  }
-
-  /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
-  takePendingLevel(isNewServer = false): string | undefined {
-    if (isNewServer) this.#sentSeverity = undefined;
-    const wanted = this.#counts.findIndex(Boolean);
-    if (wanted === -1 || wanted === this.#sentSeverity) return undefined;
-    this.#sentSeverity = wanted;
-    return LEVELS[wanted];
-  }
-
-  get sentLevel(): string | undefined {
-    return LEVELS[this.#sentSeverity ?? -1];
-  }
-
-  /** Called if the server rejected the level. */
-  forgetSentLevel(): void {
-    this.#sentSeverity = undefined;
-  }
-
-  get isEmpty(): boolean {
-    return this.#severities.size === 0;
-  }
-
-  wants(caller: Caller, level = ""): boolean {
-    const least = this.#severities.get(caller);
-    return least !== undefined && LEVELS.indexOf(level) >= least;
-  }
-
-  #count(severity: number, change: number): void {
-    this.#counts[severity] = (this.#counts[severity] ?? 0) + change;
-  }
-}
-
-/** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
-const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
-const TOO_MANY = `This client has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
-const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
-/** The memory of a subscription besides its URI. */
-const SUBSCRIPTION_BYTES = 512;
-
-interface Resource {
-  /** True if the current generation has confirmed a subscription. */
-  isConfirmed: boolean;
-  /** By caller: if one of its subscribe requests had a result, and the number of those in flight. */
-  readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
-}
-
-/** The subscriptions of a server's callers. They are restored on each new generation. */
-export class Subscriptions {
-  readonly #byUri = new Map<string, Resource>();
-  readonly #byCaller = new Map<Caller, Set<string>>();
-
-  /**
-   * Adds a subscription, which stays if any of its requests has a result.
-   *
-   * @returns two functions: `isCurrent` returns false if the caller has unsubscribed since. `onEnded` must be called at the end of the
-   *   request, with false for an error. Returns the reason if the subscription is rejected.
-   */
-  subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onEnded: (hasResult: boolean) => void } | string {
-    const uris = this.#byCaller.get(caller) ?? new Set();
-    const known = this.#byUri.get(uri)?.subscriptions.get(caller);
-    if (known === undefined && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return TOO_MANY;
-    const memory = known?.memory ?? caller.memory.reserve("subscriptions", subscriptionBytes(uri));
-    if (memory === undefined) return NO_MEMORY;
-    this.#byCaller.set(caller, uris.add(uri));
-    const resource: Resource = this.#byUri.get(uri) ?? { subscriptions: new Map(), isConfirmed: false };
-    this.#byUri.set(uri, resource);
-    const { subscriptions } = resource;
-    const subscription = known ?? { isConfirmed: false, requestsInFlight: 0, memory };
-    subscriptions.set(caller, subscription);
-    subscription.requestsInFlight++;
-    const isCurrent = (): boolean => subscriptions.get(caller) === subscription;
-    const onEnded = (hasResult: boolean): void => {
-      subscription.requestsInFlight--;
-      if (!isCurrent()) return;
-      if (hasResult) subscription.isConfirmed = resource.isConfirmed = true;
-      else if (!subscription.isConfirmed && subscription.requestsInFlight === 0) this.delete(caller, uri);
-    };
-    return { isCurrent, onEnded };
-  }
-
-  /** The resources that any caller is subscribed to, or is subscribing to. */
-  get uris(): ReadonlySet<string> {
-    return new Set(this.#byUri.keys());
-  }
-
-  /** The callers that are subscribed to anything, or are subscribing. */
-  get callers(): Iterable<Caller> {
-    return this.#byCaller.keys();
-  }
-
-  has(uri: string): boolean {
-    return this.#byUri.has(uri);
-  }
-
-  isConfirmed(uri: string): boolean {
-    return this.#byUri.get(uri)?.isConfirmed === true;
-  }
-
-  /** Removes a subscription, independent of the server's response. @returns true if the resource has none left. */
-  delete(caller: Caller, uri: string): boolean {
-    const uris = this.#byCaller.get(caller);
-    uris?.delete(uri);
-    if (uris?.size === 0) this.#byCaller.delete(caller);
-    const subscriptions = this.#byUri.get(uri)?.subscriptions;
-    subscriptions?.get(caller)?.memory.release();
-    subscriptions?.delete(caller);
-    if (subscriptions !== undefined && subscriptions.size > 0) return false;
-    this.#byUri.delete(uri);
-    return true;
-  }
-
-  /** @returns the resources that have no subscribers left. */
-  deleteAll(caller: Caller): string[] {
-    return [...(this.#byCaller.get(caller) ?? [])].filter((uri) => this.delete(caller, uri));
-  }
-
-  /** Marks all resources as unconfirmed, for a new generation. @returns the requests that restore what former generations confirmed. */
-  restart(): InternalRequest[] {
-    const requests: InternalRequest[] = [];
-    for (const [uri, resource] of this.#byUri) {
-      resource.isConfirmed = false;
-      if (!resource.subscriptions.values().some(({ isConfirmed }) => isConfirmed)) continue;
-      requests.push({
-        method: "resources/subscribe",
-        params: { uri },
-        isCurrent: () => this.#byUri.get(uri) === resource,
-        onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
-      });
-    }
-    return requests;
-  }
-
-  /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
-  subscribers(uri: string): ReadonlySet<Caller> {
-    const found = new Set<Caller>();
-    // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
-    for (const [subscribed, { subscriptions }] of this.#byUri) {
-      if (!uri.startsWith(subscribed)) continue;
-      const isCovered = uri.length === subscribed.length || subscribed.endsWith("/") || uri.charAt(subscribed.length) === "/";
-      if (isCovered) for (const caller of subscriptions.keys()) found.add(caller);
-    }
-    return found;
-  }
-}
-
-/** Returns the memory of a subscription to a resource, or of a request about one. */
-function subscriptionBytes(uri: string): number {
-  return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
-}
+import { type SubscriptionFilter, listChanges, ofSession, readFilter } from "../mcp/subscription-filter.ts";
+import { type Reply } from "../session/reply.ts";
+import { upstreamChanged } from "./failures.ts";
+import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
+import { isInputRequired } from "../mcp/questions.ts";
+import { SessionQuestions } from "./session-questions.ts";
+import { ModernSubscription, type Subscription } from "./subscriptions.ts";
+import { DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
 
 /**
  * Returns the oldest call of the only caller with calls in flight, and if it is its only call. Undefined if several callers have some, or none.
@@ -216,24 +44,24 @@ export class SharedRouting implements Routing {
   readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
   protected readonly lane: Lane;
-  /** The callers that get each change of a list. */
-  readonly listeners = new Set<Caller>();
-  readonly #levels = new LogLevels();
-  readonly #subscriptions = new Subscriptions();
+  readonly state: DesiredState;
+  readonly #driver: LegacyDriver;
 
-  constructor(lane: Lane) {
+  constructor(lane: Lane, state = new DesiredState()) {
     this.lane = lane;
+    this.state = state;
+    this.#driver = new LegacyDriver(lane.calls, state);
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
     const { method, outline } = request;
     switch (method) {
       case "logging/setLevel":
-        return this.#setLevel(caller, outline.stringAt(Slot.level));
+        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
       case "resources/subscribe":
-        return this.#subscribe(caller, outline.stringAt(Slot.uri));
+        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
       case "resources/unsubscribe":
-        return this.#unsubscribe(caller, outline.stringAt(Slot.uri));
+        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
       case "tasks/list":
         // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
         return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
@@ -266,7 +94,7 @@ export class SharedRouting implements Routing {
 
   onServerNotification({ method, outline, text }: NotificationMessage): void {
     if (LIST_CHANGED.test(method)) {
-      for (const caller of this.listeners) caller.deliverOnce(text);
+      for (const caller of this.state.listeners) caller.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
     else this.lane.dropped.notification(method);
@@ -283,89 +111,25 @@ export class SharedRouting implements Routing {
   }
 
   onReady(_handshake: UpstreamHandshake): void {
-    this.#sendLevel(this.#levels.takePendingLevel(true));
-    for (const request of this.#subscriptions.restart()) this.#ask(request);
-    for (const { memory } of this.#subscriptions.callers) this.lane.calls.noteClient(memory.holder);
+    this.#driver.onReady();
     this.lane.tools.onInitialized();
   }
 
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
   onRestarted(initializeResult: string | undefined): void {
-    for (const caller of this.listeners) caller.onRestarted?.(initializeResult);
+    for (const caller of this.state.listeners) caller.onRestarted?.(initializeResult);
   }
 
   onListener(caller: Caller): void {
-    this.listeners.add(caller);
+    this.state.addListener(caller);
   }
 
   onCallerEnd(caller: Caller): void {
-    this.listeners.delete(caller);
-    this.#levels.delete(caller);
-    this.#sendLevel(this.#levels.takePendingLevel());
-    for (const uri of this.#subscriptions.deleteAll(caller)) {
-      // The server may be busy, and get this later.
-      const memory = this.lane.calls.queue.isReady ? caller.memory.hold("requests", subscriptionBytes(uri)) : undefined;
-      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri), memory });
-    }
-  }
-
-  #setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
-    const former = this.#levels.levelOf(caller);
-    if (!this.#levels.set(caller, level)) return undefined;
-    const pending = this.#levels.takePendingLevel();
-    if (pending !== level) {
-      this.#sendLevel(pending);
-      return EMPTY_RESULT;
-    }
-    return {
-      kind: "carry",
-      limits: sendIf(() => this.#isSentLevel(level)),
-      onEnded: (hasResult) => {
-        if (hasResult) return;
-        // The former level holds again, unless the caller has set another one meanwhile.
-        if (this.#levels.levelOf(caller) === level && !this.#levels.set(caller, former)) this.#levels.delete(caller);
-        this.#levels.forgetSentLevel();
-      },
-    };
-  }
-
-  #sendLevel(level: string | undefined): void {
-    if (level === undefined) return;
-    const onEnded = (hasResult: boolean): void => {
-      // The next request for this level must reach the server.
-      if (!hasResult) this.#levels.forgetSentLevel();
-    };
-    this.#ask({ method: "logging/setLevel", params: { level }, isCurrent: () => this.#isSentLevel(level), onEnded });
-  }
-
-  /** False if a later request has changed the level while the request with this level was queued. */
-  #isSentLevel(level: string | undefined): boolean {
-    return [level, undefined].includes(this.#levels.sentLevel);
-  }
-
-  /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
-  #ask(request: InternalRequest): void {
-    if (this.lane.calls.queue.isReady) this.lane.calls.askInTurn(request);
-  }
-
-  #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
-    if (uri === undefined) return undefined;
-    const request = this.#subscriptions.subscribe(caller, uri);
-    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
-    const { isCurrent, onEnded } = request;
-    if (!this.#subscriptions.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
-    onEnded(true);
-    return EMPTY_RESULT;
-  }
-
-  #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
-    if (uri === undefined) return undefined;
-    if (!this.#subscriptions.delete(caller, uri)) return EMPTY_RESULT;
-    return { kind: "carry", limits: sendIf(() => !this.#subscriptions.has(uri)) };
+    this.#driver.onEnd(caller, this.state.end(caller));
   }
 
   #onResourceUpdated(uri: string | undefined, text: string): void {
-    const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Caller>();
+    const subscribers = uri !== undefined ? this.state.subscribersOf(uri) : new Set<Caller>();
     if (subscribers.size === 0) this.lane.dropped.notification("notifications/resources/updated");
     for (const caller of subscribers) caller.deliverOnce(text);
   }
@@ -376,13 +140,237 @@ export class SharedRouting implements Routing {
    * if the server has ever got something of another principal.
    */
   #onLogMessage(level: string | undefined, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.lane.calls);
+    const owner = this.state.level === undefined ? undefined : findOnlyCaller(this.lane.calls);
     if (owner === undefined) return this.lane.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     const { caller, reply } = call;
-    if (!this.#levels.wants(caller, level)) return;
+    if (!isAtLeast(level, this.state.levelOf(caller) ?? "")) return;
     // Each request of a client without a session has a level of its own.
     const isWanted = reply.logLevel === undefined || isAtLeast(level, reply.logLevel);
     if (!(isOnly && isWanted && reply.emit(text))) caller.deliver(text);
+  }
+}
+
+/** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
+const SUBSCRIPTION_BYTES = 1024;
+const FILTER_BYTES = 8;
+
+/** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
+export class ModernRouting implements Routing {
+  readonly initialize: InitializeRules = DISCOVERED_INITIALIZE;
+  readonly isWaitingForClient = false;
+  readonly #lane: Lane;
+  /** The subscriptions of clients without a session, with the principal of each. */
+  readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
+  readonly state = new DesiredState();
+  readonly #driver: ModernDriver;
+  readonly #sessions: ModernSessions;
+  readonly #questions: SessionQuestions;
+  #isReady = false;
+
+  constructor(lane: Lane) {
+    this.#lane = lane;
+    const onReopened = ({ lists }: SubscriptionFilter): void => {
+      // The server may have announced changes without a subscription.
+      if (lists.has("toolsListChanged")) lane.tools.onChanged();
+      for (const text of listChanges(lists)) this.#deliverToAll(text);
+    };
+    this.#driver = new ModernDriver(lane.context, lane.calls, this.state, onReopened);
+    this.#sessions = new ModernSessions(this.state, this.#driver);
+    this.#questions = new SessionQuestions(lane);
+  }
+
+  /** Opens a client's subscription. @returns undefined if there is no memory for it. */
+  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ModernSubscription | undefined {
+    const { calls, context } = this.#lane;
+    const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
+    if (reservation === undefined) return undefined;
+    const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
+    const opened = new ModernSubscription(context, calls, subscription, request, reservation, onEnd);
+    this.#subscriptions.set(opened, memory.holder);
+    if (this.#isReady) this.#open(opened, memory.holder);
+    return opened;
+  }
+
+  /** Ends all subscriptions gracefully, because the server cannot serve them any longer. */
+  endSubscriptions(): void {
+    for (const subscription of this.#subscriptions.keys()) subscription.end();
+  }
+
+  #open(subscription: ModernSubscription, holder: MemoryHolder): void {
+    this.#lane.calls.noteClient(holder);
+    subscription.open();
+  }
+
+  onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
+    // The resources of sessions are in requests of the sidecar itself.
+    this.#lane.calls.noteClient(caller.memory.holder);
+    return this.#sessions.decide(caller, request, reply);
+  }
+
+  onClientNotification(_notification: NotificationMessage): string | undefined {
+    // A server without sessions knows only cancellations, which the lane sends.
+    return undefined;
+  }
+
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    return this.#questions.onAnswer(caller, response, this.#sessions.isAskable(caller));
+  }
+
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    const question = isInputRequired(response) ? this.#sessions.repeatableOf(call.reply) : undefined;
+    if (question === undefined) return false;
+    this.#questions.onInputRequired(call, question, response);
+    return true;
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, text, outline } = notification;
+    // A server ends a subscription by cancelling its request (MCP 2026-07-28, basic/utilities/cancellation).
+    const cancelledId = method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
+    const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
+    if (subscriptionId !== undefined) {
+      if (this.#driver.has(subscriptionId)) return this.#onSubscribed(subscriptionId, notification);
+      const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === subscriptionId);
+      if (subscription !== undefined) return subscription.onNotification(notification);
+    } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
+    // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
+    else if (LIST_CHANGED.test(method)) return this.#deliverToAll(text);
+    this.#lane.dropped.notification(method);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    if (!this.#lane.calls.sendInternal(refuseRequest(request))) this.#lane.dropped.request(request.method);
+  }
+
+  onReady(handshake: UpstreamHandshake): void {
+    this.#isReady = true;
+    this.#driver.onReady(handshake);
+    for (const [subscription, holder] of this.#subscriptions) this.#open(subscription, holder);
+    this.#lane.tools.onInitialized();
+  }
+
+  /**
+   * Delivers a log message to the only request that wants messages, because the message does not name its request. It may be about earlier
+   * work, so it is not delivered if the server has ever got something of another principal.
+   */
+  #deliverLog(text: string, level: string | undefined): boolean {
+    const { calls } = this.#lane;
+    const [only, another] = calls.ofClients.filter(({ reply }) => reply.logLevel !== undefined);
+    if (only === undefined || another !== undefined || !calls.hasOnePrincipal) return false;
+    if (!isAtLeast(level, only.reply.logLevel ?? "")) return false;
+    if (only.reply.emit(text)) return true;
+    if (!this.#sessions.has(only.caller)) return false;
+    only.caller.deliver(text);
+    return true;
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#driver.onLost();
+    for (const subscription of this.#subscriptions.keys()) subscription.onLost();
+  }
+
+  onListener(caller: Caller, initialize?: RequestMessage): void {
+    if (initialize === undefined) return;
+    this.#sessions.add(caller, initialize);
+    const isFirst = !this.state.hasListeners;
+    this.state.addListener(caller);
+    if (isFirst) this.#driver.onListener();
+  }
+
+  onCallerEnd(caller: Caller): void {
+    this.#sessions.delete(caller);
+    this.#driver.onEnd(this.state.end(caller));
+  }
+
+  #deliverToAll(text: string): void {
+    for (const caller of this.state.listeners) caller.deliverOnce(text);
+  }
+
+  /** @returns false if there are none. */
+  #deliverUpdate(uri: string | undefined, text: string): boolean {
+    const subscribers = uri === undefined ? new Set<Caller>() : this.state.subscribersOf(uri);
+    for (const session of subscribers) session.deliverOnce(text);
+    return subscribers.size > 0;
+  }
+
+  #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
+    if (method === "notifications/subscriptions/acknowledged") {
+      // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
+      const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
+      this.#driver.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
+    } else if (method === "notifications/cancelled") this.#driver.onCancelled(subscriptionId);
+    else if (LIST_CHANGED.test(method)) {
+      this.#deliverToAll(ofSession(text));
+    } else if (method !== "notifications/resources/updated" || !this.#deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#lane.dropped.notification(method);
+    }
+  }
+}
+
+const RULES: Readonly<Record<ServerEra, InitializeRules>> = { legacy: SHARED_INITIALIZE, modern: DISCOVERED_INITIALIZE };
+
+/** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
+export class AnyEraRouting extends ModernRouting {
+  override readonly initialize: InitializeRules = {
+    ...SHARED_INITIALIZE,
+    answer: (handshake, request) => RULES[handshake.era].answer(handshake, request),
+    capabilities: (handshake) => RULES[handshake.era].capabilities(handshake),
+  };
+  readonly #legacy: SharedRouting;
+  readonly #calls: Calls;
+  #era: ServerEra = "legacy";
+
+  constructor(lane: Lane) {
+    super(lane);
+    this.#legacy = new SharedRouting(lane, this.state);
+    this.#calls = lane.calls;
+  }
+
+  override onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
+    return this.#era === "legacy" ? this.#legacy.onClientRequest(caller, request) : super.onClientRequest(caller, request, reply);
+  }
+
+  override onClientNotification(notification: NotificationMessage): string | undefined {
+    return this.#era === "legacy" ? this.#legacy.onClientNotification(notification) : super.onClientNotification(notification);
+  }
+
+  override onServerNotification(notification: NotificationMessage): void {
+    if (this.#era === "legacy") this.#legacy.onServerNotification(notification);
+    else super.onServerNotification(notification);
+  }
+
+  override onServerRequest(request: RequestMessage): void {
+    if (this.#era === "legacy") this.#legacy.onServerRequest(request);
+    else super.onServerRequest(request);
+  }
+
+  override onReady(handshake: UpstreamHandshake): void {
+    if (handshake.era !== this.#era) {
+      const calls = this.#calls;
+      // Requests that wait have the form of the former server.
+      const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
+      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, call.isSent));
+    }
+    this.#era = handshake.era;
+    if (handshake.era === "modern") {
+      super.onReady(handshake);
+      this.#legacy.onRestarted(undefined);
+    } else {
+      this.#legacy.onReady(handshake);
+      this.endSubscriptions();
+      this.#legacy.onRestarted(handshake.resultText);
+    }
+  }
+
+  override onListener(caller: Caller, initialize?: RequestMessage): void {
+    if (initialize === undefined) this.#legacy.onListener(caller);
+    else super.onListener(caller, initialize);
+  }
+
+  override onCallerEnd(caller: Caller): void {
+    if (this.#era === "legacy") this.#legacy.onCallerEnd(caller);
+    super.onCallerEnd(caller);
   }
 }

@@ -5,7 +5,7 @@ import type { Caller } from "../session/session.ts";
 import type { AskingRouting } from "./asking-routing.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { SupervisedLane } from "./lanes.ts";
-import type { ModernRouting } from "./modern-routing.ts";
+import type { ModernRouting } from "./shared-routing.ts";
 import type { Routing } from "./routing.ts";
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { LOG_LEVELS, type RequestMessage } from "../mcp/message.ts";
+import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
 import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
 import {
   ASKING_METHODS,
@@ -55,8 +55,6 @@ export class StatelessRequests {
   readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   readonly #clients: StatelessClients;
   readonly #subscriptions: StatelessSubscriptions;
-  /** The most verbose level that each client has asked for, by lane. */
-  readonly #levels = new WeakMap<Lane, WeakMap<StatelessClient, string>>();
   /** Each result of a server with sessions has this text, so it is found once for each handshake. */
   readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
   #requestCount = 0;
@@ -230,18 +228,10 @@ export class StatelessRequests {
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
   #raiseLevel(client: StatelessClient, level: string, lane: Lane): void {
-    const levels = this.#levels.get(lane) ?? new WeakMap<StatelessClient, string>();
-    this.#levels.set(lane, levels);
-    const former = levels.get(client);
-    if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
+    const wanted = lane.routing.state.levelOf(client);
+    if (wanted !== undefined && isAtLeast(level, wanted)) return;
     if (readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}")["logging"] === undefined) return;
-    levels.set(client, level);
-    // Without a result, the next request asks again.
-    const onResult = (resultText: string | undefined): void => {
-      if (resultText === undefined) levels.delete(client);
-    };
-    const reply = internalReply(this.#context, resultTo(onResult));
-    lane.request(client, reply, internalRequest("logging/setLevel", { level }));
+    lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
   }
 
   #namesTaskOfOther(request: RequestMessage, { memory }: StatelessClient): boolean {

@@ -1,0 +1,575 @@
+import type { Context } from "../context.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS } from "../mcp/message.ts";
+import { ALL_LISTS, filterMembers, isSame, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
+import { type Reservation, textMemoryBytes } from "../memory.ts";
+import type { UpstreamHandshake } from "../process/port.ts";
+import type { Caller } from "../session/session.ts";
+import { Timer } from "../timers.ts";
+import { type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import type { Calls } from "./calls.ts";
+import { internalReply, internalRequest, type InternalRequest, type OpenCall, resultTo } from "./internal-calls.ts";
+
+/** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
+const MAX_URIS = 1024;
+const TOO_MANY = `This client has ${MAX_URIS} subscriptions, its limit; end some first`;
+const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
+/** The memory of a subscription besides its URI. */
+const SUBSCRIPTION_BYTES = 512;
+
+/** Sent once to a new server, for any number of changes that the former one was notified of. */
+const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
+
+/** What one client wants. Levels are indexes of LEVELS. */
+interface Wants {
+  /** True if it gets each change of a list. */
+  lists: boolean;
+  /** The level that it has asked for last; undefined for none. */
+  level: number | undefined;
+  /** The newest level that a server has accepted, and the number of its request. */
+  accepted: { readonly level: number | undefined; readonly sequence: number };
+  readonly uris: Set<string>;
+}
+
+/** A resource that clients are subscribed to, or are subscribing to. */
+interface Resource {
+  /** True if the current server has confirmed a subscription. */
+  isConfirmed: boolean;
+  /** By client: if one of its subscribe requests had a result, and the number of those in flight. */
+  readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
+}
+
+/** All that the clients of a server want it to do without a further request: log, watch resources, announce changes. It outlives each process. */
+export class DesiredState {
+  /** True if a client has changed its roots since its `initialize`. */
+  haveRootsChanged = false;
+  readonly #clients = new Map<Caller, Wants>();
+  readonly #resources = new Map<string, Resource>();
+  /** The number of clients of each level: a search of all clients would cost more beside many idle ones. */
+  readonly #counts = LEVELS.map(() => 0);
+  #lastSequence = 0;
+
+  addListener(caller: Caller): void {
+    this.#of(caller).lists = true;
+  }
+
+  /** The clients that get each change of a list. */
+  get listeners(): Iterable<Caller> {
+    return this.#where(({ lists }) => lists);
+  }
+
+  get hasListeners(): boolean {
+    return this.#clients.values().some(({ lists }) => lists);
+  }
+
+  /** The clients that are subscribed to a resource, or are subscribing to one. */
+  get subscribers(): Iterable<Caller> {
+    return this.#where(({ uris }) => uris.size > 0);
+  }
+
+  /** The resources that any client is subscribed to, or is subscribing to. */
+  get uris(): ReadonlySet<string> {
+    return new Set(this.#resources.keys());
+  }
+
+  /** The most verbose level that a client has asked for. Each client gets messages from its own level up. */
+  get level(): string | undefined {
+    return LEVELS[this.#counts.findIndex(Boolean)];
+  }
+
+  /** The most verbose level of a client that a server has accepted. */
+  get acceptedLevel(): string | undefined {
+    return LEVELS[this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length)];
+  }
+
+  levelOf(caller: Caller): string | undefined {
+    return LEVELS[this.#clients.get(caller)?.level ?? -1];
+  }
+
+  /**
+   * Notes the level that a client asks for.
+   *
+   * @returns a function that must be called at the end of the request, with false for an error: then its former level holds again, unless it
+   *   has asked for another one meanwhile. Undefined if it is not a level.
+   */
+  setLevel(caller: Caller, name = ""): ((isAccepted: boolean) => void) | undefined {
+    const level = LEVELS.indexOf(name);
+    if (level === -1) return undefined;
+    const own = this.#of(caller);
+    const sequence = ++this.#lastSequence;
+    this.#changeLevel(own, level);
+    return (isAccepted) => {
+      if (isAccepted && sequence > own.accepted.sequence) own.accepted = { level, sequence };
+      else if (!isAccepted && own.level === level) this.#changeLevel(own, own.accepted.level);
+    };
+  }
+
+  /**
+   * Adds a subscription, which stays if any of its requests has a result.
+   *
+   * @returns two functions: `isCurrent` returns false if the client has unsubscribed since. `onEnded` must be called at the end of the
+   *   request, with false for an error. Returns the reason if the subscription is rejected.
+   */
+  subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onEnded: (hasResult: boolean) => void } | string {
+    const { uris } = this.#of(caller);
+    const resource: Resource = this.#resources.get(uri) ?? { subscriptions: new Map(), isConfirmed: false };
+    const { subscriptions } = resource;
+    const known = subscriptions.get(caller);
+    if (known === undefined && uris.size >= MAX_URIS) return TOO_MANY;
+    const memory = known?.memory ?? caller.memory.reserve("subscriptions", subscriptionBytes(uri));
+    if (memory === undefined) return NO_MEMORY;
+    const subscription = known ?? { isConfirmed: false, requestsInFlight: 0, memory };
+    uris.add(uri);
+    this.#resources.set(uri, resource);
+    subscriptions.set(caller, subscription);
+    subscription.requestsInFlight++;
+    const isCurrent = (): boolean => subscriptions.get(caller) === subscription;
+    const onEnded = (hasResult: boolean): void => {
+      subscription.requestsInFlight--;
+      if (!isCurrent()) return;
+      if (hasResult) subscription.isConfirmed = resource.isConfirmed = true;
+      else if (!subscription.isConfirmed && subscription.requestsInFlight === 0) this.unsubscribe(caller, uri);
+    };
+    return { isCurrent, onEnded };
+  }
+
+  /** Removes a subscription, independent of the server's response. @returns true if the resource has none left. */
+  unsubscribe(caller: Caller, uri: string): boolean {
+    this.#clients.get(caller)?.uris.delete(uri);
+    const subscriptions = this.#resources.get(uri)?.subscriptions;
+    subscriptions?.get(caller)?.memory.release();
+    subscriptions?.delete(caller);
+    if (subscriptions !== undefined && subscriptions.size > 0) return false;
+    this.#resources.delete(uri);
+    return true;
+  }
+
+  has(uri: string): boolean {
+    return this.#resources.has(uri);
+  }
+
+  isConfirmed(uri: string): boolean {
+    return this.#resources.get(uri)?.isConfirmed === true;
+  }
+
+  /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
+  subscribersOf(uri: string): ReadonlySet<Caller> {
+    const found = new Set<Caller>();
+    // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
+    for (const [subscribed, { subscriptions }] of this.#resources) {
+      if (!uri.startsWith(subscribed)) continue;
+      const isCovered = uri.length === subscribed.length || subscribed.endsWith("/") || uri.charAt(subscribed.length) === "/";
+      if (isCovered) for (const caller of subscriptions.keys()) found.add(caller);
+    }
+    return found;
+  }
+
+  /** Removes all that a client wants. @returns the resources that have no subscribers left. */
+  end(caller: Caller): string[] {
+    const own = this.#clients.get(caller);
+    if (own === undefined) return [];
+    this.#changeLevel(own, undefined);
+    const unwatched = [...own.uris].filter((uri) => this.unsubscribe(caller, uri));
+    this.#clients.delete(caller);
+    return unwatched;
+  }
+
+  /** Marks all resources as unconfirmed, for a new server. @returns the requests that restore what former ones have confirmed. */
+  restart(): InternalRequest[] {
+    const requests: InternalRequest[] = [];
+    for (const [uri, resource] of this.#resources) {
+      resource.isConfirmed = false;
+      if (!resource.subscriptions.values().some(({ isConfirmed }) => isConfirmed)) continue;
+      requests.push({
+        method: "resources/subscribe",
+        params: { uri },
+        isCurrent: () => this.#resources.get(uri) === resource,
+        onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
+      });
+    }
+    return requests;
+  }
+
+  #of(caller: Caller): Wants {
+    const known = this.#clients.get(caller);
+    if (known !== undefined) return known;
+    const added: Wants = { lists: false, level: undefined, accepted: { level: undefined, sequence: 0 }, uris: new Set() };
+    this.#clients.set(caller, added);
+    return added;
+  }
+
+  *#where(accepts: (wants: Wants) => boolean): Generator<Caller> {
+    for (const [caller, wants] of this.#clients) if (accepts(wants)) yield caller;
+  }
+
+  #changeLevel(wants: Wants, level: number | undefined): void {
+    if (wants.level !== undefined) this.#counts[wants.level] = (this.#counts[wants.level] ?? 0) - 1;
+    if (level !== undefined) this.#counts[level] = (this.#counts[level] ?? 0) + 1;
+    wants.level = level;
+  }
+}
+
+/** Returns the memory of a subscription to a resource, or of a request about one. */
+function subscriptionBytes(uri: string): number {
+  return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
+}
+
+/**
+ * Brings the desired state to a server with sessions: the most verbose level, the first `resources/subscribe` of a resource and the last
+ * `resources/unsubscribe`. The server gets the client's own request if that is the cause.
+ */
+export class LegacyDriver {
+  readonly #calls: Calls;
+  readonly #state: DesiredState;
+  readonly #isPrivate: boolean;
+  /** The level that the server was sent last; undefined if it is unknown. */
+  #sentLevel: string | undefined;
+
+  /** @param isPrivate true if the server has one client, whose requests it gets even if they change nothing. */
+  constructor(calls: Calls, state: DesiredState, isPrivate = false) {
+    [this.#calls, this.#state, this.#isPrivate] = [calls, state, isPrivate];
+  }
+
+  setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
+    const state = this.#state;
+    const onEnded = state.setLevel(caller, level);
+    if (onEnded === undefined) return undefined;
+    if (state.level !== level || (level === this.#sentLevel && !this.#isPrivate)) {
+      onEnded(true);
+      this.#sendLevel();
+      return EMPTY_RESULT;
+    }
+    this.#sentLevel = level;
+    const isCurrent = (): boolean => {
+      if (state.level !== level) return false;
+      this.#sentLevel = level;
+      return true;
+    };
+    return {
+      kind: "carry",
+      limits: sendIf(isCurrent),
+      onEnded: (hasResult) => {
+        onEnded(hasResult);
+        this.#onLevelEnded(hasResult);
+      },
+    };
+  }
+
+  subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
+    if (uri === undefined) return undefined;
+    const subscribing = this.#state.subscribe(caller, uri);
+    if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
+    const { isCurrent, onEnded } = subscribing;
+    if (this.#isPrivate || !this.#state.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
+    onEnded(true);
+    return EMPTY_RESULT;
+  }
+
+  unsubscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
+    if (uri === undefined) return undefined;
+    if (!this.#state.unsubscribe(caller, uri)) return EMPTY_RESULT;
+    return { kind: "carry", limits: sendIf(() => !this.#state.has(uri)) };
+  }
+
+  /** Restores what former servers have accepted. Requests that wait come after it, and may change it. */
+  onReady(): void {
+    const calls = this.#calls;
+    const state = this.#state;
+    const level = (this.#sentLevel = state.acceptedLevel);
+    if (level !== undefined)
+      this.#ask({ method: "logging/setLevel", params: { level }, onEnded: (hasResult) => this.#onLevelEnded(hasResult) });
+    if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
+    for (const request of state.restart()) this.#ask(request);
+    for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
+  }
+
+  /** Must be called when a client has ended. @param unwatched the resources that only this one had subscribed to. */
+  onEnd({ memory }: Caller, unwatched: readonly string[]): void {
+    this.#sendLevel();
+    for (const uri of unwatched) {
+      // The server may be busy, and get this later.
+      const held = this.#calls.queue.isReady ? memory.hold("requests", subscriptionBytes(uri)) : undefined;
+      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#state.has(uri), memory: held });
+    }
+  }
+
+  #sendLevel(): void {
+    const { level } = this.#state;
+    if (level === undefined || level === this.#sentLevel) return;
+    this.#sentLevel = level;
+    const isCurrent = (): boolean => this.#state.level === level;
+    this.#ask({ method: "logging/setLevel", params: { level }, isCurrent, onEnded: (hasResult) => this.#onLevelEnded(hasResult) });
+  }
+
+  /** The next request for a level must reach the server if this one was rejected. */
+  #onLevelEnded(hasResult: boolean): void {
+    if (!hasResult) this.#sentLevel = undefined;
+  }
+
+  /** Sends an internal request. Does nothing while no server is ready: the next one gets the state of that time. */
+  #ask(request: InternalRequest): void {
+    if (this.#calls.queue.isReady) this.#calls.askInTurn(request);
+  }
+}
+
+/** The first and the longest pause before a subscription is opened again that the server has ended. */
+const FIRST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 5 * 60_000;
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** A `subscriptions/listen` at the current server. */
+interface Listening {
+  readonly filter: SubscriptionFilter;
+  /** The URIs of the filter that the server has accepted. */
+  accepted: ReadonlySet<string>;
+  /** The time of the acknowledgement. */
+  openedAtMs: number;
+  /** Undefined until it is sent. */
+  call: OpenCall | undefined;
+}
+
+/**
+ * Brings the desired state to a server without sessions: one subscription has all that clients of sessions want, and each request names the
+ * level of its client. For another filter, a new request is opened, and the former one ends when the server has acknowledged the new one. So no
+ * notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
+ *
+ * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the answer
+ * about its own resource.
+ */
+export class ModernDriver {
+  readonly #context: Context;
+  readonly #calls: Calls;
+  readonly #state: DesiredState;
+  readonly #onReopened: (filter: SubscriptionFilter) => void;
+  /** The handshake of the server; undefined while none is ready. */
+  #handshake: UpstreamHandshake | undefined;
+  #capabilities: JsonObject = {};
+  #current: Listening | undefined;
+  /** The request that replaces the current one. */
+  #next: Listening | undefined;
+  /** Those that wait for the server's answer about a resource, with its URI. They are called with false if the server has rejected it. */
+  readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
+  /** The wanted resources that the server has rejected. They are tried again if a client subscribes to them. */
+  readonly #rejectedUris = new Set<string>();
+  /** A rejected filter without a new resource. It is not sent again. */
+  #rejected: SubscriptionFilter | undefined;
+  /** True while new resources are tried one by one. */
+  #isCautious = false;
+  /** True from the end of an open subscription until it is open again. */
+  #isInterrupted = false;
+  #pauseMs = FIRST_PAUSE_MS;
+  /** The time of the next update. */
+  readonly #nextUpdate: Timer;
+  /** The end of the time in which the server must acknowledge the next request. */
+  readonly #overdue: Timer;
+
+  /** @param onReopened called when a subscription is open again that the server had ended. Changes may have been missed. */
+  constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
+    [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
+    const { timers } = context;
+    this.#nextUpdate = new Timer(timers, () => this.#update());
+    this.#overdue = new Timer(timers, () => {
+      const next = this.#next;
+      next?.call?.cancel("not acknowledged in time");
+      if (next !== undefined) this.#reject(next, true);
+    });
+  }
+
+  setLevel(caller: Caller, level: string | undefined): RequestDecision {
+    if (!isJsonObject(this.#capabilities["logging"])) return unavailable("logging/setLevel");
+    const onEnded = this.#state.setLevel(caller, level);
+    onEnded?.(true);
+    return onEnded === undefined ? refuse(JsonRpcErrorCode.InvalidParams, `level must be a log level: ${LEVEL_NAMES}`) : EMPTY_RESULT;
+  }
+
+  /** The client gets its answer when the server has acknowledged the wider subscription, so no update after it is missed. */
+  subscribe(caller: Caller, uri: string | undefined): RequestDecision {
+    const { resources } = this.#capabilities;
+    if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
+    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
+    const subscribing = this.#state.subscribe(caller, uri);
+    if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
+    const check: CallCheck = (onVerdict) => {
+      const onDone = (isAccepted: boolean): void => {
+        if (isAccepted) onVerdict({ resultText: "{}" });
+        else onVerdict(new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource."));
+      };
+      this.#rejectedUris.delete(uri);
+      this.#waiting.set(onDone, uri);
+      this.#update();
+      return () => this.#waiting.delete(onDone);
+    };
+    const onEnded = (hasResult: boolean): void => {
+      subscribing.onEnded(hasResult);
+      if (!hasResult) this.#update();
+    };
+    return { kind: "carry", onEnded, limits: { check } };
+  }
+
+  unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
+    if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
+    if (this.#state.has(uri) && this.#state.unsubscribe(caller, uri)) this.#update();
+    return EMPTY_RESULT;
+  }
+
+  /** Must be called when a server is ready, before it gets any request of a client. */
+  onReady(handshake: UpstreamHandshake): void {
+    this.#handshake = handshake;
+    this.#capabilities = readCapabilities(handshake.resultText);
+    this.#rejectedUris.clear();
+    this.#rejected = undefined;
+    [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
+    this.#update();
+    for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
+  }
+
+  /** Those that wait get no answer of this server. */
+  onLost(): void {
+    this.#handshake = undefined;
+    this.#waiting.clear();
+    this.#nextUpdate.clear();
+    this.#overdue.clear();
+    [this.#current, this.#next] = [undefined, undefined];
+  }
+
+  /** Must be called when the first client listens. */
+  onListener(): void {
+    this.#update();
+  }
+
+  onEnd(unwatched: readonly string[]): void {
+    if (unwatched.length > 0 || !this.#state.hasListeners) this.#update();
+  }
+
+  /** True if it is the id of its subscription. */
+  has(wireId: number): boolean {
+    return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
+  }
+
+  /** Must be called for each acknowledgement. @param accepted the URIs in it. */
+  onAcknowledged(wireId: number, accepted: ReadonlySet<string>): void {
+    const next = this.#next;
+    if (next === undefined || wireId !== next.call?.wireId) return;
+    this.#endCurrent("replaced by another subscription");
+    next.accepted = next.filter.uris.intersection(accepted);
+    next.openedAtMs = this.#context.nowMs();
+    this.#current = next;
+    this.#next = undefined;
+    this.#rejected = undefined;
+    if (this.#isInterrupted) this.#onReopened(next.filter);
+    this.#isInterrupted = false;
+    this.#update();
+  }
+
+  /** Must be called when the server cancels the subscription with this id. */
+  onCancelled(wireId: number): void {
+    const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
+    // The call would stay open otherwise, because the server sends no response.
+    ended?.call?.cancel("ended by the server");
+    if (ended !== undefined) this.#onListenEnd(ended, true);
+  }
+
+  /** Opens a subscription for what is wanted now, if it is another one than the current. */
+  #update(): void {
+    if (this.#handshake === undefined) return;
+    // Only two are open at a time. Later changes come with the next one.
+    if (this.#next === undefined) {
+      const filter = this.#nextFilter();
+      const isKnown = isSame(filter, this.#current?.filter) || isSame(filter, this.#rejected);
+      if (filter.lists.size + filter.uris.size === 0) this.#endCurrent("nothing is subscribed");
+      else if (!isKnown) this.#open(filter, this.#handshake);
+    }
+    this.#settle();
+  }
+
+  get #known(): ReadonlySet<string> {
+    return this.#current?.filter.uris ?? NONE;
+  }
+
+  /** All that is wanted of this server: the sidecar itself wants to know of changed tools, and each session of all lists. */
+  get #wanted(): SubscriptionFilter {
+    const lists: typeof ALL_LISTS = this.#state.hasListeners ? ALL_LISTS : new Set(["toolsListChanged"]);
+    return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
+  }
+
+  /** Returns all that is wanted, without what the server has rejected. */
+  #nextFilter(): SubscriptionFilter {
+    const { lists, uris, tasks } = this.#wanted;
+    for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
+    const added = [...uris.difference(this.#known).difference(this.#rejectedUris)];
+    if (added.length <= 1) this.#isCautious = false;
+    const tried = this.#isCautious ? added.slice(0, 1) : added;
+    return { lists, tasks, uris: uris.intersection(this.#known).union(new Set(tried)) };
+  }
+
+  #open(filter: SubscriptionFilter, { requestMeta }: UpstreamHandshake): void {
+    const context = this.#context;
+    const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
+    const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
+    this.#next = listening;
+    let hasFailed = false;
+    const target = resultTo(
+      () => this.#onListenEnd(listening, !hasFailed),
+      () => (hasFailed = true),
+    );
+    // It may fail at once.
+    listening.call = this.#calls.open(internalReply(context, target), request);
+    this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
+  }
+
+  /** @param isByServer false if the sidecar could not send the request. */
+  #onListenEnd(ended: Listening, isByServer: boolean): void {
+    if (ended === this.#current) {
+      this.#current = undefined;
+      this.#isInterrupted = true;
+      if (this.#context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+    } else if (ended !== this.#next) return;
+    else if (isByServer) return this.#reject(ended);
+    else this.#next = undefined;
+    this.#updateIn(this.#pauseMs);
+    this.#pauseMs = Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
+  }
+
+  /** @param isSilent true if the server has not answered. */
+  #reject({ filter }: Listening, isSilent = false): void {
+    this.#next = undefined;
+    const added = filter.uris.difference(this.#known);
+    if (added.size === 0) this.#rejected = filter;
+    else if (added.size === 1 || isSilent) for (const uri of added) this.#rejectedUris.add(uri);
+    else this.#isCautious = true;
+    this.#settle();
+    // A request may fail while it is opened, so another one must not follow at once.
+    this.#updateIn(0);
+  }
+
+  #endCurrent(reason: string): void {
+    this.#current?.call?.cancel(reason);
+    this.#current = undefined;
+  }
+
+  #updateIn(delayMs: number): void {
+    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#context.nowMs() + delayMs));
+  }
+
+  /** Calls those that wait for what is known by now. */
+  #settle(): void {
+    if (this.#waiting.size === 0) return;
+    const { uris } = this.#wanted;
+    for (const [onDone, uri] of this.#waiting) {
+      const isAccepted = this.#verdict(uri, uris);
+      // The call of one may end the wait of another.
+      if (isAccepted !== undefined && this.#waiting.delete(onDone)) onDone(isAccepted);
+    }
+  }
+
+  #verdict(uri: string, wanted: ReadonlySet<string>): boolean | undefined {
+    // Its client has unsubscribed meanwhile.
+    if (!wanted.has(uri)) return true;
+    if (this.#rejectedUris.has(uri)) return false;
+    return this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
+  }
+}
+
+const LEVEL_NAMES = `${LEVELS.slice(0, -1).join(", ")} or ${LEVELS.at(-1)}`;
