@@ -490,7 +490,7 @@ export class ModernDriver {
 
   /** All that is wanted of this server: the sidecar itself wants to know of changed tools, and each session of all lists. */
   get #wanted(): SubscriptionFilter {
-    const lists: typeof ALL_LISTS = this.#state.hasListeners ? ALL_LISTS : new Set(["toolsListChanged"]);
+    const lists: typeof ALL_LISTS = this.#state.hasListeners ? ALL_LISTS : new Set(["tools"]);
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 

@@ -1,10 +1,9 @@
 import type { Context } from "../context.ts";
-import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
-import { findPath } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { initializeResult } from "../mcp/translate.ts";
 import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
@@ -14,54 +13,17 @@ import { Call, isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { internalError, sessionOutdated } from "./failures.ts";
 
-/** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
-export interface InitializeRules {
-  /**
-   * True if the server gets the client's own `initialize`. It then has the time of a request, and fails with the server's error. Otherwise,
-   * it waits as long as any held request, also for the next start of the server.
-   */
-  readonly isForwarded: boolean;
-  /** Returns the negotiated revision, and the JSON text of the result. */
-  answer(handshake: UpstreamHandshake, request: RequestMessage): { readonly protocolVersion: string; readonly resultText: string };
-  /** Returns the revision and capabilities that a client relies on after `answer`. */
-  capabilities(handshake: UpstreamHandshake): Capabilities;
+/** Returns the revision and the `InitializeResult` of a client: those of its private server, or those of a shared server and its own revision. */
+function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
+  if (isPrivate) return { protocolVersion, resultText };
+  const negotiated = negotiateProtocolVersion(requested);
+  return { protocolVersion: negotiated, resultText: initializeResult(resultText, era, negotiated) };
 }
 
-/** The server is restarted until it accepts the sidecar's own `initialize`. */
-export const SHARED_INITIALIZE: InitializeRules = {
-  isForwarded: false,
-  answer: answerInitialize,
-  // The sidecar supports every revision, independent of the server's.
-  capabilities: ({ resultText }) => {
-    const declared = readCapabilities(resultText);
-    const { tasks } = declared;
-    if (!isJsonObject(tasks)) return { protocolVersion: undefined, declared };
-    // As in the answer.
-    const { list: _, ...others } = tasks;
-    return { protocolVersion: undefined, declared: { ...declared, tasks: others } };
-  },
-};
-
-/** The server gets the client's own `initialize`, and the client gets the server's own response. */
-export const PRIVATE_INITIALIZE: InitializeRules = {
-  isForwarded: true,
-  answer: ({ resultText, protocolVersion }) => ({ protocolVersion, resultText }),
-  capabilities: ({ resultText, protocolVersion }) => ({ protocolVersion, declared: readCapabilities(resultText) }),
-};
-
-/**
- * Answers a client's `initialize` from a shared server's handshake. The client gets the server's result byte for byte, with two exceptions.
- * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
- * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
- */
-function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage): ReturnType<InitializeRules["answer"]> {
-  const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
-  const edits: Edit[] = [];
-  const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
-  if (versionSpan !== undefined) edits.push({ ...versionSpan, text: JSON.stringify(protocolVersion) });
-  const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
-  if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
-  return { protocolVersion, resultText: applyEdits(resultText, edits) };
+/** Returns the revision and the capabilities that clients rely on after `initialize`. */
+export function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
+  const declared = readCapabilities(answerTo(handshake, isPrivate).resultText);
+  return { protocolVersion: isPrivate ? handshake.protocolVersion : undefined, declared };
 }
 
 export interface InitializeRequest {
@@ -80,13 +42,17 @@ export interface InitializeRequest {
 export class InitializeRequests {
   readonly #context: Context;
   readonly #calls: Calls;
-  readonly #rules: InitializeRules;
+  readonly #isPrivate: boolean;
   readonly #waiting = new Map<Call, InitializeRequest>();
 
-  constructor(context: Context, calls: Calls, rules: InitializeRules) {
+  /**
+   * @param isPrivate true if the server gets its client's own `initialize`. The client then waits as long as for any response. Otherwise it
+   *   waits as long as any held request, also for the next start of the server.
+   */
+  constructor(context: Context, calls: Calls, isPrivate: boolean) {
     this.#context = context;
     this.#calls = calls;
-    this.#rules = rules;
+    this.#isPrivate = isPrivate;
   }
 
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
@@ -100,7 +66,7 @@ export class InitializeRequests {
       if (!hasResult) onFailed();
     };
     const isReady = calls.handshake !== undefined;
-    const expiresAtMs = reply.acceptedAtMs + (this.#rules.isForwarded ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
     const error = refusal ?? (isReady ? undefined : (calls.roomError(request.text) ?? calls.hold(call, expiresAtMs)));
     if (error !== undefined) {
       reply.refuse(error);
@@ -131,7 +97,7 @@ export class InitializeRequests {
     const calls = this.#calls;
     const { handshake } = calls;
     if (handshake === undefined) return calls.end(call, calls.notReady());
-    const { protocolVersion, resultText } = this.#rules.answer(handshake, request);
+    const { protocolVersion, resultText } = answerTo(handshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
     try {
       calls.end(call, open(protocolVersion) ?? { resultText });
     } catch (error) {

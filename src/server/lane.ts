@@ -29,7 +29,7 @@ import {
   upstreamExited,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
+import { type InitializeRequest, InitializeRequests, promisedBy, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
@@ -67,7 +67,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
     this.routing = createRouting(this);
-    this.#initializing = new InitializeRequests(context, this.calls, this.routing.initialize);
+    this.#initializing = new InitializeRequests(context, this.calls, this.routing.isPrivate);
     this.#hangWatch = new HangWatch(context, this.calls, this.routing);
   }
 
@@ -180,7 +180,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     calls.onNotification();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(this.routing.initialize.capabilities(handshake), handshake.generation);
+    const changes = this.#capabilities.change(promisedBy(handshake, this.routing.isPrivate), handshake.generation);
     for (const change of changes) this.routing.onServerNotification(change);
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.context.nowMs());
@@ -190,7 +190,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.routing.initialize.isForwarded) return;
+    if (!this.routing.isPrivate) return;
     this.#initializing.onRefused(response);
     // After a restart, this is the client's own request again. Later generations would refuse it too.
     if (refusesRevision(response)) this.#capabilities.endAll();

@@ -1,12 +1,18 @@
-import { type AskKinds, readCapabilities } from "../mcp/capabilities.ts";
+import type { AskKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
-import { ASKING_METHODS, capabilitiesOf, initializeResult, responseForSession, SessionEnvelope } from "../mcp/translate.ts";
-import { negotiateProtocolVersion } from "../mcp/versions.ts";
+import {
+  ASKING_METHODS,
+  isAmbiguous,
+  logLevelOf,
+  requestToModernServer,
+  responseForSession,
+  type SessionEnvelope,
+  sessionEnvelopeOf,
+} from "../mcp/translate.ts";
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { InitializeRules } from "./initialize.ts";
 import type { DesiredState, ModernDriver } from "./desired-state.ts";
 import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 
@@ -31,7 +37,7 @@ export class RepeatableRequest {
 
   /** Returns the request for the server. @param params the JSON text of more members of its params. */
   with(params: string): RequestMessage {
-    return this.#envelope.addTo(this.#request, this.#level, params);
+    return requestToModernServer(this.#request, this.#envelope, this.#level, params);
   }
 }
 
@@ -51,7 +57,7 @@ export class ModernSessions {
   }
 
   add(session: Caller, initialize: RequestMessage): void {
-    this.#sessions.set(session, new SessionEnvelope(initialize));
+    this.#sessions.set(session, sessionEnvelopeOf(initialize));
   }
 
   delete(caller: Caller): void {
@@ -79,7 +85,7 @@ export class ModernSessions {
     if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
-    if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
+    if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
     switch (method) {
       case "ping":
         return EMPTY_RESULT;
@@ -98,7 +104,7 @@ export class ModernSessions {
   }
 
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage, reply: Reply): RequestDecision {
-    const level = SessionEnvelope.levelOf(request, this.#state.levelOf(caller));
+    const level = logLevelOf(request, this.#state.levelOf(caller));
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
@@ -112,20 +118,6 @@ export class ModernSessions {
         repeatable.onEnd?.();
       };
     }
-    return { kind: "carry", request: envelope.addTo(request, level) };
+    return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 }
-
-/** A client's `initialize` is answered from the discovery of a server without sessions (MCP 2026-07-28, basic/versioning). */
-export const DISCOVERED_INITIALIZE: InitializeRules = {
-  isForwarded: false,
-  answer: ({ resultText }, request) => {
-    const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
-    return { protocolVersion, resultText: initializeResult(resultText, protocolVersion) };
-  },
-  // The sidecar supports every revision with sessions.
-  capabilities: ({ resultText }) => ({
-    protocolVersion: undefined,
-    declared: readCapabilities(`{"capabilities":${capabilitiesOf(resultText)}}`),
-  }),
-};

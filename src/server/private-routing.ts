@@ -8,7 +8,6 @@ import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import { PRIVATE_INITIALIZE } from "./initialize.ts";
 import type { Lane } from "./lane.ts";
 import type { PrivateClient } from "./lanes.ts";
 import { Questions } from "./questions.ts";
@@ -21,7 +20,7 @@ const MAX_FORWARDED_REQUESTS = 1024;
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
-  readonly initialize = PRIVATE_INITIALIZE;
+  readonly isPrivate = true;
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
   readonly #memory: MemoryAccount;

@@ -14,7 +14,6 @@ import { type Log, logLimiter } from "../observe/log.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { InitializeRules } from "./initialize.ts";
 import type { ClientCall, RequestDecision } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
 
@@ -66,7 +65,8 @@ export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_c
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
-  readonly initialize: InitializeRules;
+  /** True if the server gets its only client's own `initialize`, and the client the server's response. */
+  readonly isPrivate: boolean;
   /** What the clients want of the server. */
   readonly state: DesiredState;
   /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */

@@ -1,15 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { findMembers, findPath, textOf } from "../json/find.ts";
-import { parseJson } from "../json/value.ts";
-import { checkClientMessage } from "../mcp/client-message.ts";
+import { findPath } from "../json/find.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, type Message, readText, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
+import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { ClientClaims, SessionClaims, SessionIds } from "../session/ids.ts";
+import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
 import { type Principal, Session } from "../session/session.ts";
@@ -33,42 +32,10 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
     // Other values declare nothing.
     capabilitiesText:
       capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
-    clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
+    clientInfoText: clientInfoOf(initialize, MAX_INFO_LENGTH) ?? "",
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
   };
-}
-
-/**
- * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica; undefined if the claims are not
- * valid. A client that knows the key, because it is derived from its token, can sign any.
- */
-export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText }: SessionClaims): RequestMessage | undefined {
-  if (![capabilitiesText, clientInfoText].every((text) => text === "" || isObjectText(text))) return undefined;
-  const params = [
-    `"protocolVersion":${JSON.stringify(protocolVersion)}`,
-    `"capabilities":${capabilitiesText === "" ? "{}" : capabilitiesText}`,
-    `"clientInfo":${clientInfoText === "" ? '{"name":"unknown","version":"0"}' : clientInfoText}`,
-  ];
-  const reading = readText(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{${params.join(",")}}}`);
-  const message = reading.kind === "batch" ? undefined : checkClientMessage(reading);
-  return message !== undefined && "kind" in message && message.kind === "request" ? message : undefined;
-}
-
-function isObjectText(text: string): boolean {
-  try {
-    return text.startsWith("{") && isJsonObject(parseJson(text));
-  } catch {
-    return false;
-  }
-}
-
-function shortInfo(text: string, params: number): string {
-  const span = findPath(text, params, ["clientInfo"]);
-  if (span === undefined || text[span.start] !== "{") return "";
-  if (span.end - span.start <= MAX_INFO_LENGTH) return text.slice(span.start, span.end);
-  const [name, version] = findMembers(text, span.start, ["name", "version"]).spans.map((part) => textOf(text, part));
-  return name === undefined || version === undefined ? "" : `{"name":${name},"version":${version}}`;
 }
 
 export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;

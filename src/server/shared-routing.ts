@@ -8,15 +8,15 @@ import { type ServerEra, type UpstreamHandshake } from "../process/port.ts";
 import { type Caller } from "../session/session.ts";
 import { type ClientCall } from "./call.ts";
 import { type Calls } from "./calls.ts";
-import { type InitializeRules, SHARED_INITIALIZE } from "./initialize.ts";
 import { type Lane } from "./lane.ts";
 import { type RequestDecision, refuse } from "./call.ts";
 import { LIST_CHANGED, type Routing, answerPing, refuseRequest } from "./routing.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
-import { type SubscriptionFilter, listChanges, ofSession, readFilter } from "../mcp/subscription-filter.ts";
+import { type SubscriptionFilter, listChanges, readFilter } from "../mcp/subscription-filter.ts";
+import { withoutSubscriptionId } from "../mcp/translate.ts";
 import { type Reply } from "../session/reply.ts";
 import { upstreamChanged } from "./failures.ts";
-import { DISCOVERED_INITIALIZE, ModernSessions } from "./modern-sessions.ts";
+import { ModernSessions } from "./modern-sessions.ts";
 import { isInputRequired } from "../mcp/questions.ts";
 import { SessionQuestions } from "./session-questions.ts";
 import { ModernSubscription, type Subscription } from "./subscriptions.ts";
@@ -41,7 +41,7 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
-  readonly initialize = SHARED_INITIALIZE;
+  readonly isPrivate = false;
   readonly isWaitingForClient = false;
   protected readonly lane: Lane;
   readonly state: DesiredState;
@@ -157,7 +157,7 @@ const FILTER_BYTES = 8;
 
 /** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
 export class ModernRouting implements Routing {
-  readonly initialize: InitializeRules = DISCOVERED_INITIALIZE;
+  readonly isPrivate = false;
   readonly isWaitingForClient = false;
   readonly #lane: Lane;
   /** The subscriptions of clients without a session, with the principal of each. */
@@ -172,7 +172,7 @@ export class ModernRouting implements Routing {
     this.#lane = lane;
     const onReopened = ({ lists }: SubscriptionFilter): void => {
       // The server may have announced changes without a subscription.
-      if (lists.has("toolsListChanged")) lane.tools.onChanged();
+      if (lists.has("tools")) lane.tools.onChanged();
       for (const text of listChanges(lists)) this.#deliverToAll(text);
     };
     this.#driver = new ModernDriver(lane.context, lane.calls, this.state, onReopened);
@@ -295,29 +295,26 @@ export class ModernRouting implements Routing {
     return subscribers.size > 0;
   }
 
-  #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
+  #onSubscribed(subscriptionId: number, notification: NotificationMessage): void {
+    const { method, text, outline } = notification;
     if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
       const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
       this.#driver.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
     } else if (method === "notifications/cancelled") this.#driver.onCancelled(subscriptionId);
     else if (LIST_CHANGED.test(method)) {
-      this.#deliverToAll(ofSession(text));
-    } else if (method !== "notifications/resources/updated" || !this.#deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#deliverToAll(withoutSubscriptionId(notification));
+    } else if (
+      method !== "notifications/resources/updated" ||
+      !this.#deliverUpdate(outline.stringAt(Slot.uri), withoutSubscriptionId(notification))
+    ) {
       this.#lane.dropped.notification(method);
     }
   }
 }
 
-const RULES: Readonly<Record<ServerEra, InitializeRules>> = { legacy: SHARED_INITIALIZE, modern: DISCOVERED_INITIALIZE };
-
 /** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
 export class AnyEraRouting extends ModernRouting {
-  override readonly initialize: InitializeRules = {
-    ...SHARED_INITIALIZE,
-    answer: (handshake, request) => RULES[handshake.era].answer(handshake, request),
-    capabilities: (handshake) => RULES[handshake.era].capabilities(handshake),
-  };
   readonly #legacy: SharedRouting;
   readonly #calls: Calls;
   #era: ServerEra = "legacy";

@@ -1,5 +1,4 @@
 import type { Context } from "../context.ts";
-import { applyEdits, setMembers } from "../json/edit.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
@@ -11,11 +10,9 @@ import {
   discoverResult,
   findResult,
   requestToLegacyServer,
-  type ServerInfo,
   serverInfoOf,
   transformToModernClient,
 } from "../mcp/translate.ts";
-import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
@@ -56,7 +53,7 @@ export class StatelessRequests {
   readonly #clients: StatelessClients;
   readonly #subscriptions: StatelessSubscriptions;
   /** Each result of a server with sessions has this text, so it is found once for each handshake. */
-  readonly #serverInfos = new WeakMap<UpstreamHandshake, ServerInfo>();
+  readonly #serverInfos = new WeakMap<UpstreamHandshake, string | undefined>();
   #requestCount = 0;
 
   constructor(context: Context, eras: ServerEras, parked: ParkedCalls | undefined, keys: SessionKeys) {
@@ -121,9 +118,7 @@ export class StatelessRequests {
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown(method, false));
     if (method === "server/discover") {
-      const { resultText } = handshake;
-      const versions = [["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)]] as const;
-      const discovered = isLegacy ? discoverResult(resultText) : applyEdits(resultText, setMembers(resultText, 0, versions));
+      const discovered = discoverResult(handshake.resultText, handshake.era);
       return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${discovered}}`);
     }
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, target);
@@ -195,7 +190,7 @@ export class StatelessRequests {
     if (ASKING_METHODS.has(request.method)) reply.askable = askable;
     const transform = transformToModernClient(request, askable, this.#serverInfo(target.handshake));
     reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
-    target.lane.request(client, reply, requestToLegacyServer(request));
+    target.lane.request(client, reply, requestToLegacyServer(request, envelope));
   }
 
   #askableOf(stateless: StatelessRequest, routing: Target["lane"]["routing"]): Askable {
@@ -218,12 +213,9 @@ export class StatelessRequests {
     parked.resume(stateless, answers);
   }
 
-  #serverInfo(handshake: UpstreamHandshake): ServerInfo {
-    const known = this.#serverInfos.get(handshake);
-    if (known !== undefined) return known;
-    const info = serverInfoOf(handshake.resultText);
-    this.#serverInfos.set(handshake, info);
-    return info;
+  #serverInfo(handshake: UpstreamHandshake): string | undefined {
+    if (!this.#serverInfos.has(handshake)) this.#serverInfos.set(handshake, serverInfoOf(handshake.resultText));
+    return this.#serverInfos.get(handshake);
   }
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */

@@ -48,7 +48,7 @@ function start(
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
   const send = (declared: AskKinds, idText: string): StatelessRequest & { readonly reply: RecordedReply } => {
     const reply = new RecordedReply(bench.context, idText, Date.now());
-    return { request, envelope: { declared, logLevel: undefined }, headers: {}, reply, memory: account, owner: undefined };
+    return { request, envelope: { declared, logLevel: undefined, reserved: [] }, headers: {}, reply, memory: account, owner: undefined };
   };
   let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {

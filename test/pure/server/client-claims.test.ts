@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { claimsOf, initializeOf } from "../../../src/server/session-opener.ts";
+import { initializeOf } from "../../../src/mcp/translate.ts";
+import { claimsOf } from "../../../src/server/session-opener.ts";
 import { readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { SessionClaims } from "../../../src/session/ids.ts";
 
@@ -9,7 +10,7 @@ function initialize(params: string): RequestMessage {
 
 /** Returns the params that a server at another replica gets. */
 function travelled(params: string): string | undefined {
-  const text = initializeOf({ ...claimsOf(initialize(params), "2025-06-18", true), issuedAtS: 0 })?.text;
+  const text = initializeOf(claimsOf(initialize(params), "2025-06-18", true))?.text;
   return text?.slice('{"jsonrpc":"2.0","id":0,"method":"initialize","params":'.length, -1);
 }
 
