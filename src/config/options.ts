@@ -273,7 +273,7 @@ const SESSION_OPTIONS = named({
   ),
   maxPrivateServers: option(
     count(100_000),
-    "Maximum number of private server processes, each for one client. The same number limits the processes that may ask clients without a session; one client has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
+    "Maximum number of server processes that have one client each: private ones, and those that may ask a client without a session, which has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
     32,
   ),
   sessionIdleTimeoutMs: option(

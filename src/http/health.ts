@@ -4,7 +4,7 @@ import type { MemoryBudget } from "../memory.ts";
 import type { Counters } from "../observe/record.ts";
 import type { UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
-import type { Lanes } from "../server/lanes.ts";
+import type { Pool } from "../server/pool.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
 import type { PageLane } from "./page-update.ts";
 import { discardBody, type Route, sendJson } from "./response.ts";
@@ -68,10 +68,7 @@ export interface Status {
   readonly replica: string;
   readonly upstream: UpstreamStatus;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
-  readonly lanes: Lanes["load"] & {
-    readonly modern: Lanes["load"]["private"];
-    readonly asking: Readonly<Record<string, Lanes["load"]["private"]>>;
-  };
+  readonly lanes: Pool["load"];
   readonly sessions: number;
   readonly openStreams: number;
   /** The requests without a session, and the era of the server for them; undefined if they are not served. */

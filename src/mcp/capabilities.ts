@@ -8,6 +8,11 @@ export const AskMethod = { elicitation: "elicitation/create", sampling: "samplin
 /** The kinds of questions that a server asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
 export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 16 } as const;
 
+/** True if the client that sends this `initialize` has declared a capability for which its server may send it requests. */
+export function canBeAsked({ outline }: RequestMessage): boolean {
+  return [Slot.sampling, Slot.elicitation, Slot.roots].some((slot) => outline.has(slot));
+}
+
 /** A set of kinds. 0 is the empty set. */
 export type AskKinds = number;
 

@@ -193,7 +193,7 @@ export const ERROR_CATALOG = {
     action: "Retry after `retryAfterSeconds`.",
   }),
   TOO_MANY_SERVERS: entry(503, ServerError, {
-    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or a client without a session has half of them already. A server is in use if its client has a request in flight or a stream, or had one within 60 s: within 5 s, if the client has sent no other request yet, or has the most processes that may ask clients without a session.",
+    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or a client without a session has half of them already. A server is in use if its client has a request in flight or a stream, or had one within 60 s: within 5 s, if the client has sent no other request yet, or has no session, and the most servers.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   }),
   TOO_MANY_SESSIONS: entry(503, ServerError, {

@@ -15,7 +15,8 @@ import type { ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { Question, Questions } from "./questions.ts";
-import type { StatelessRequest } from "./request-check.ts";
+import { serversPerClient } from "./pool.ts";
+import type { StatelessRequest } from "./stateless-client.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
@@ -190,13 +191,8 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 }
 
 const STATE_BYTES = 24;
-/** The share of all parked calls, and of all processes that may ask, that one client may have. */
-const CALLS_SHARE = 1 / 4;
-const SERVERS_SHARE = 1 / 2;
-
-export function serversPerClient(maxServers: number): number {
-  return Math.ceil(maxServers * SERVERS_SHARE);
-}
+/** The share of all parked calls that one client may have. */
+const CLIENT_SHARE = 1 / 4;
 
 /** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
@@ -213,7 +209,7 @@ export class ParkedCalls {
     this.#replica = replica;
     const { maxParkedCalls, maxPrivateServers } = context.config;
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
-    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CALLS_SHARE), serversPerClient(maxPrivateServers) - 1));
+    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
     onDrain(context, "parked call", () => this.end("shutdown"));
   }
 

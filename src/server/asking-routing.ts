@@ -75,6 +75,10 @@ export class AskingRouting extends SharedRouting {
     this.#assign();
   }
 
+  endSubscriptions(): void {
+    this.onRestarted(undefined);
+  }
+
   onLost(): void {
     this.#refusal.clear();
     // The queue opens for the next generation.

@@ -2,14 +2,13 @@ import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient, requestToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import { type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import type { PrivateClient } from "./lanes.ts";
 import { Questions } from "./questions.ts";
 import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
 import { DesiredState, LegacyDriver } from "./desired-state.ts";
@@ -23,7 +22,6 @@ export class PrivateRouting implements Routing {
   readonly isPrivate = true;
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
-  readonly #memory: MemoryAccount;
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
@@ -37,17 +35,17 @@ export class PrivateRouting implements Routing {
   #isOver = false;
 
   /**
-   * @param client the only one.
+   * @param streams those of the only client.
+   * @param isInitialized true if the client has initialized its session at another replica, so that it does not send `notifications/initialized`.
    * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation.
    */
-  constructor(lane: Lane, { streams, memory, isTakenUp }: PrivateClient, onInitialized: (text: string) => void) {
+  constructor(lane: Lane, streams: SessionStreams, isInitialized: boolean, onInitialized: (text: string) => void) {
     this.#lane = lane;
     this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
-    this.#memory = memory;
-    this.#kept = memory.hold("requests", 0);
+    this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
-    this.#isInitialized = isTakenUp;
+    this.#isInitialized = isInitialized;
     this.#questions = new Questions(lane, MAX_FORWARDED_REQUESTS);
     this.#questions.onOverdue = (question) => {
       const reason = `The client did not answer ${shorten(question.method)} in time`;
@@ -92,7 +90,7 @@ export class PrivateRouting implements Routing {
   #initialize(text: string): SidecarError | undefined {
     const { calls, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (this.#isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
@@ -106,7 +104,7 @@ export class PrivateRouting implements Routing {
     if (question === undefined) return this.#questions.hasMinted(response.id) ? undefined : answerElsewhere();
     const { id, idText, progressTokenText } = question;
     const text = messageToServer(response, editsOf(response, idText, Slot.id));
-    if (!calls.sendInternal(text, this.#memory)) return calls.inputRoomError(text);
+    if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#questions.close(question);
     if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, progressTokenText);
     calls.extend(context.nowMs());

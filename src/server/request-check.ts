@@ -5,9 +5,6 @@ import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
-import type { MemoryAccount } from "../memory.ts";
-import type { Reply } from "../session/reply.ts";
-import type { Principal } from "../session/session.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -35,17 +32,6 @@ export function decodeHeaderValue(header: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** A request that has passed all checks of its text. */
-export interface StatelessRequest {
-  readonly request: RequestMessage;
-  readonly envelope: Envelope;
-  readonly headers: IncomingHttpHeaders;
-  readonly reply: Reply;
-  readonly memory: MemoryAccount;
-  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
-  readonly owner: Principal | undefined;
 }
 
 /** The parameter that the `Mcp-Name` header repeats, by method (MCP 2026-07-28, basic/transports, standard request headers). */

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
 import { findPath } from "../json/find.ts";
+import { canBeAsked } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
@@ -17,7 +18,7 @@ import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
 import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
-import { type Lanes, needsOwnServer, type PooledLane } from "./lanes.ts";
+import type { Pool, PooledServer } from "./pool.ts";
 
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const MAX_INFO_LENGTH = 128;
@@ -34,7 +35,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
       capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
     clientInfoText: clientInfoOf(initialize, MAX_INFO_LENGTH) ?? "",
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
-    needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
+    needsCapabilities: isPrivate || canBeAsked(initialize),
   };
 }
 
@@ -59,7 +60,7 @@ export interface KnownSession {
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
-  readonly #lanes: Lanes;
+  readonly #pool: Pool;
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
@@ -70,14 +71,14 @@ export class SessionOpener {
   /** @param onSessionEnd undefined if nothing observes the end of sessions. */
   constructor(
     context: Context,
-    lanes: Lanes,
+    pool: Pool,
     sessions: SessionStore,
     ids: SessionIds,
     eventLog: EventLog,
     onSessionEnd: OnSessionEnd | undefined,
   ) {
     this.#context = context;
-    this.#lanes = lanes;
+    this.#pool = pool;
     this.#sessions = sessions;
     this.#ids = ids;
     this.#eventLog = eventLog;
@@ -96,19 +97,20 @@ export class SessionOpener {
     const { owner, memory } = client;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
     const refusal =
-      this.#lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (reply.isAccepted ? undefined : this.#rateRefusal());
+      this.#pool.refusal(request, memory.holder) ??
+      this.#roomRefusal(memory.holder) ??
+      (reply.isAccepted ? undefined : this.#rateRefusal());
     if (refusal !== undefined) return reply.refuse(refusal);
     const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
-    const pooled = this.#lanes.acquire(request, { streams, memory, isTakenUp: false });
-    const { lane } = pooled.supervised;
-    lane.initialize({
+    const server = this.#pool.acquire(request, streams);
+    server.lane.initialize({
       reply,
       request,
       memory,
       open: (protocolVersion) => {
-        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#lanes.isPrivate(request)), owner);
+        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#pool.isPrivate(request)), owner);
         const id = client.streams === undefined ? issueId() : randomUUID();
-        const session = this.#add(request, pooled, id, protocolVersion, streams, memory, owner);
+        const session = this.#add(request, server, id, protocolVersion, streams, memory, owner);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
       },
@@ -116,7 +118,7 @@ export class SessionOpener {
       onFailed: () => {
         // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
         if (client.streams === undefined) streams.close();
-        pooled.release();
+        this.#pool.release(server);
       },
     });
   }
@@ -155,10 +157,10 @@ export class SessionOpener {
     const open = (): void => {
       // The token may have been removed while the body arrived.
       if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
-      else if (this.#lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
+      else if (this.#pool.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
       else onTaken(this.#sessions.get(known.id) ?? this.#takeUp(known, memory));
     };
-    if (this.#lanes.isDecided(initialize)) return open();
+    if (this.#pool.isDecided(initialize)) return open();
     const onReady = (): void => {
       // Another request may have taken the session up meanwhile, or ended it.
       if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
@@ -168,12 +170,12 @@ export class SessionOpener {
     const onDefect = (): void => onTaken(internalError(false));
     // The shared server, which may restart, shows it.
     const held = { owner: { memory }, reply, request };
-    this.#lanes.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
+    this.#pool.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { counters } = this.#context;
-    const roomRefusal = this.#lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    const roomRefusal = this.#pool.refusal(initialize, memory.holder) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
     const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
@@ -181,11 +183,11 @@ export class SessionOpener {
       return refusal;
     }
     const streams = new SessionStreams(memory, this.#eventLog, true);
-    const pooled = this.#lanes.acquire(initialize, { streams, memory, isTakenUp: true });
-    const session = this.#add(initialize, pooled, known.id, known.protocolVersion, streams, memory, known.owner);
+    const server = this.#pool.acquire(initialize, streams);
+    const session = this.#add(initialize, server, known.id, known.protocolVersion, streams, memory, known.owner);
     if (session !== undefined) return session;
     streams.close();
-    pooled.release();
+    this.#pool.release(server);
     const error = tooManySessions(this.#sessions.maxSessions);
     counters.countRefusal(error.code);
     return error;
@@ -195,7 +197,7 @@ export class SessionOpener {
   #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refused: ResponseMessage, begin: () => void): void {
     const { config, defects, log } = this.#context;
     const onKnown = (): void => {
-      if (!this.#lanes.isPrivate(request)) begin();
+      if (!this.#pool.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
       else if (refusesRevision(refused) && config.isolation !== "session") {
         const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
@@ -204,7 +206,7 @@ export class SessionOpener {
       } else reply.respond(responseToClient(refused, reply.idText));
     };
     const onReady = (): void => defects.guard("session start", onKnown, () => reply.fail(internalError(false)));
-    this.#lanes.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
+    this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
@@ -220,7 +222,7 @@ export class SessionOpener {
   /** @returns undefined if there is no room for another session. */
   #add(
     initialize: RequestMessage,
-    pooled: PooledLane,
+    server: PooledServer,
     id: string,
     protocolVersion: string,
     streams: SessionStreams,
@@ -229,14 +231,15 @@ export class SessionOpener {
   ): Session | undefined {
     const { defects, nowMs } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, pooled.supervised.lane, streams, memory, owner, startedAtMs);
+    const session = new Session(id, protocolVersion, server.lane, streams, memory, owner, startedAtMs);
     session.onEnd = (isOver) => {
-      pooled.release(session);
+      this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);
       this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
     if (!this.#sessions.add(session)) return undefined;
-    pooled.open(session, initialize);
+    if (server.profile.kind === "private") server.session = session;
+    server.lane.addSession(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => this.#sessions.end(session)));
     return session;

@@ -1,12 +1,10 @@
 import { randomUUID } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import type { RequestMessage } from "../mcp/message.ts";
+import type { Envelope } from "../mcp/translate.ts";
 import { LinkedOrder, type MemoryAccount, type MemoryHolder, Place } from "../memory.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
-import type { Caller } from "../session/session.ts";
-import type { AskingRouting } from "./asking-routing.ts";
-import type { KnownParams } from "./known-params.ts";
-import type { SupervisedLane } from "./lanes.ts";
-import type { ModernRouting } from "./shared-routing.ts";
-import type { Routing } from "./routing.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Caller, Principal } from "../session/session.ts";
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
 export class StatelessClient implements Caller {
@@ -96,12 +94,13 @@ export class StatelessClients {
   }
 }
 
-/** A lane that requests without a session may get. */
-export interface EraLane<Routed extends Routing = ModernRouting> extends SupervisedLane<Routed> {
-  readonly params: KnownParams;
-}
-
-/** A lane for a request, and the last handshake of its server. */
-export interface Target extends Pick<EraLane<ModernRouting | AskingRouting>, "lane" | "params"> {
-  readonly handshake: UpstreamHandshake;
+/** A request that has passed all checks of its text. */
+export interface StatelessRequest {
+  readonly request: RequestMessage;
+  readonly envelope: Envelope;
+  readonly headers: IncomingHttpHeaders;
+  readonly reply: Reply;
+  readonly memory: MemoryAccount;
+  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
+  readonly owner: Principal | undefined;
 }

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
-import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
+import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
 import {
   ASKING_METHODS,
   checkResultType,
@@ -23,10 +23,11 @@ import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
+import type { Routing } from "./routing.ts";
 import { RequestState } from "./request-state.ts";
-import type { ServerEras } from "./server-eras.ts";
+import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { type StatelessClient, StatelessClients, type Target } from "./stateless-client.ts";
+import { type StatelessClient, StatelessClients, type StatelessRequest } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -45,7 +46,7 @@ function namedTasks(request: RequestMessage): string[] {
 /** The requests of clients without sessions, on their way to a server of either era (MCP 2026-07-28). */
 export class StatelessRequests {
   readonly #context: Context;
-  readonly #eras: ServerEras;
+  readonly #pool: Pool;
   /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
   readonly #parked: ParkedCalls | undefined;
   /** The clients of states and tasks; undefined if there is at most one token. */
@@ -56,27 +57,26 @@ export class StatelessRequests {
   readonly #serverInfos = new WeakMap<UpstreamHandshake, string | undefined>();
   #requestCount = 0;
 
-  constructor(context: Context, eras: ServerEras, parked: ParkedCalls | undefined, keys: SessionKeys) {
+  constructor(context: Context, pool: Pool, parked: ParkedCalls | undefined, keys: SessionKeys) {
     this.#context = context;
-    this.#eras = eras;
+    this.#pool = pool;
     this.#parked = parked;
     const { authTokenFile, maxSessions } = context.config;
     // Only the tokens of a file can be of several principals.
     this.#bindings = authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() };
     const isAsked = ({ memory }: StatelessClient): boolean => parked?.hasAnyOf(memory.holder) === true;
     this.#clients = new StatelessClients(maxSessions, isAsked, (client) => {
-      for (const lane of [eras.shared.lane, ...eras.lanes]) lane.endCaller(client);
+      for (const lane of pool.lanes) lane.endCaller(client);
     });
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
   /** `asks` has the processes that may ask, and the questions that were refused because their call could not be found out. */
   get status() {
-    const { asking, era: serverEra = "unknown" } = this.#eras;
+    const { asks, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const parked = this.#parked?.status;
-    const asks = asking && parked && { servers: asking.size, parked, unattributed: asking.unattributed };
-    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
+    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
   }
 
   /** Handles one request. It is answered exactly once. */
@@ -89,29 +89,28 @@ export class StatelessRequests {
     const parked = this.#parked?.find(request, memory.holder);
     if (parked instanceof AskingCall) return this.#guard(reply, () => this.#continue(parked, stateless, client));
     // A server without sessions makes its own states.
-    if (parked !== undefined && this.#eras.era === "legacy") return reply.fail(parked);
-    this.#find(stateless, client, (target) => this.#route(stateless, client, target));
+    if (parked !== undefined && this.#pool.era === "legacy") return reply.fail(parked);
+    this.#find(stateless, client, (server, handshake) => this.#route(stateless, client, server, handshake));
   }
 
   /** Finds the lane for a request. Its token may be removed meanwhile. */
-  #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: (target: Target) => void): void {
-    const found = (target: Target): void => {
-      if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(target));
+  #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: Parameters<Pool["find"]>[2]): void {
+    const found = (server: PooledServer, handshake: UpstreamHandshake): void => {
+      if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(server, handshake));
       else reply.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
     };
-    this.#eras.find({ owner: client, reply, request }, envelope.declared, found, (error) => reply.refuse(error));
+    this.#pool.find({ owner: client, reply, request }, envelope.declared, found, (error) => reply.refuse(error));
   }
 
   endAllOf(holder: MemoryHolder): void {
     this.#subscriptions.end(holder);
     this.#parked?.end("its token was removed", holder);
     this.#clients.end(holder);
-    this.#eras.asking?.endAllOf(holder);
+    this.#pool.endAllOf(holder);
   }
 
-  #route(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
+  #route(stateless: StatelessRequest, client: StatelessClient, { lane, params }: PooledServer, handshake: UpstreamHandshake): void {
     const { request, headers, reply } = stateless;
-    const { handshake, params } = target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
     if (!isLegacy && this.#namesTaskOfOther(request, client)) return reply.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
@@ -121,10 +120,10 @@ export class StatelessRequests {
       const discovered = discoverResult(handshake.resultText, handshake.era);
       return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${discovered}}`);
     }
-    if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, target);
+    if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, lane);
     if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
-    if (checked === undefined) this.#forward(stateless, client, target);
+    if (checked === undefined) this.#forward(stateless, client, lane, handshake);
     else if (checked instanceof SidecarError) reply.fail(checked);
     else void this.#forwardChecked(stateless, client, checked);
   }
@@ -151,14 +150,14 @@ export class StatelessRequests {
     const error = outcome;
     this.#guard(reply, () => {
       // The server may have been replaced by one of the other era.
-      if (error === undefined) this.#find(stateless, client, (target) => this.#forward(stateless, client, target));
+      if (error === undefined) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
       else reply.fail(error);
     });
   }
 
-  #forward(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
-    if (target.handshake.era === "legacy") this.#forwardToLegacy(stateless, client, target);
-    else this.#forwardToModern(stateless, client, target.lane);
+  #forward(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
+    if (handshake.era === "legacy") this.#forwardToLegacy(stateless, client, lane, handshake);
+    else this.#forwardToModern(stateless, client, lane);
   }
 
   #forwardToModern({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, lane: Lane): void {
@@ -178,22 +177,22 @@ export class StatelessRequests {
     lane.request(client, reply, unsealed);
   }
 
-  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, target: Target): void {
+  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
     const { request, envelope, reply } = stateless;
     const parked = this.#parked;
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
-    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, target.lane);
+    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
     reply.logLevel = envelope.logLevel ?? "off";
-    const askable = this.#askableOf(stateless, target.lane.routing);
+    const askable = this.#askableOf(stateless, lane.routing);
     if (ASKING_METHODS.has(request.method)) reply.askable = askable;
-    const transform = transformToModernClient(request, askable, this.#serverInfo(target.handshake));
+    const transform = transformToModernClient(request, askable, this.#serverInfo(handshake));
     reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
-    target.lane.request(client, reply, requestToLegacyServer(request, envelope));
+    lane.request(client, reply, requestToLegacyServer(request, envelope));
   }
 
-  #askableOf(stateless: StatelessRequest, routing: Target["lane"]["routing"]): Askable {
+  #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
     const mayAsk = routing instanceof AskingRouting && ASKING_METHODS.has(stateless.request.method);
     if (mayAsk && this.#parked !== undefined) return new AskingCall(routing.questions, this.#parked, stateless);
     return { declared: stateless.envelope.declared, missing: 0 };

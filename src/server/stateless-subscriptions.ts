@@ -8,9 +8,8 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import type { StatelessRequest } from "./request-check.ts";
 import { ModernRouting } from "./shared-routing.ts";
-import { StatelessClient, type Target } from "./stateless-client.ts";
+import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type ModernSubscription, Subscription } from "./subscriptions.ts";
 
@@ -140,14 +139,14 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen({ request, reply, memory }: StatelessRequest, client: StatelessClient, { handshake, lane }: Target): void {
+  listen({ request, reply, memory }: StatelessRequest, client: StatelessClient, lane: Lane): void {
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return reply.fail(filter);
-    const modern = handshake.era === "modern" && lane.routing instanceof ModernRouting ? lane.routing : undefined;
+    const modern = lane.calls.lastHandshake?.era === "modern" && lane.routing instanceof ModernRouting ? lane.routing : undefined;
     const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
     if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));

@@ -167,7 +167,7 @@ const MAX_TAKEN_UP_ID = 2 ** 47;
 export class SessionStreams {
   /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
   readonly isTakenUp: boolean;
-  readonly #account: MemoryAccount;
+  readonly memory: MemoryAccount;
   readonly #log: EventLog | undefined;
   readonly #ofRequests = new Map<number, EventStream>();
   /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
@@ -188,7 +188,7 @@ export class SessionStreams {
    * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
    */
   constructor(account: MemoryAccount, log?: EventLog, isTakenUp = false) {
-    [this.#account, this.#log, this.isTakenUp] = [account, log, isTakenUp];
+    [this.memory, this.#log, this.isTakenUp] = [account, log, isTakenUp];
     this.#firstStreamId = isTakenUp ? randomInt(MIN_TAKEN_UP_ID, MAX_TAKEN_UP_ID) : 1;
     this.#lastStreamId = this.#firstStreamId - 1;
     this.#waiting = new KeptEvents(account, log);
@@ -284,7 +284,7 @@ export class SessionStreams {
       const [oldest] = this.#endedAt.keys();
       if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
     };
-    const stream = new EventStream(name, this.#account, this.#log, onGone, from);
+    const stream = new EventStream(name, this.memory, this.#log, onGone, from);
     streams.set(streamId, stream);
     return stream;
   }

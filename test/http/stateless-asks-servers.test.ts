@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readWhere } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { type ModernClient } from "../support/modern-client.ts";
 import { processEnd } from "../support/process-end.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION } from "../support/questions.ts";
@@ -85,6 +86,13 @@ describe("the processes for questions", () => {
     for (const other of [second, third]) expect((await other.callTool("where")).status).toBe(200);
     for (const path of paths) await writeFile(path, "");
     for (const reply of await slow) expect(reply?.status).toBe(200);
+  });
+
+  it("a private server has a place of theirs", async () => {
+    await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
+    await LaneClient.connect(sidecar);
+    const refused = await sidecar.modernClient({ capabilities: FORM_ELICITATION }).callTool("where");
+    expect([refused.status, refused.error?.data]).toMatchObject([503, { code: "TOO_MANY_SERVERS", sent: false }]);
   });
 
   it("the processes of a token end when it is removed", async () => {

@@ -73,6 +73,6 @@ describe("a session beyond MAX_SESSIONS", () => {
       1,
     ]);
     await bench.servers[0]?.end();
-    expect(bench.lanes.load.private.servers).toBe(0);
+    expect(bench.pool.load.private.servers).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { listen } from "./support/lane-bench.ts";
-import { IDLE_TIMEOUT_MS, LanesBench, type LanesInput, type PrivateServer } from "./support/lanes-bench.ts";
+import { IDLE_TIMEOUT_MS, LanesBench, type LanesInput, type SimulatedServer } from "./support/lanes-bench.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 import type { Session } from "../../src/session/session.ts";
 
@@ -8,7 +8,7 @@ useFakeClock(TIMERS);
 
 interface Connected {
   readonly session: Session;
-  readonly server: PrivateServer;
+  readonly server: SimulatedServer;
 }
 
 const MINUTE_MS = 60_000;
@@ -83,9 +83,9 @@ describe("a server without a free place", () => {
     vi.advanceTimersByTime(FIRST_REQUEST_MS);
     const client = bench.connect();
     const next = bench.servers[1];
-    expect([client.reply.isFinished, next?.isStarted, bench.lanes.load.private.servers]).toEqual([false, false, 1]);
+    expect([client.reply.isFinished, next?.isStarted, bench.pool.load.private.servers]).toEqual([false, false, 1]);
     await server.end();
-    expect([next?.isStarted, bench.lanes.load.private.servers]).toEqual([true, 1]);
+    expect([next?.isStarted, bench.pool.load.private.servers]).toEqual([true, 1]);
     next?.bench.start();
     expect(client.session()?.lane).toBe(next?.lane);
   });

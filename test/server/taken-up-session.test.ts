@@ -9,10 +9,6 @@ import { AMPLE_MEMORY } from "./support/memory.ts";
 const PRIVATE = { capabilities: { sampling: {} } };
 const SHARED = { capabilities: {} };
 
-interface Era {
-  isStateless?: boolean;
-}
-
 /** A client that returns with a request of this text. */
 interface Returning {
   readonly memory?: MemoryAccount;
@@ -84,31 +80,27 @@ describe("a session that returns", () => {
 
 describe("a session that returns before the era of the shared server is known", () => {
   it("a client that can be asked waits for it, and then shares a server without sessions", () => {
-    const era: Era = {};
-    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
+    const replicas = new Replicas({ childEra: "auto", isStarted: false });
     const [asking, plain] = [replicas.open(PRIVATE), replicas.open(SHARED)];
     const [first, second] = [replicas.takeUp(asking), replicas.takeUp(asking)];
     expect([first.taken(), replicas.takeUp(plain).taken() instanceof SidecarError]).toEqual([undefined, false]);
-    era.isStateless = true;
-    replicas.other.shared.start();
+    replicas.other.shared.start({}, "2026-07-28", "modern");
     expect(first.taken()).toMatchObject({ id: asking });
     expect([second.taken() === first.taken(), replicas.other.servers]).toEqual([true, []]);
   });
 
   it("a session that is ended meanwhile is not opened", () => {
-    const era: Era = {};
-    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
+    const replicas = new Replicas({ childEra: "auto", isStarted: false });
     const id = replicas.open(PRIVATE);
     const { taken } = replicas.takeUp(id);
     const known = replicas.other.opener.recognize(id, undefined);
     if (known !== undefined) replicas.other.opener.forget(known);
-    era.isStateless = true;
-    replicas.other.shared.start();
+    replicas.other.shared.start({}, "2026-07-28", "modern");
     expect(taken()).toMatchObject({ code: "SESSION_NOT_FOUND" });
   });
 
   it("the text of a request that waits counts as memory, and too long ones are rejected", () => {
-    const replicas = new Replicas({ isStateless: () => undefined, isStarted: false });
+    const replicas = new Replicas({ childEra: "auto", isStarted: false });
     const id = replicas.open(PRIVATE);
     const text = "x".repeat(1_000_000);
     const budget = new MemoryBudget(50_000_000);
@@ -119,12 +111,10 @@ describe("a session that returns before the era of the shared server is known", 
   });
 
   it("nothing is opened for a client that has left", () => {
-    const era: Era = {};
-    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
+    const replicas = new Replicas({ childEra: "auto", isStarted: false });
     const { taken, leave } = replicas.takeUp(replicas.open(PRIVATE));
     leave();
-    era.isStateless = true;
-    replicas.other.shared.start();
+    replicas.other.shared.start({}, "2026-07-28", "modern");
     expect([taken(), replicas.other.sessions.size]).toEqual([undefined, 0]);
   });
 });

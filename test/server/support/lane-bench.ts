@@ -3,6 +3,7 @@ import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
+import type { ServerEra } from "../../../src/process/port.ts";
 import type { Call } from "../../../src/server/call.ts";
 import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
@@ -151,10 +152,10 @@ export class LaneBench {
   }
 
   /** A new generation of the server has finished its handshake, with these capabilities. */
-  start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
+  start(capabilities?: JsonObject, protocolVersion = "2025-11-25", era: ServerEra = "legacy"): void {
     this.spawn();
     const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
-    const handshake = { era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined } as const;
+    const handshake = { era, resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined } as const;
     this.lane.onReady({ ...handshake, generation: ++this.#generation });
   }
 
@@ -230,8 +231,7 @@ export class PrivateLaneBench extends LaneBench {
     super(
       (lane, eventLog) => {
         streams = new SessionStreams(ACCOUNT, eventLog);
-        const client = { streams, memory: ACCOUNT, isTakenUp: options?.isInitialized ?? true };
-        return new PrivateRouting(lane, client, (text) => initialized.push(text));
+        return new PrivateRouting(lane, streams, options?.isInitialized ?? true, (text) => initialized.push(text));
       },
       limits,
       options,

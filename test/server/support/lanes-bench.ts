@@ -1,5 +1,6 @@
 import type { JsonObject } from "../../../src/mcp/message.ts";
-import { Lanes, type PrivateClient, type SupervisedLane } from "../../../src/server/lanes.ts";
+import { KnownParams } from "../../../src/server/known-params.ts";
+import { Pool, PooledServer, type Profile } from "../../../src/server/pool.ts";
 import type { Config } from "../../../src/config/load.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { SessionOpener } from "../../../src/server/session-opener.ts";
@@ -15,37 +16,36 @@ import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { AMPLE_MEMORY } from "./memory.ts";
 
-/** A simulated private server that exits when the test calls `end`. */
-export class PrivateServer implements SupervisedLane {
+/** A simulated process, which exits when the test calls `end`. */
+export class SimulatedServer extends PooledServer {
   readonly bench: LaneBench;
-  /** False while it waits for the end of another server. */
-  isStarted: boolean;
   stopCount = 0;
-  readonly #ended = Promise.withResolvers<void>();
+  readonly #ended: PromiseWithResolvers<undefined>;
 
-  constructor(bench: LaneBench, start: Promise<void> | undefined) {
-    this.bench = bench;
-    this.isStarted = start === undefined;
-    void start?.then(() => (this.isStarted = true));
+  constructor(profile: Profile, name: string, bench: LaneBench) {
+    const ended = Promise.withResolvers<undefined>();
+    const stop = (): Promise<void> => {
+      this.stopCount++;
+      return ended.promise;
+    };
+    const { lane, context } = bench;
+    super(profile, name, lane, new KnownParams(context, lane.tools, undefined), {
+      firstReady: new Promise(() => undefined),
+      run: () => ended.promise,
+      status: () => bench.upstream.status(),
+      stop,
+    });
+    [this.bench, this.#ended] = [bench, ended];
   }
 
-  get lane(): LaneBench["lane"] {
-    return this.bench.lane;
-  }
-
-  get ended(): Promise<void> {
-    return this.#ended.promise;
-  }
-
-  stop(): Promise<void> {
-    this.stopCount++;
-    return this.#ended.promise;
+  /** False while it waits for the end of another server. */
+  get isStarted(): boolean {
+    return this.state !== "waiting";
   }
 
   /** Simulates the exit of the process. */
   async end(): Promise<void> {
-    this.#ended.resolve();
-    await this.#ended.promise;
+    this.#ended.resolve(undefined);
     // Code that awaits the exit continues in later microtasks.
     await new Promise((resolve) => process.nextTick(resolve));
   }
@@ -59,7 +59,7 @@ export interface LanesInput {
   readonly idleTimeoutMs?: number;
   /** The ids of another replica. */
   readonly ids?: SessionIds;
-  readonly isStateless?: () => boolean | undefined;
+  readonly childEra?: Config["childEra"];
   /** False: the test starts the shared server. */
   readonly isStarted?: boolean;
 }
@@ -75,13 +75,13 @@ export const IDLE_TIMEOUT_MS = 10_000;
 /** All lanes, with simulated servers. */
 export class LanesBench {
   readonly shared: LaneBench;
-  readonly servers: PrivateServer[] = [];
+  readonly servers: SimulatedServer[] = [];
   readonly sessions: SessionStore;
   readonly eventLog = new EventLog(
     contextOf({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, { defects: UNGUARDED }),
   );
   readonly context: ReturnType<typeof contextOf>;
-  readonly lanes: Lanes;
+  readonly pool: Pool;
   readonly opener: SessionOpener;
   readonly ids: SessionIds;
   readonly #draining = new AbortController();
@@ -94,28 +94,18 @@ export class LanesBench {
     sessionsPerMinute,
     idleTimeoutMs = IDLE_TIMEOUT_MS,
     ids = new SessionIds(contextOf({ sessionMaxAgeMs: 1_000_000 }), new SessionKeys([], "mcp")),
-    isStateless = () => false,
+    childEra = "legacy",
     isStarted = true,
   }: LanesInput = {}) {
     this.ids = ids;
     this.sessions = new SessionStore(contextOf({ maxSessions }));
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
-    const settings = { isolation, maxPrivateServers, sessionsPerMinute, sessionIdleTimeoutMs: idleTimeoutMs };
+    const settings = { childEra, isolation, maxPrivateServers, sessionsPerMinute, sessionIdleTimeoutMs: idleTimeoutMs };
     const signals = { draining: this.#draining.signal, kill: this.#kill.signal };
     this.context = contextOf(settings, { counters: this.shared.counters, ...signals });
-    this.lanes = new Lanes(
-      this.context,
-      {
-        lane: this.shared.lane,
-        ended: new Promise(() => undefined),
-        stop: () => Promise.resolve(),
-      },
-      isStateless,
-      (_name, _initialize, ...client) => this.#createPrivate(...client),
-      this.sessions,
-    );
-    this.opener = new SessionOpener(this.context, this.lanes, this.sessions, ids, this.eventLog, undefined);
+    this.pool = new Pool(this.context, this.sessions, (profile, name) => this.#createServer(profile, name));
+    this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog, undefined);
     if (isStarted) this.shared.start();
   }
 
@@ -147,7 +137,7 @@ export class LanesBench {
   }
 
   /** Connects a client, and makes its private server ready. */
-  connected(): { readonly session: Session; readonly server: PrivateServer } {
+  connected(): { readonly session: Session; readonly server: SimulatedServer } {
     const client = this.connect();
     const server = this.servers.at(-1);
     server?.bench.start();
@@ -156,13 +146,15 @@ export class LanesBench {
     return { session, server };
   }
 
-  #createPrivate(client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
+  #createServer(profile: Profile, name: string): PooledServer {
+    const { streams } = profile;
+    if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, client, () => undefined),
+      (lane) => new PrivateRouting(lane, streams, streams.isTakenUp, () => undefined),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
-    const server = new PrivateServer(bench, start);
+    const server = new SimulatedServer(profile, name, bench);
     this.servers.push(server);
     return server;
   }

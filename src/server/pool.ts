@@ -1,0 +1,494 @@
+import type { Config } from "../config/load.ts";
+import type { Context } from "../context.ts";
+import { type AskKinds, canBeAsked, nameOf, offeredKinds } from "../mcp/capabilities.ts";
+import { describeError, SidecarError } from "../mcp/errors.ts";
+import type { RequestMessage } from "../mcp/message.ts";
+import { type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
+import type { Supervisor, SupervisorFailure } from "../process/supervisor.ts";
+import type { Session } from "../session/session.ts";
+import type { SessionStore } from "../session/store.ts";
+import type { SessionStreams } from "../session/streams.ts";
+import { Timer } from "../timers.ts";
+import { addLoads, type LaneLoad } from "./call.ts";
+import type { HeldRequest } from "./calls.ts";
+import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import type { KnownParams } from "./known-params.ts";
+import type { Lane } from "./lane.ts";
+
+/** What a server is started for. */
+export interface Profile {
+  /** The servers of a kind are counted in `lanes` of `/status`. The first two are one server each, for all clients. */
+  readonly kind: "shared" | "modern" | "private" | "asking";
+  /** The only client of the process, from its start to its end. */
+  readonly holder?: MemoryHolder;
+  /** The questions that the server may ask its client, by the handshake of the sidecar. */
+  readonly offered?: AskKinds;
+  /** The client's own `initialize`, which begins each run of its private server. */
+  readonly initialize?: RequestMessage;
+  /** Those of the only session of a private server. */
+  readonly streams?: SessionStreams;
+}
+
+/**
+ * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
+ *
+ * @param era that of the shared server, and of a second process that begins with a discovery; each undefined until it is known.
+ * @param client by its `initialize`, or by a request without a session.
+ */
+export function profileOf(
+  isolation: Config["isolation"],
+  era: { readonly shared?: ServerEra | undefined; readonly second?: ServerEra | undefined },
+  client: "session" | "request",
+  isAskable: boolean,
+): Profile["kind"] {
+  // A server without sessions keeps nothing of a client, and its questions are results of calls.
+  if (isolation === "shared" || era.shared === "modern") return "shared";
+  // A question does not name its call. So a process that may ask has one client for its life.
+  if (client === "session") return isolation === "session" || isAskable ? "private" : "shared";
+  if (era.shared === undefined) return "shared";
+  if (era.second !== "legacy") return "modern";
+  return isAskable ? "asking" : "shared";
+}
+
+/** The time after which a server without request and stream may end for another client. A person reads and types meanwhile. */
+const UNUSED_MS = 60_000;
+/**
+ * The same for a spare server: its client has sent no request yet, or has the most servers and can use another one. The first request
+ * follows the response to `initialize` by a round trip, which takes seconds only on a very busy machine.
+ */
+const SPARE_MS = 5000;
+/** The share of all servers that one client without a session may have. */
+const CLIENT_SHARE = 1 / 2;
+/** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
+const MAX_KEPT_BYTES = 256 * 1024;
+
+export function serversPerClient(maxServers: number): number {
+  return Math.ceil(maxServers * CLIENT_SHARE);
+}
+
+/** A supervised server, its lane, and its use. */
+export class PooledServer {
+  readonly profile: Profile;
+  /** That of its lane in the log. */
+  readonly name: string;
+  readonly lane: Lane;
+  readonly params: KnownParams;
+  readonly supervisor: Pick<Supervisor, "firstReady" | "run" | "status" | "stop">;
+  readonly #observer: UpstreamObserver | undefined;
+  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
+  failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
+  /** A server waits if another process must exit first. */
+  state: "waiting" | "running" | "stopping" = "waiting";
+  /** The session of a private server; undefined until it is opened. */
+  session: Session | undefined;
+  /** The memory of what is kept for the next run. */
+  kept: Reservation | undefined;
+  #usedAtMs = 0;
+
+  constructor(
+    profile: Profile,
+    name: string,
+    lane: Lane,
+    params: KnownParams,
+    supervisor: PooledServer["supervisor"],
+    observer?: UpstreamObserver,
+  ) {
+    [this.profile, this.name, this.lane, this.params] = [profile, name, lane, params];
+    [this.supervisor, this.#observer] = [supervisor, observer];
+  }
+
+  run(observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
+    this.state = "running";
+    const observers = [observer, this.#observer].filter((each) => each !== undefined);
+    return (this.failed = this.supervisor.run(this.lane, observers));
+  }
+
+  /** True if no question of the server is open, so that it takes calls. */
+  get isFree(): boolean {
+    return !this.lane.calls.queue.blocks.has("question");
+  }
+
+  /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
+  get isInUse(): boolean {
+    const { requestsInFlight, waiting } = this.lane.calls.load;
+    const isUsed = requestsInFlight > 0 || waiting > 0 || !this.isFree || this.lane.routing.state.hasListeners;
+    return isUsed || this.session?.isInUse === true;
+  }
+
+  get usedAtMs(): number {
+    return this.session?.lastUsedAtMs ?? this.#usedAtMs;
+  }
+
+  use(nowMs: number): void {
+    this.#usedAtMs = nowMs;
+    this.session?.touch(nowMs);
+  }
+}
+
+/**
+ * The servers of one command, by profile. The shared one runs from the start to the end. It gets `initialize` first. If it is of the legacy
+ * era, a second process gets `server/discover` at the first request without a session: some servers exit, are silent, or can never have a
+ * session after that. The verdict is kept (MCP 2026-07-28, basic/transports/stdio). The other servers have one client each, and
+ * MAX_PRIVATE_SERVERS is their limit.
+ */
+export class Pool {
+  readonly shared: PooledServer;
+  readonly #context: Context;
+  readonly #sessions: SessionStore;
+  readonly #create: (profile: Profile, name: string) => PooledServer;
+  /** In the order of their start. Includes those that stop: a process counts until it has exited. */
+  readonly #servers = new Map<PooledServer, Timer>();
+  readonly #lastNumbers = { private: 0, asking: 0 };
+  /** The second process, while it is probed or if it is of the modern era. */
+  #modern: PooledServer | undefined;
+  readonly #era: { shared: ServerEra | undefined; second: ServerEra | undefined };
+  #hasBeenModern = false;
+  /** The time after which the verdict `legacy` ends, and the server is asked again. */
+  #askAgainAtMs = Number.POSITIVE_INFINITY;
+  /** The questions of servers that have ended. */
+  #unattributed = 0;
+  #isStopping = false;
+
+  /** @param create returns a server that is not started yet. */
+  constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer) {
+    [this.#context, this.#sessions, this.#create] = [context, sessions, create];
+    const { childEra, isolation } = context.config;
+    const shared = childEra === "auto" ? undefined : childEra;
+    // With ISOLATION=shared, the shared process is the only one.
+    this.#era = { shared, second: shared !== undefined || isolation === "shared" ? "legacy" : undefined };
+    this.shared = this.#start({ kind: "shared" });
+  }
+
+  /** The era of the server for requests without a session; undefined until it is known. */
+  get era(): ServerEra | undefined {
+    const shared = this.shared.lane.calls.lastHandshake?.era;
+    return shared === "legacy" ? this.#era.second : shared;
+  }
+
+  get lanes(): Lane[] {
+    return [...this.#servers.keys()].map(({ lane }) => lane);
+  }
+
+  get load() {
+    const loadOf = (servers: readonly PooledServer[]): LaneLoad & { readonly servers: number } => ({
+      servers: servers.filter(({ state }) => state !== "waiting").length,
+      ...addLoads(servers.map(({ lane }) => lane.calls.load)),
+    });
+    const asking = Map.groupBy(this.#of("asking"), ({ profile }) => nameOf(profile.offered ?? 0));
+    return {
+      shared: this.shared.lane.calls.load,
+      private: loadOf(this.#of("private")),
+      modern: loadOf(this.#of("modern")),
+      asking: Object.fromEntries([...asking].map(([name, servers]) => [name, loadOf(servers)])),
+    };
+  }
+
+  /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
+  get asks(): { readonly servers: number; readonly unattributed: number } {
+    const asking = this.#of("asking");
+    const unattributed = asking.reduce((sum, { lane }) => sum + (lane.routing.unattributed ?? 0), this.#unattributed);
+    return { servers: asking.length, unattributed };
+  }
+
+  /** True if a client with this `initialize` gets its own server, as far as that is known. */
+  isPrivate(initialize: RequestMessage): boolean {
+    return profileOf(this.#context.config.isolation, this.#knownEra(), "session", canBeAsked(initialize)) === "private";
+  }
+
+  /** True if `isPrivate` is known to be right. */
+  isDecided(initialize: RequestMessage): boolean {
+    return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
+  }
+
+  /** Returns the error if a client with this `initialize` can get no server now. */
+  refusal(initialize: RequestMessage, holder: MemoryHolder): SidecarError | undefined {
+    const isPrivate = this.isPrivate(initialize);
+    if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
+    if (this.#isEnding) return shuttingDown("initialize", false);
+    const place = isPrivate ? this.#placeFor("private", holder) : undefined;
+    return place instanceof PooledServer ? undefined : place;
+  }
+
+  /** Returns the server for a client with this `initialize`. The client must be admitted by `refusal`. */
+  acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
+    if (!this.isPrivate(initialize)) return this.shared;
+    const { memory } = streams;
+    const place = this.#placeFor("private", memory.holder);
+    if (place instanceof PooledServer) this.#evict(place, "room for a new client");
+    // The server gets it again at each start.
+    const kept = memory.hold("requests", textMemoryBytes(initialize.text));
+    const server = this.#start({ kind: "private", holder: memory.holder, initialize, streams });
+    server.kept = kept;
+    return server;
+  }
+
+  /** Must be called when the session of an acquired server has ended, or when none was opened. */
+  release(server: PooledServer): void {
+    if (server.profile.kind === "private") void this.#end(server);
+  }
+
+  /**
+   * Finds the server for a request without a session. The request waits until the era is known, and until a server is ready and free.
+   *
+   * @param declared the questions that the client can answer.
+   */
+  find(
+    held: HeldRequest,
+    declared: AskKinds,
+    onFound: (server: PooledServer, handshake: UpstreamHandshake) => void,
+    onFailed: (error: SidecarError) => void,
+  ): void {
+    const server = this.#serverFor(held, declared);
+    if (!(server instanceof PooledServer)) return onFailed(server);
+    const handshake = server.lane.calls.lastHandshake;
+    if (handshake !== undefined && (server.isFree || isDiscovery(held))) return onFound(server, handshake);
+    const again = (): void => this.find(held, declared, onFound, onFailed);
+    server.lane.whenReady(held, again, (error) => {
+      // The end of a second process shows that the server is of the legacy era.
+      if (server.profile.kind === "modern" && this.#era.second === "legacy" && !this.#isKilled) again();
+      else onFailed(error);
+    });
+  }
+
+  /** Must be called when a server that may ask is free for other calls, or no longer is. The requests that wait for it look again. */
+  onChanged({ holder, offered }: Profile): void {
+    setImmediate(() => {
+      for (const { lane } of this.#asking(holder, offered)) this.#context.defects.guard("question", () => lane.calls.releaseWaiting());
+    });
+  }
+
+  /** Ends the servers that may ask a client whose token was removed. */
+  endAllOf(holder: MemoryHolder): void {
+    for (const server of this.#of("asking")) if (server.profile.holder === holder) this.#evict(server, "token removed");
+  }
+
+  /** Rejects unsent requests of a client until this much memory is free. */
+  freeUnsent(bytes: number, holder: MemoryHolder): void {
+    let freeBytes = 0;
+    for (const lane of this.lanes) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
+  }
+
+  /** Resolves when the last request in flight has ended. */
+  async drain(): Promise<void> {
+    await Promise.all(this.lanes.map((lane) => lane.calls.whenEmpty()));
+  }
+
+  /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const [{ lane }, idle] of this.#servers) {
+      idle.clear();
+      lane.close();
+    }
+    await Promise.all([...this.#servers.keys()].map((server) => this.#stop(server)));
+  }
+
+  /** True if the end of a server shows nothing about it. */
+  get #isKilled(): boolean {
+    return this.#isStopping || this.#context.kill.aborted;
+  }
+
+  /** True if no more servers start. */
+  get #isEnding(): boolean {
+    return this.#isKilled || this.#context.draining.aborted;
+  }
+
+  #of(kind: Profile["kind"]): PooledServer[] {
+    return [...this.#servers.keys()].filter(({ profile }) => profile.kind === kind);
+  }
+
+  #knownEra(): { readonly shared: ServerEra | undefined; readonly second: ServerEra | undefined } {
+    this.#era.shared = this.shared.lane.calls.lastHandshake?.era ?? this.#era.shared;
+    return this.#era;
+  }
+
+  #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
+    if (this.#era.second === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#era.second = undefined;
+    const offered = offeredKinds(declared);
+    const kind = profileOf(this.#context.config.isolation, this.#knownEra(), "request", offered !== 0);
+    if (kind === "asking") return this.#askingServerFor(held, offered);
+    if (kind !== "modern") return this.shared;
+    if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown(held.request.method, false);
+    return (this.#modern ??= this.#probe());
+  }
+
+  /** Returns a free server of a client, and starts one if there is none; else the one that was used last. */
+  #askingServerFor(held: HeldRequest, offered: AskKinds): PooledServer | SidecarError {
+    const { holder } = held.owner.memory;
+    const own = this.#asking(holder, offered);
+    const [last] = own;
+    let server = own.find(({ isFree, lane }) => isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
+    if (server === undefined) {
+      const place = this.#isEnding ? shuttingDown(held.request.method, false) : this.#placeFor("asking", holder);
+      if (place instanceof PooledServer) this.#evict(place, "room for another one");
+      if (!(place instanceof SidecarError)) return this.#start({ kind: "asking", holder, offered });
+      if (last === undefined) return place;
+      server = last;
+    }
+    server.use(this.#context.nowMs());
+    return server;
+  }
+
+  /** Returns the servers that may ask a client these questions, the most recently used one first. */
+  #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
+    return this.#of("asking")
+      .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
+      .sort((a, b) => b.usedAtMs - a.usedAtMs);
+  }
+
+  /** Finds a place for one more server of a client. @returns undefined if there is one; the server that makes room; or the error if none does. */
+  #placeFor(kind: Profile["kind"], holder: MemoryHolder): PooledServer | SidecarError | undefined {
+    const { config, nowMs } = this.#context;
+    const maxServers = config.maxPrivateServers;
+    const share = serversPerClient(maxServers);
+    const all = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "stopping");
+    const own = all.filter(({ profile }) => profile.kind === "asking" && profile.holder === holder);
+    const hasShare = kind === "asking" && own.length >= share;
+    if (!hasShare && all.length < maxServers) return undefined;
+    const counts = Map.groupBy(all, ({ profile }) => profile.holder);
+    const most = Math.max(2, ...counts.values().map(({ length }) => length));
+    const isSpare = ({ profile, session }: PooledServer): boolean =>
+      profile.kind === "private" ? session?.hasCalled !== true : counts.get(profile.holder)?.length === most;
+    const candidates = (hasShare ? own : all).map((server) => {
+      const unusedMs = isSpare(server) ? SPARE_MS : UNUSED_MS;
+      const isOpening = server.profile.kind === "private" && server.session === undefined;
+      // The end of a use is not foreseeable. The session of a server that starts may remain unused.
+      const freeInMs = isOpening ? SPARE_MS : server.isInUse ? UNUSED_MS : server.usedAtMs + unusedMs - nowMs();
+      const idleInMs = (server.isInUse ? nowMs() : server.usedAtMs) + config.sessionIdleTimeoutMs - nowMs();
+      return { server, unusedMs, freeInMs, idleInMs };
+    });
+    const [first] = candidates
+      .filter(({ freeInMs }) => freeInMs <= 0)
+      .sort((a, b) => a.unusedMs - b.unusedMs || a.server.usedAtMs - b.server.usedAtMs);
+    const inMs = Math.min(...candidates.flatMap(({ freeInMs, idleInMs }) => [freeInMs, idleInMs]));
+    return first?.server ?? noPrivateServerLeft(maxServers, inMs, hasShare ? share : undefined);
+  }
+
+  #start(profile: Profile, observer?: UpstreamObserver): PooledServer {
+    const { kind } = profile;
+    const server = this.#create(profile, kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`);
+    const { config, nowMs, timers } = this.#context;
+    const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, idle, atMs));
+    this.#servers.set(server, idle);
+    server.use(nowMs());
+    if (profile.holder === undefined) void this.#run(server, observer);
+    else {
+      idle.set(nowMs() + config.sessionIdleTimeoutMs);
+      this.#startWaiting();
+    }
+    return server;
+  }
+
+  /** Never rejects. */
+  async #run(server: PooledServer, observer?: UpstreamObserver): Promise<void> {
+    const { kind } = server.profile;
+    const { log } = server.lane.context;
+    try {
+      const failure = await server.run(observer);
+      // The sidecar itself logs it for the shared server.
+      if (kind !== "shared" && failure?.kind === "command-unusable")
+        log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
+    } catch (error) {
+      log.error({ err: error, reason: describeError(error) }, "supervision failed");
+    }
+    // RESTART_LIMIT is reached. The next request starts another process.
+    if (kind === "shared" || this.#isKilled) return;
+    if (kind === "asking") this.#evict(server, "server ended");
+    else void this.#end(server);
+  }
+
+  /** Starts the servers that wait, in the order of their clients, while there are places. */
+  #startWaiting(): void {
+    let count = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
+    for (const server of this.#servers.keys()) {
+      if (count >= this.#context.config.maxPrivateServers || this.#isEnding) return;
+      if (server.state !== "waiting") continue;
+      count++;
+      void this.#run(server);
+    }
+  }
+
+  #endIfIdle(server: PooledServer, idle: Timer, nowMs: number): void {
+    if (server.isInUse) server.use(nowMs);
+    const dueAtMs = server.usedAtMs + this.#context.config.sessionIdleTimeoutMs;
+    if (dueAtMs > nowMs) idle.set(dueAtMs);
+    else this.#evict(server, "idle");
+  }
+
+  #evict(server: PooledServer, reason: string): void {
+    const { name: lane, session, state } = server;
+    if (state === "stopping") return;
+    if (session === undefined) {
+      this.#context.log.info({ lane, reason }, "lane ended");
+      void this.#end(server);
+    } else {
+      this.#context.log.info({ lane, reason }, "session ended");
+      this.#sessions.evict(session);
+    }
+  }
+
+  /** Never rejects: a defect of one session or lane must not keep the process running. */
+  async #end(server: PooledServer): Promise<void> {
+    if (server.state === "stopping") return;
+    server.state = "stopping";
+    this.#servers.get(server)?.clear();
+    if (server === this.#modern) this.#modern = undefined;
+    const { defects } = this.#context;
+    const { lane, session } = server;
+    // There still is a session if the server ended by itself. It can never get another response.
+    if (session !== undefined) defects.guard("session end", () => this.#sessions.end(session));
+    // Subscriptions end gracefully: their clients can open them at another server.
+    defects.guard("lane end", () => lane.routing.endSubscriptions?.());
+    defects.guard("lane end", () => lane.close("server lost"));
+    await this.#stop(server);
+    server.kept?.release();
+    this.#unattributed += lane.routing.unattributed ?? 0;
+    this.#servers.delete(server);
+    this.#startWaiting();
+  }
+
+  async #stop({ supervisor }: PooledServer): Promise<void> {
+    // A defect is reported when it ends the supervision.
+    await supervisor.stop().catch(() => undefined);
+  }
+
+  /** Starts a second process, which shows the era of the server. */
+  #probe(): PooledServer {
+    const { config, log, nowMs } = this.#context;
+    let isReady = false;
+    const server = this.#start(
+      { kind: "modern" },
+      {
+        onStarted: () => undefined,
+        onReady: () => {
+          if (!isReady) log.info({ mode: "modern" }, "server era found");
+          isReady = true;
+          this.#era.second = "modern";
+          this.#hasBeenModern = true;
+        },
+        onLost: ({ kind, reason }) => {
+          if (this.#isKilled) return;
+          const wasReady = isReady;
+          isReady = false;
+          if (wasReady) return;
+          // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
+          const hasChanged = this.#era.second === "modern";
+          this.#era.second = hasChanged ? undefined : "legacy";
+          const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
+          this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
+          if (hasChanged) log.info({ reason }, "server era may have changed");
+          else log.info({ mode: "legacy", reason }, "server era found");
+          // The lane gets this event first. It then rejects the requests that wait for it.
+          queueMicrotask(() => void this.#end(server));
+        },
+      },
+    );
+    return server;
+  }
+}
+
+/** A discovery is answered from the handshake, whether the server is free or not. */
+function isDiscovery({ request }: HeldRequest): boolean {
+  return request.method === "server/discover";
+}
