@@ -1,6 +1,6 @@
 import type { Config } from "./config/load.ts";
 import { MemoryBudget } from "./memory.ts";
-import { Counters } from "./observe/record.ts";
+import { Counters, RequestRecords } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 import { Timers } from "./timers.ts";
@@ -10,6 +10,7 @@ export interface Context {
   readonly config: Config;
   readonly log: Log;
   readonly counters: Counters;
+  readonly records: RequestRecords;
   readonly defects: Defects;
   readonly memory: MemoryBudget;
   readonly secrets: Secrets;
@@ -26,7 +27,8 @@ export function createContext(config: Config, log: Log, secrets: Secrets, draini
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const nowMs = performance.now.bind(performance);
-  return { config, log, counters, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
+  const records = new RequestRecords(nowMs, defects, secrets.redact, config.metrics);
+  return { config, log, counters, records, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
 }
 
 /** Calls a function once, when the drain begins. */

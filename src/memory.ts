@@ -15,6 +15,9 @@ export const ANY_HOLDER: MemoryHolder = {};
 /** `droppableBytes` are those of `replay`, without which clients can do. `lastingBytes` are those of `subscriptions`, which have no end of their own. */
 const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 
+/** The number of holders from which on those that use no memory are forgotten. */
+const MIN_HOLDERS = 64;
+
 /** A holder may use more than this share only while the same share stays free for others. */
 export const HOLDER_SHARE = 1 / 4;
 
@@ -37,7 +40,9 @@ export class MemoryBudget {
   /** Only reservations change it. */
   usedBytes = 0;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
+  /** Also of some holders that use none: an entry that came and went with each call would leave old tables of the map behind. */
   readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
+  #maxHolders = MIN_HOLDERS;
   readonly #shareBytes: number;
   /** Three quarters of the limit. The last quarter is for clients that use little. */
   readonly calmBytes: number;
@@ -88,15 +93,23 @@ export class MemoryBudget {
     this.usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
     let use = this.#usedByHolder.get(holder);
-    if (use === undefined) this.#usedByHolder.set(holder, (use = { ...NO_USE }));
+    if (use === undefined) {
+      if (this.#usedByHolder.size >= this.#maxHolders) this.#forgetUnused();
+      this.#usedByHolder.set(holder, (use = { ...NO_USE }));
+    }
     use.bytes += changeBytes;
     if (kind === "replay") use.droppableBytes += changeBytes;
     if (kind === "subscriptions") {
       use.lastingBytes += changeBytes;
       account.lastingBytes += changeBytes;
     }
-    if (use.bytes === 0) this.#usedByHolder.delete(holder);
     if (changeBytes > 0 && this.usedBytes > this.calmBytes) this.#evict();
+  }
+
+  /** Forgets the holders that use no memory. Runs when their number has doubled. */
+  #forgetUnused(): void {
+    for (const [holder, { bytes }] of this.#usedByHolder) if (bytes === 0) this.#usedByHolder.delete(holder);
+    this.#maxHolders = Math.max(MIN_HOLDERS, 2 * this.#usedByHolder.size);
   }
 
   /** Makes room if there is an excess, as far as possible. */
@@ -323,6 +336,18 @@ export class LinkedOrder<Value> {
   get first(): Place<Value> | undefined {
     const { later } = this.#end;
     return later === this.#end ? undefined : later;
+  }
+
+  /**
+   * Returns the first value that is free. Those before it leave the order, and come back at the end of their use. So each use pays for at
+   * most one step of a search.
+   */
+  firstFree(isFree: (value: Value) => boolean): Value | undefined {
+    for (let { first } = this; first !== undefined; first = this.first) {
+      if (first.value !== undefined && isFree(first.value)) return first.value;
+      first.leave();
+    }
+    return undefined;
   }
 
   /** Moves a place to the end, or adds it there. */

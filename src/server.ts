@@ -3,7 +3,6 @@ import type { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
-import type { RequestObserver } from "./observe/record.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
@@ -18,7 +17,7 @@ import { Pool, PooledServer, type Profile } from "./server/pool.ts";
 import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
-import { type OnSessionEnd, SessionOpener } from "./server/session-opener.ts";
+import { SessionOpener } from "./server/session-opener.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
@@ -40,10 +39,6 @@ export interface ServerOptions {
   readonly policy: ToolPolicy | undefined;
   /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-  /** Those of requests. */
-  readonly observers: readonly RequestObserver[];
-  /** Called at the end of each session; undefined if nothing observes it. */
-  readonly onSessionEnd: OnSessionEnd | undefined;
 }
 
 /** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
@@ -79,7 +74,7 @@ export class McpServer {
     this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name));
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const eventLog = (this.#eventLog = new EventLog(context));
-    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog, options.onSessionEnd);
+    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
     if (servesStateless) {
       const parked = isolation === "shared" ? undefined : new ParkedCalls(context, eventLog.replica);
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);
@@ -96,10 +91,9 @@ export class McpServer {
     const server = new McpServer(context, options);
     // Loaded while the process starts, so that a sidecar without it starts faster.
     const legacyModule = context.config.legacySse === "on" ? await import("./http/legacy-sse.ts") : undefined;
-    const { observers } = options;
-    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless, observers);
+    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless);
     server.#endpoint = endpoint;
-    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, observers, endpoint);
+    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, endpoint);
     return server;
   }
 

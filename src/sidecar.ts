@@ -11,7 +11,6 @@ import type { Page } from "./http/page-server.ts";
 import { RecentActivity, type RecentLog } from "./http/recent.ts";
 import { RequestLog } from "./http/request-log.ts";
 import type { Log } from "./observe/log.ts";
-import { RequestMetrics } from "./observe/metrics.ts";
 import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
@@ -107,11 +106,12 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, environment, descriptor, secrets, version, log, recentLog, kill } = options;
   const drain = new AbortController();
   const context = createContext(config, log, secrets, drain.signal, kill);
-  const { observers, requestLog, metrics, activity } = createObservers(context, recentLog);
+  const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
+  const activity = recentLog && new RecentActivity(context, recentLog);
   const policy = await loadPolicy(context, descriptor);
   const tokens = config.authTokens.length === 0 ? undefined : new AuthTokens(config.authTokens, config.serverName);
-  const listener = new HttpListener(context, tokens, observers);
-  const admin = config.adminAddr && new HttpListener(context, tokens, observers);
+  const listener = new HttpListener(context, tokens);
+  const admin = config.adminAddr && new HttpListener(context, tokens);
   const [address, adminAddress] = await listen(config, listener, admin);
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
@@ -120,8 +120,6 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
       program: new ServerProgram(context, command, options.startProcess),
       clientInfo: { name: "claw-mcp-stdio", version },
       policy,
-      observers,
-      onSessionEnd: metrics?.sessionEnded,
       observeLane: activity?.observeLane,
     }),
     import("./http/app.ts"),
@@ -129,7 +127,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   ]);
   const status = createStatus(context, version, () => server.status());
   const page = pageModule && activity && new pageModule.Page(context, activity, status);
-  const metricsRoute = metrics && { metrics: createMetricsRoute(context, status, metrics) };
+  const metricsRoute = config.metrics && { metrics: createMetricsRoute(context, status) };
   const operatorRoutes = { status: createStatusRoute(context, status), ...metricsRoute, ...page?.routes };
   listener.serve(createApp(context, tokens, status, admin === undefined ? { ...operatorRoutes, ...server.routes } : server.routes));
   admin?.serve(createApp(context, tokens, status, operatorRoutes));
@@ -159,16 +157,6 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
       requestLog?.close();
     },
   };
-}
-
-/** Creates the observers of requests. Each is undefined if its option is off. */
-function createObservers(context: Context, recentLog: RecentLog | undefined) {
-  const { config, defects, nowMs, secrets } = context;
-  const requestLog = config.requestLog === "off" ? undefined : new RequestLog(context);
-  const metrics = config.metrics ? new RequestMetrics(nowMs, defects, secrets.redact) : undefined;
-  const activity = recentLog && new RecentActivity(recentLog, nowMs);
-  const observers = [requestLog, metrics, activity].filter((each) => each !== undefined);
-  return { observers, requestLog, metrics, activity };
 }
 
 /** @returns the addresses. @throws the system's error, for example EADDRINUSE. Nothing listens then. */

@@ -48,7 +48,7 @@ export class PostedBodies {
 
   reject({ request, response }: Post, error: SidecarError): void {
     // Other errors are those of HTTP requests, which the counters of their statuses show.
-    if (error.code === "OUT_OF_MEMORY") this.#context.counters.countRefusal(error.code);
+    if (error.code === "OUT_OF_MEMORY") this.#context.counters.byKey.refusals.count(error.code);
     reject(request, response, error);
   }
 

@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { BOUNDS_SECONDS, type MetricDefinition, type MetricName, METRICS, type Sample } from "../observe/metrics.ts";
+import { type MetricDefinition, type MetricName, METRICS } from "../observe/metrics.ts";
+import { BOUNDS_SECONDS, type Sample } from "../observe/record.ts";
 
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];

@@ -5,7 +5,7 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { ObservedRequest, RequestObserver } from "../observe/record.ts";
+import type { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -18,7 +18,7 @@ import type { MessageReceiver } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
-import { errorBody, holderOf, observe, type Post, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
+import { errorBody, holderOf, type Post, recordOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
@@ -33,7 +33,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
   /** The principal that opened the stream. Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly isListening = true;
-  readonly httpStatus = 202;
   readonly memory: MemoryAccount;
   /** Undefined until `initialize` is answered. Only the pair changes it. */
   session: Session | undefined;
@@ -58,15 +57,15 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
-  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, observed: ObservedRequest | undefined): void {
+  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, record: RequestRecord): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const reply = this.openReply(idTextOf(request), acceptedAtMs, observed);
+    const reply = this.openReply(idTextOf(request), acceptedAtMs, record);
     this.#initialize = { reply, stream };
     const open = (session: Session): void => {
       this.session = session;
-      observed?.setSession(session);
+      record.setSession(session);
     };
     this.#context.defects.guard(
       "client request",
@@ -76,9 +75,10 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
-  openReply(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): Reply {
+  openReply(idText: string, acceptedAtMs: number, record: RequestRecord): Reply {
     const reply = new Reply(this.#context, idText, acceptedAtMs, this);
-    reply.observed = observed;
+    reply.record = record;
+    record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
   }
@@ -127,20 +127,13 @@ export class LegacySse implements MessageReceiver {
   readonly #context: Context;
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
-  readonly #observers: readonly RequestObserver[];
   readonly #endpoint: McpEndpoint;
   /** The clients, by the id in the URL that they post to. */
   readonly #pairs = new Map<string, LegacySsePair>();
 
   /** @param endpoint shares its connections, and the memory of bodies. */
-  constructor(
-    context: Context,
-    opener: SessionOpener,
-    sessions: SessionStore,
-    observers: readonly RequestObserver[],
-    endpoint: McpEndpoint,
-  ) {
-    [this.#context, this.#opener, this.#sessions, this.#observers, this.#endpoint] = [context, opener, sessions, observers, endpoint];
+  constructor(context: Context, opener: SessionOpener, sessions: SessionStore, endpoint: McpEndpoint) {
+    [this.#context, this.#opener, this.#sessions, this.#endpoint] = [context, opener, sessions, endpoint];
     // Each connection ends after its requests are answered.
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
@@ -229,7 +222,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, acceptedAtMs, observe(this.#observers, post, message));
+      return pair.initialize(this.#opener, message, acceptedAtMs, recordOf(post, message));
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -237,7 +230,7 @@ export class LegacySse implements MessageReceiver {
     session.touch(nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const reply = pair.openReply(idTextOf(message), acceptedAtMs, observe(this.#observers, post, message, session));
+    const reply = pair.openReply(idTextOf(message), acceptedAtMs, recordOf(post, message, session));
     forwardRequest(defects, session, reply, message);
   }
 

@@ -6,8 +6,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import { LinkedOrder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
-import type { RejectedRequest, RequestObserver } from "../observe/record.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
@@ -15,10 +15,14 @@ import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, 
 import { countCutOffs } from "./unread-output.ts";
 
 class Connection {
+  readonly socket: Socket;
   /** In the order of their requests, until their last byte is passed to the operating system. */
-  readonly responses = new Set<ServerResponse>();
-  /** True until it is admitted. */
-  isNew = true;
+  readonly responses: ServerResponse[] = [];
+  /** Among the new ones, and among those without an open response that may make room. */
+  readonly placeOfNew = new Place<Connection>(this);
+  readonly placeOfIdle = new Place<Connection>(this);
+  /** True from its addition until it is admitted. */
+  isNew = false;
   /** Whose token has admitted it; undefined if none has. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
@@ -28,6 +32,14 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+  }
+}
+
+function isIdle({ responses }: Connection): boolean {
+  return responses.length === 0;
 }
 
 /** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
@@ -43,11 +55,12 @@ class Connections {
   /** Only this object changes it. */
   readonly all = new Map<Socket, Connection>();
   /** The oldest first. */
-  readonly #new = new Set<Socket>();
+  readonly #new = new LinkedOrder<Connection>();
+  #newCount = 0;
   /** Those of them without an open response, the one that has been idle for longest first. */
-  readonly #idleNew = new Set<Socket>();
+  readonly #idleNew = new LinkedOrder<Connection>();
   /** The others without an open response that may make room, in the same order. */
-  readonly #idle = new Set<Socket>();
+  readonly #idle = new LinkedOrder<Connection>();
   /** Responses whose last byte has not been passed to the operating system. Only this object changes it. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
@@ -55,12 +68,11 @@ class Connections {
   onResponseClosed: (() => void) | undefined;
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
-  readonly #observers: readonly RequestObserver[];
   readonly #mayLog: () => boolean;
 
   /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
-    [this.#context, this.#tokens, this.#observers] = [context, tokens, observers];
+  constructor(context: Context, tokens: AuthTokens | undefined) {
+    [this.#context, this.#tokens] = [context, tokens];
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
@@ -68,20 +80,20 @@ class Connections {
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
-    const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#new.size;
-    const [oldest] = this.#idleNew.size > 0 ? this.#idleNew : this.#new;
+    const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#newCount;
+    const oldest = this.#idleNew.firstFree(isIdle) ?? this.#new.first?.value;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
-    const connection = new Connection();
+    const connection = new Connection(socket);
     const { responses } = connection;
     this.all.set(socket, connection);
-    this.#new.add(socket);
-    this.#idleNew.add(socket);
+    this.#setNew(connection, true);
+    this.#idleNew.moveToEnd(connection.placeOfIdle);
     socket.once("close", () => {
-      this.#delete(socket);
-      if (responses.size === 0) return;
+      this.#delete(connection);
+      if (responses.length === 0) return;
       // Node 22 does not close responses that wait for the one before them. The others are closed by Node first, each once.
       setImmediate(() => {
-        for (const response of responses) response.destroy().emit("close");
+        for (const response of responses.slice()) response.destroy().emit("close");
       });
     });
   }
@@ -91,8 +103,7 @@ class Connections {
     const { socket } = request;
     const connection = this.all.get(socket);
     if (connection === undefined || connection.isStopped) return false;
-    connection.responses.add(response);
-    (connection.isNew ? this.#idleNew : this.#idle).delete(socket);
+    connection.responses.push(response);
     this.openResponses++;
     response.on("close", () => this.#onClosed(response, socket, connection));
     // After a response with `Connection: close`, Node drops all later requests.
@@ -106,7 +117,7 @@ class Connections {
       const { bytesRead } = socket;
       connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
       connection.bytesRead = bytesRead;
-      if (connection.responses.size <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
+      if (connection.responses.length <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
       const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
       refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
     }
@@ -118,17 +129,16 @@ class Connections {
 
   /** Makes the connections of a principal new again. Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
-    for (const [socket, connection] of this.all) {
+    for (const connection of this.all.values()) {
       if (connection.principal !== principal) continue;
-      connection.isNew = true;
       connection.principal = undefined;
-      this.#new.add(socket);
-      if (connection.responses.size === 0) this.#idleNew.add(socket);
+      this.#setNew(connection, true);
+      if (connection.responses.length === 0) this.#idleNew.moveToEnd(connection.placeOfIdle);
     }
   }
 
   hasResponses(socket: Socket): boolean {
-    return (this.all.get(socket)?.responses.size ?? 0) > 0;
+    return (this.all.get(socket)?.responses.length ?? 0) > 0;
   }
 
   /**
@@ -137,20 +147,19 @@ class Connections {
    *
    * @returns false if none can make room.
    */
-  #admitsClient({ url = "", socket, headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
+  #admitsClient({ url = "", headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
     const principal = authorization === undefined ? undefined : this.#tokens?.identify(authorization);
     if (this.#tokens !== undefined && principal === undefined) return true;
-    if (this.all.size - this.#new.size >= this.#context.config.maxConnections) {
-      const [oldest] = this.#idle;
+    if (this.all.size - this.#newCount >= this.#context.config.maxConnections) {
+      const oldest = this.#idle.firstFree(isIdle);
       if (oldest === undefined) {
         this.#report("MAX_CONNECTIONS");
         return false;
       }
       this.#drop(oldest, "MAX_CONNECTIONS");
     }
-    this.#new.delete(socket);
-    connection.isNew = false;
+    this.#setNew(connection, false);
     connection.principal = principal;
     return true;
   }
@@ -158,17 +167,19 @@ class Connections {
   #onClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
     const { responses } = connection;
     // The close of its connection may have closed it before.
-    if (!responses.delete(response)) return;
-    if (responses.size === 0 && this.all.has(socket)) {
-      if (connection.isNew) this.#idleNew.add(socket);
-      else if (this.#tokens === undefined) this.#idle.add(socket);
+    const index = responses.indexOf(response);
+    if (index === -1) return;
+    responses.splice(index, 1);
+    if (responses.length === 0 && this.all.has(socket)) {
+      if (connection.isNew) this.#idleNew.moveToEnd(connection.placeOfIdle);
+      else if (this.#tokens === undefined) this.#idle.moveToEnd(connection.placeOfIdle);
     }
     this.openResponses--;
-    const { counters, defects } = this.#context;
+    const { counters, defects, records } = this.#context;
     try {
-      if (response.headersSent) counters.countStatus(response.statusCode);
-      const rejected = response.statusCode >= 400 && this.#observers.length > 0 ? rejectionOf(response, this.#tokens) : undefined;
-      if (rejected !== undefined) for (const observer of this.#observers) observer.rejected(rejected);
+      if (response.headersSent) counters.byKey.statuses.count(response.statusCode);
+      const rejected = response.statusCode >= 400 ? rejectionOf(response, this.#tokens) : undefined;
+      if (rejected !== undefined) records.rejected(rejected);
       if (!response.req.complete) connection.answeredEarly = response.req;
     } catch (error) {
       defects.recover("client disconnect", error);
@@ -176,9 +187,9 @@ class Connections {
     this.onResponseClosed?.();
   }
 
-  #drop(socket: Socket, limit: string): void {
-    this.#delete(socket);
-    socket.destroy();
+  #drop(connection: Connection, limit: string): void {
+    this.#delete(connection);
+    connection.socket.destroy();
     this.#report(limit);
   }
 
@@ -187,11 +198,17 @@ class Connections {
     if (this.#mayLog()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
-  #delete(socket: Socket): void {
-    this.all.delete(socket);
-    this.#new.delete(socket);
-    this.#idleNew.delete(socket);
-    this.#idle.delete(socket);
+  #setNew(connection: Connection, isNew: boolean): void {
+    if (isNew) this.#new.moveToEnd(connection.placeOfNew);
+    else connection.placeOfNew.leave();
+    connection.placeOfIdle.leave();
+    if (connection.isNew !== isNew) this.#newCount += isNew ? 1 : -1;
+    connection.isNew = isNew;
+  }
+
+  #delete(connection: Connection): void {
+    this.all.delete(connection.socket);
+    this.#setNew(connection, false);
   }
 }
 
@@ -217,14 +234,13 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 
 /** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
 class ClientErrors {
+  readonly #context: Context;
   readonly #connections: Connections;
-  readonly #onRejected: (request: RejectedRequest) => void;
   /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
-  constructor(connections: Connections, onRejected: (request: RejectedRequest) => void) {
-    this.#connections = connections;
-    this.#onRejected = onRejected;
+  constructor(context: Context, connections: Connections) {
+    [this.#context, this.#connections] = [context, connections];
   }
 
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
@@ -235,7 +251,7 @@ class ClientErrors {
       socket.destroy();
       return;
     }
-    const last = [...(connection?.responses ?? [])].findLast(({ req, headersSent }) => req.complete || headersSent);
+    const last = connection?.responses.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last !== undefined) {
       // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
       // finished first.
@@ -267,7 +283,9 @@ class ClientErrors {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
     socket.end(`HTTP/1.1 ${httpStatus} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
-    this.#onRejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
+    const { counters, records } = this.#context;
+    counters.byKey.statuses.count(httpStatus);
+    records.rejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
   }
 }
 
@@ -329,7 +347,7 @@ class StalledReaders {
 
   #sweep(): void {
     for (const [socket, { responses }] of this.#connections.all) {
-      if (responses.size > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
+      if (responses.length > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
     }
   }
 }
@@ -357,15 +375,12 @@ export class HttpListener {
   #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
-  /** @param tokens undefined if no token is configured. @param observers those of requests. */
-  constructor(context: Context, tokens: AuthTokens | undefined, observers: readonly RequestObserver[]) {
-    const { config, counters, defects } = context;
+  /** @param tokens undefined if no token is configured. */
+  constructor(context: Context, tokens: AuthTokens | undefined) {
+    const { config, defects } = context;
     this.#context = context;
-    this.connections = new Connections(context, tokens, observers);
-    this.#clientErrors = new ClientErrors(this.connections, (request) => {
-      counters.countStatus(request.httpStatus);
-      for (const observer of observers) observer.rejected(request);
-    });
+    this.connections = new Connections(context, tokens);
+    this.#clientErrors = new ClientErrors(context, this.connections);
     this.#stalledReaders = new StalledReaders(context, this.connections);
     this.#server = createServer(
       {
@@ -431,7 +446,7 @@ export class HttpListener {
   closeAfterResponses(): void {
     this.connections.isDraining = true;
     for (const { responses } of this.connections.all.values()) {
-      const last = [...responses].at(-1);
+      const last = responses.at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
     }
   }
@@ -484,7 +499,7 @@ export class HttpListener {
       this.#context.defects.guard("http connection", () => {
         const isFlushing = this.connections.all
           .values()
-          .some(({ responses }) => responses.values().some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));
+          .some(({ responses }) => responses.some(({ writableEnded, writableFinished }) => writableEnded && !writableFinished));
         if (!isFlushing) this.#server.closeIdleConnections();
       });
     });

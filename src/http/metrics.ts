@@ -1,8 +1,8 @@
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
-import { type Counters, EXIT_KINDS } from "../observe/record.ts";
-import type { MetricName, RequestMetrics, Sample } from "../observe/metrics.ts";
+import { type Counters, EXIT_KINDS, type Sample } from "../observe/record.ts";
+import type { MetricName } from "../observe/metrics.ts";
 import { UPSTREAM_STATES, type UpstreamStatus } from "../process/port.ts";
 import type { Exposition } from "./exposition.ts";
 import { laneLoads, type Status } from "./health.ts";
@@ -85,7 +85,7 @@ function* labelled(metric: MetricName, label: string, counts: Iterable<readonly 
 const REUSE_FACTOR = 10;
 
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
-export function createMetricsRoute({ defects, nowMs }: Context, status: () => Status, requests: RequestMetrics): Route {
+export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
   let exposition: Exposition | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
   let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
@@ -111,7 +111,7 @@ export function createMetricsRoute({ defects, nowMs }: Context, status: () => St
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
     exposition ??= new (await import("./exposition.ts")).Exposition();
     const startedAtMs = nowMs();
-    const bytes = Buffer.from(await exposition.text([...requests.samples(), ...stateSamples(status())]));
+    const bytes = Buffer.from(await exposition.text([...records.samples(), ...stateSamples(status())]));
     const renderedAtMs = nowMs();
     usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;
     return { bytes, contentType: exposition.contentType };

@@ -6,15 +6,14 @@ import { gunzip } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { rounded } from "../observe/record.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { laneLoads, type Status } from "./health.ts";
-import type { PageGeneration, PageRequest, PageState, PageUpdate } from "./page-update.ts";
-import type { RecentActivity, RecentRequest } from "./recent.ts";
+import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
+import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
 import { UnreadOutput } from "./unread-output.ts";
 
@@ -241,16 +240,16 @@ export class Page {
   /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests, rate, generations, log } = this.#activity;
-    const { current } = rate;
+    const { requests: history, generations, log, currentSecond } = this.#activity;
+    const { requests } = history;
     const update: PageUpdate = {
       state,
-      seconds: rate.between(stream.nextSecond, current),
+      seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
       requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.lines.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };
-    stream.nextSecond = current;
+    stream.nextSecond = currentSecond;
     stream.requestCount = requests.count;
     stream.logLineCount = log.lines.count;
     stream.generations = generations;
@@ -261,10 +260,6 @@ export class Page {
     this.#open.delete(stream);
     if (this.#open.size === 0) this.#updates.clear();
   }
-}
-
-function pageRequest({ at, durationMs, ...rest }: RecentRequest): PageRequest {
-  return { at: new Date(at).toISOString(), durationMs: durationMs === null ? null : rounded(durationMs), ...rest };
 }
 
 /** Sends the last event, and ends the stream. A client that has not read the one before may never do so. */

@@ -6,7 +6,6 @@ import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { hasBatches, isModernMessage, isModernVersion, LEGACY_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 import type { Defects } from "../observe/log.ts";
-import type { RequestObserver } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";
 import { internalError, sessionNotFound, shuttingDown } from "../server/failures.ts";
@@ -26,9 +25,9 @@ import {
   holderOf,
   MODERN_FRONT,
   modernErrorBody,
-  observe,
   permitsEventStream,
   type Post,
+  recordOf,
   reject,
   type Route,
   sendAccepted,
@@ -82,18 +81,11 @@ export class McpEndpoint implements MessageReceiver {
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
   readonly #stateless: StatelessRequests | undefined;
-  readonly #observers: readonly RequestObserver[];
 
   /** @param stateless undefined if requests without a session are not served. */
-  constructor(
-    context: Context,
-    opener: SessionOpener,
-    sessions: SessionStore,
-    stateless: StatelessRequests | undefined,
-    observers: readonly RequestObserver[],
-  ) {
+  constructor(context: Context, opener: SessionOpener, sessions: SessionStore, stateless: StatelessRequests | undefined) {
     this.#context = context;
-    [this.#opener, this.#sessions, this.#stateless, this.#observers] = [opener, sessions, stateless, observers];
+    [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
     this.connections = new SseConnections(context, new UnreadOutput(context));
     this.bodies = new PostedBodies(context);
   }
@@ -228,7 +220,7 @@ export class McpEndpoint implements MessageReceiver {
     else if (messages.kind === "request") {
       const acceptsStream = acceptsEventStream(request);
       const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(messages), acceptsStream, session);
-      reply.observed = observe(this.#observers, post, messages, session);
+      reply.record = recordOf(post, messages, session);
       forwardRequest(this.#context.defects, session, reply, messages);
     } else answerOneWay(response, forwardOneWay(session, messages));
   }
@@ -258,10 +250,10 @@ export class McpEndpoint implements MessageReceiver {
     }
     const target = new PostResponse(this.connections, SESSION_FRONT, post, idText, false);
     const { reply } = target;
-    reply.observed = observe(this.#observers, post, message);
+    const record = (reply.record = recordOf(post, message));
     const onOpen = (opened: Session): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
-      reply.observed?.setSession(opened);
+      record.setSession(opened);
     };
     this.#opener.initialize(reply, message, onOpen, { owner, memory: this.#context.memory.account(holder) });
   }
@@ -279,7 +271,8 @@ export class McpEndpoint implements MessageReceiver {
     const replies = messages.map((each) => {
       if (each.kind !== "request") return undefined;
       const reply = batch.add(each);
-      reply.observed = observe(this.#observers, post, each, session);
+      reply.record = recordOf(post, each, session);
+      reply.record.httpStatus = 200;
       return reply;
     });
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
@@ -312,8 +305,8 @@ export class McpEndpoint implements MessageReceiver {
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
     const accepts = messages.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
     const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
-    reply.observed = observe(this.#observers, post, messages);
-    if (reply.observed !== undefined) reply.observed.revision = versionOf(request);
+    reply.record = recordOf(post, messages);
+    reply.record.revision = versionOf(request);
     const memory = this.#context.memory.account(holder);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }

@@ -1,38 +1,8 @@
 import { copied, shorten } from "../json/text.ts";
-import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
-import { isToolError } from "../observe/metrics.ts";
+import { type EndedRequest, RecentItems, RequestHistory, rounded } from "../observe/record.ts";
 import type { UpstreamObserver } from "../process/port.ts";
+import type { Context } from "../context.ts";
 import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
-
-/** The last items of a series. */
-class RecentItems<Item> {
-  /** The number of all items so far. */
-  count = 0;
-  readonly #maxCount: number;
-  readonly #maxLength: number;
-  readonly #items: Item[] = [];
-  #length = 0;
-
-  /** @param maxLength the limit of the sum of the lengths of texts. */
-  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
-    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
-  }
-
-  add(item: Item): void {
-    this.#items.push(item);
-    if (typeof item === "string") this.#length += item.length;
-    this.count++;
-    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
-      const oldest = this.#items.shift();
-      if (typeof oldest === "string") this.#length -= oldest.length;
-    }
-  }
-
-  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
-  after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
-  }
-}
 
 /** The limits of a line, and of all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
@@ -47,51 +17,32 @@ export class RecentLog {
   }
 }
 
-/** @param number seconds since the epoch. */
-function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
-}
-
-/** The number and the durations of requests in each of the last seconds. */
-class RequestRate {
+/** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+export class RecentActivity {
+  readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
+  /** The last generations of all lanes, oldest first. Another array after each change. */
+  generations: readonly PageGeneration[] = [];
+  readonly log: RecentLog;
   readonly #nowMs: () => number;
   readonly #firstSecond: number;
-  /** Those with requests, oldest first. */
-  readonly #seconds: ReturnType<typeof newSecond>[] = [];
 
-  /** @param nowMs as `performance.now`, which is never set back. */
-  constructor(nowMs: () => number) {
-    this.#nowMs = nowMs;
-    this.#firstSecond = this.current;
+  constructor({ records, nowMs }: Context, log: RecentLog) {
+    [this.log, this.#nowMs] = [log, nowMs];
+    this.#firstSecond = this.currentSecond;
+    records.history = this.requests;
   }
 
   /** The current second, in seconds since the epoch. */
-  get current(): number {
-    return Math.floor((performance.timeOrigin + this.#nowMs()) / 1000);
-  }
-
-  /** @param durationMs undefined for a request that was rejected before it was read. */
-  count(isError: boolean, durationMs: number | undefined): void {
-    const { current } = this;
-    let second = this.#seconds.at(-1);
-    if (second?.number !== current) {
-      this.#seconds.push((second = newSecond(current)));
-      while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
-    }
-    second.requests++;
-    if (isError) second.errors++;
-    if (durationMs === undefined) return;
-    second.timed++;
-    second.totalMs += durationMs;
-    second.longestMs = Math.max(second.longestMs, durationMs);
+  get currentSecond(): number {
+    return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
   /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
-  between(first: number, end: number): PageSecond[] {
-    const counted = new Map(this.#seconds.map((each) => [each.number, each]));
+  secondsBetween(first: number, end: number): PageSecond[] {
+    const counted = new Map(this.requests.seconds.map((each) => [each.number, each]));
     const passed: PageSecond[] = [];
     for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
-      const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? newSecond(number);
+      const { requests = 0, errors = 0, timed = 0, totalMs = 0, longestMs = 0 } = counted.get(number) ?? {};
       passed.push({
         at: new Date(number * 1000).toISOString(),
         requests,
@@ -102,32 +53,6 @@ class RequestRate {
       });
     }
     return passed;
-  }
-}
-
-/** Names of methods and tools. Most requests have one of a few. */
-const MAX_KNOWN_NAMES = 200;
-
-/** The endings without an error. */
-const SUCCESSES: ReadonlySet<PageRequest["ending"]> = new Set(["results", "dismissed", "unread"]);
-
-/** A request that has ended. `at` is the time since the epoch, in milliseconds. */
-export type RecentRequest = Omit<PageRequest, "at"> & { readonly at: number };
-
-/** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
-export class RecentActivity implements RequestObserver {
-  readonly requests = new RecentItems<RecentRequest>(HISTORY_LIMITS.requests);
-  readonly rate: RequestRate;
-  /** The last generations of all lanes, oldest first. Another array after each change. */
-  generations: readonly PageGeneration[] = [];
-  readonly log: RecentLog;
-  readonly #nowMs: () => number;
-  readonly #knownNames = new Map<string, string>();
-
-  /** @param nowMs as `performance.now`. */
-  constructor(log: RecentLog, nowMs: () => number) {
-    [this.log, this.#nowMs] = [log, nowMs];
-    this.rate = new RequestRate(nowMs);
   }
 
   /**
@@ -164,26 +89,20 @@ export class RecentActivity implements RequestObserver {
       },
     };
   };
+}
 
-  ended({ method, tool, acceptedAtMs }: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    const durationMs = this.#nowMs() - acceptedAtMs;
-    const shown = ending === "results" && isToolError(method, body ?? "") ? "tool_error" : ending;
-    this.rate.count(!SUCCESSES.has(shown), durationMs);
-    const toolName = tool === undefined ? null : this.#kept(tool);
-    this.requests.add({ at: Date.now(), method: this.#kept(method), tool: toolName, durationMs, ending: shown });
-  }
+/** Returns a request as the page shows it. */
+export function pageRequest({ method, tool, acceptedAtMs, endedAtMs, ending }: EndedRequest): PageRequest {
+  return {
+    at: new Date(epochMs(endedAtMs)).toISOString(),
+    method: method === undefined ? null : shorten(method),
+    tool: tool === undefined ? null : shorten(tool),
+    durationMs: acceptedAtMs === undefined ? null : rounded(endedAtMs - acceptedAtMs),
+    ending,
+  };
+}
 
-  rejected({ code }: RejectedRequest): void {
-    this.rate.count(true, undefined);
-    this.requests.add({ at: Date.now(), method: null, tool: null, durationMs: null, ending: code });
-  }
-
-  /** Returns a copy of a name, which may be a slice of its request: that would stay in memory. */
-  #kept(name: string): string {
-    const known = this.#knownNames.get(name);
-    if (known !== undefined) return known;
-    const copy = copied(shorten(name));
-    if (copy.length === name.length && this.#knownNames.size < MAX_KNOWN_NAMES) this.#knownNames.set(copy, copy);
-    return copy;
-  }
+/** @param atMs as `performance.now`, which is never set back. */
+function epochMs(atMs: number): number {
+  return performance.timeOrigin + atMs;
 }

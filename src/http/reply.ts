@@ -58,10 +58,6 @@ export class PostResponse implements ReplyTarget {
     return this.#open !== undefined;
   }
 
-  get httpStatus(): number | undefined {
-    return this.#response.headersSent ? this.#response.statusCode : undefined;
-  }
-
   emit(text: string): boolean {
     this.keepAlive();
     if (this.#open === undefined) return false;
@@ -70,15 +66,17 @@ export class PostResponse implements ReplyTarget {
   }
 
   keepAlive(): void {
-    if (!this.#acceptsStream || this.#response.destroyed) return;
-    this.#open ??=
+    if (this.#open !== undefined || !this.#acceptsStream || this.#response.destroyed) return;
+    this.#open =
       this.#session === undefined
         ? openStatelessStream(this.#connections, this.#response, this.#memory)
         : openRequestStream(this.#connections, this.#response, this.#session, this.#idText);
+    if (this.reply.record !== undefined) this.reply.record.httpStatus = 200;
   }
 
   finish(outcome: string | SidecarError | undefined): string | undefined {
     const response = this.#response;
+    const { record } = this.reply;
     const error = outcome instanceof SidecarError ? outcome : undefined;
     const body = outcome instanceof SidecarError ? this.#front.errorBody(outcome, this.#idText) : outcome;
     if (this.#open !== undefined) {
@@ -90,9 +88,10 @@ export class PostResponse implements ReplyTarget {
     else if (body !== undefined) sendJson(response, this.#front.responseStatus?.(body) ?? 200, body, this.headers);
     else if (this.responses === undefined) sendAccepted(response);
     else sendJsonArray(response, this.responses);
-    this.#connections.unread.count(response, this.#memory);
+    if (response.writableLength > 0) this.#connections.unread.count(response, this.#memory);
     // A defect may leave a stream half open, without a way to send the response.
     if (!response.writableEnded) response.destroy();
+    if (record !== undefined && response.headersSent) record.httpStatus = response.statusCode;
     return body;
   }
 
@@ -123,7 +122,6 @@ const COPIES = 2;
  * one event each if a stream has begun. Until then they count as unread output of the client.
  */
 export class PostBatch implements ReplyTarget {
-  readonly httpStatus = 200;
   readonly #context: Context;
   readonly #whole: PostResponse;
   readonly #memory: MemoryAccount;

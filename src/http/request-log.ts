@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { type ObservedRequest, type RejectedRequest, type RequestEnding, type RequestObserver, rounded } from "../observe/record.ts";
+import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
@@ -26,7 +26,7 @@ const MAX_REASON_LENGTH = 200;
 const SESSION_HASH_LENGTH = 12;
 
 /** The log of requests: a line for each one that ends, or for each error, without arguments and results. */
-export class RequestLog implements RequestObserver {
+export class RequestLog {
   readonly #context: Context;
   readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
   readonly #report: Timer;
@@ -36,17 +36,10 @@ export class RequestLog implements RequestObserver {
   constructor(context: Context) {
     this.#context = context;
     this.#report = new Timer(context.timers, () => this.#reportSuppressed());
-  }
-
-  ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    const kind = kindOf(ending);
-    if (kind === "ended" && this.#context.config.requestLog === "errors") return;
-    // A defect here must not fail the request.
-    this.#context.defects.guard("request log", () => this.#logEnded(kind, request, ending, body));
-  }
-
-  rejected(request: RejectedRequest): void {
-    this.#context.defects.guard("request log", () => this.#logRejected(request));
+    const { config, records } = context;
+    records.onFailure = (request, body) => this.#logEnded(request, body);
+    if (config.requestLog === "all") records.onSuccess = records.onFailure;
+    records.onRejected = (request) => this.#logRejected(request);
   }
 
   /** Reports the lines that were suppressed since the last report. */
@@ -55,11 +48,13 @@ export class RequestLog implements RequestObserver {
     this.#reportSuppressed();
   }
 
-  #logEnded(kind: keyof typeof LINES_PER_MINUTE, request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    const { log, nowMs } = this.#context;
-    const endedAtMs = nowMs();
+  #logEnded(request: RequestRecord, body: string | undefined): void {
+    const { log } = this.#context;
+    const { acceptedAtMs, sentAtMs, endedAtMs, isRejected } = request;
+    const { method, tool, principal, sessionId, revision, httpStatus, requestBytes } = request;
+    const ending = request.ending === "tool_error" ? "results" : request.ending;
+    const kind = kindOf(ending);
     if (!this.#allows(kind, endedAtMs)) return;
-    const { method, tool, principal, sessionId, revision, acceptedAtMs, sentAtMs, httpStatus, requestBytes, isRejected } = request;
     const fields = {
       method: shorten(method),
       tool: tool && shorten(tool),

@@ -9,7 +9,7 @@ import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type Si
 import type { RequestMessage } from "../mcp/message.ts";
 import { isModernVersion } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
-import { MAX_ERROR_LENGTH, ObservedRequest, type RejectedRequest, type RequestObserver } from "../observe/record.ts";
+import { MAX_ERROR_LENGTH, type RejectedRequest, RequestRecord } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal, Session } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
@@ -122,7 +122,7 @@ export function errorHeaders({ details: { retryAfterSeconds } }: SidecarError): 
   return retryAfterSeconds === undefined ? {} : { "Retry-After": String(retryAfterSeconds) };
 }
 
-/** Rejections until their responses close. They are noted here because the functions that reject know no observer. A closed socket has no address. */
+/** Rejections until their responses close. They are noted here because the functions that reject know no record. A closed socket has no address. */
 const REJECTIONS = new WeakMap<
   ServerResponse,
   { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
@@ -292,15 +292,9 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
   request.once("close", () => clearTimeout(timer));
 }
 
-/** Begins the observation of a request. @param session undefined without one, or before it is opened. @returns undefined if nothing observes it. */
-export function observe(
-  observers: readonly RequestObserver[],
-  { request: { socket }, principal, acceptedAtMs }: Post,
-  message: RequestMessage,
-  session?: Session,
-): ObservedRequest | undefined {
-  if (observers.length === 0) return undefined;
-  return new ObservedRequest(observers, message, principal?.name ?? socket.remoteAddress ?? "unknown", acceptedAtMs, session);
+/** Begins the record of a request. @param session undefined without one, or before it is opened. */
+export function recordOf({ request, principal, acceptedAtMs }: Post, message: RequestMessage, session?: Session): RequestRecord {
+  return new RequestRecord(message, principal?.name ?? request.socket.remoteAddress ?? "unknown", acceptedAtMs, session);
 }
 
 /** The rules of a protocol era for the responses to its clients. A reply has the front of its client, whatever server answers it. */

@@ -1,5 +1,4 @@
 import { describeError } from "../mcp/errors.ts";
-import type { Counters } from "./record.ts";
 
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -127,9 +126,9 @@ export function limitedLog(log: Log, nowMs: () => number): Log {
  */
 export class Defects {
   readonly #log: Log;
-  readonly #counters: Counters;
+  readonly #counters: { defects: number };
 
-  constructor(log: Log, counters: Counters) {
+  constructor(log: Log, counters: { defects: number }) {
     this.#log = log;
     this.#counters = counters;
   }

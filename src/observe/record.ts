@@ -1,6 +1,11 @@
-import { findMembers } from "../json/find.ts";
-import type { SidecarErrorCode } from "../mcp/errors.ts";
+import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { copied, detached, skipValue, walkElements } from "../json/text.ts";
+import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
+import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import type { Defects } from "./log.ts";
+import type { MetricName } from "./metrics.ts";
+import type { Redact } from "./redact.ts";
 
 /** The causes of a generation's exit. */
 export const EXIT_KINDS = [
@@ -25,6 +30,13 @@ export const EXIT_KINDS = [
   "stopped",
 ] as const;
 export type ExitKind = (typeof EXIT_KINDS)[number];
+
+/** A number of events for each key. */
+class Tally<Key> extends Map<Key, number> {
+  count(key: Key): void {
+    this.set(key, (this.get(key) ?? 0) + 1);
+  }
+}
 
 /** The end of an accepted request; a code if the sidecar answered it with an error. */
 export type RequestEnding = keyof Counters["answers"] | SidecarErrorCode;
@@ -91,29 +103,17 @@ export class Counters {
   defects = 0;
   readonly byKey = {
     /** Accepted requests that ended with an error of the sidecar, by code. */
-    failures: new Map<SidecarErrorCode, number>(),
+    failures: new Tally<SidecarErrorCode>(),
     /** Rejected requests, by code. */
-    refusals: new Map<SidecarErrorCode, number>(),
-    exits: new Map<ExitKind, number>(),
+    refusals: new Tally<SidecarErrorCode>(),
+    exits: new Tally<ExitKind>(),
     /** HTTP responses. */
-    statuses: new Map<number, number>(),
+    statuses: new Tally<number>(),
   };
 
   countEnding(ending: RequestEnding): void {
     if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") this.answers[ending]++;
-    else increment(this.byKey.failures, ending);
-  }
-
-  countRefusal(code: SidecarErrorCode): void {
-    increment(this.byKey.refusals, code);
-  }
-
-  countExit(kind: ExitKind): void {
-    increment(this.byKey.exits, kind);
-  }
-
-  countStatus(httpStatus: number): void {
-    increment(this.byKey.statuses, httpStatus);
+    else this.byKey.failures.count(ending);
   }
 
   /** Returns the counters in the form of `/status`. */
@@ -131,9 +131,8 @@ export class Counters {
   }
 }
 
-function increment<Key>(counts: Map<Key, number>, key: Key): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
-}
+/** Longer texts are not searched for an error. In UTF-16 units. */
+export const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** A request that was rejected before it had a reply. */
 export interface RejectedRequest {
@@ -141,7 +140,7 @@ export interface RejectedRequest {
   readonly httpStatus: number;
   /** The message of an error that was found before the body was read, so it cannot quote the body. */
   readonly reason: string | undefined;
-  /** Returns the sender. Observers call it only if they need it. */
+  /** Returns the sender. Only the log calls it. */
   readonly sender: () => {
     readonly principal: string;
     /** The session id that the request names, valid or not. */
@@ -151,22 +150,20 @@ export interface RejectedRequest {
   };
 }
 
-/** The port to observers of clients' requests, such as the log of requests. */
-export interface RequestObserver {
-  /** Called once at the end of each request that had a reply. @param body the JSON text of the response; undefined without one. */
-  ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void;
-  /** Called for each HTTP request that was rejected before that. */
-  rejected(request: RejectedRequest): void;
+/** A request that has ended, as the page shows it. One that was rejected before it was read has neither name nor duration. */
+export interface EndedRequest {
+  readonly method?: string;
+  readonly tool?: string | undefined;
+  readonly acceptedAtMs?: number;
+  readonly endedAtMs: number;
+  readonly ending: RequestEnding | "tool_error";
 }
 
-/** Longer texts are not searched for an error. In UTF-16 units. */
-export const MAX_ERROR_LENGTH = 64 * 1024;
-
-/** A client's request on its way, for an observer. */
-export class ObservedRequest {
-  readonly method: string;
+/** A client's request, from its reading to the end of its reply. It keeps no text of the request. */
+export class RequestRecord implements EndedRequest {
+  method: string;
   /** The name of the tool, for a `tools/call`. */
-  readonly tool: string | undefined;
+  tool: string | undefined;
   /** The name of the token of the client, or without tokens its network address. */
   readonly principal: string;
   readonly acceptedAtMs: number;
@@ -181,16 +178,15 @@ export class ObservedRequest {
   httpStatus: number | undefined;
   /** True for an error of the sidecar to a request that was not sent. */
   isRejected = false;
-  readonly #observers: readonly RequestObserver[];
+  endedAtMs = Number.NaN;
+  ending: EndedRequest["ending"] = "unread";
 
   constructor(
-    observers: readonly RequestObserver[],
     { method, text, outline }: RequestMessage,
     principal: string,
     acceptedAtMs: number,
     session?: { readonly id: string; readonly protocolVersion: string },
   ) {
-    this.#observers = observers;
     this.sessionId = session?.id;
     this.revision = session?.protocolVersion;
     this.method = method;
@@ -204,13 +200,349 @@ export class ObservedRequest {
     this.sessionId = id;
     this.revision = protocolVersion;
   }
+}
 
-  /** Must be called once, at the end. */
-  end(httpStatus: number | undefined, ending: RequestEnding, body: string | undefined, isRejected: boolean): void {
-    this.httpStatus = httpStatus;
-    this.isRejected = isRejected;
-    for (const observer of this.#observers) observer.ended(this, ending, body);
+/** The last items of a series. */
+export class RecentItems<Item> {
+  /** The number of all items so far. */
+  count = 0;
+  readonly #maxCount: number;
+  readonly #maxLength: number;
+  readonly #items: Item[] = [];
+  #length = 0;
+
+  /** @param maxLength the limit of the sum of the lengths of texts. */
+  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
+    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
   }
+
+  add(item: Item): void {
+    this.#items.push(item);
+    if (typeof item === "string") this.#length += item.length;
+    this.count++;
+    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
+      const oldest = this.#items.shift();
+      if (typeof oldest === "string") this.#length -= oldest.length;
+    }
+  }
+
+  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
+  after(seenCount: number): readonly Item[] {
+    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
+  }
+}
+
+/** The requests that have ended in one second. `number` is the time since the epoch. */
+function newSecond(number: number) {
+  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+}
+
+/** The history of requests for the page. It begins at the start, because people open the page after a failure. */
+export class RequestHistory {
+  readonly requests: RecentItems<EndedRequest>;
+  /** Those with requests, oldest first. */
+  readonly seconds: ReturnType<typeof newSecond>[] = [];
+  readonly #maxSeconds: number;
+
+  constructor(maxRequests: number, maxSeconds: number) {
+    this.requests = new RecentItems(maxRequests);
+    this.#maxSeconds = maxSeconds;
+  }
+
+  add(request: EndedRequest): void {
+    const { acceptedAtMs, endedAtMs, ending } = request;
+    const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
+    let second = this.seconds.at(-1);
+    if (second?.number !== number) {
+      this.seconds.push((second = newSecond(number)));
+      while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
+    }
+    second.requests++;
+    if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
+    this.requests.add(request);
+    if (acceptedAtMs === undefined) return;
+    second.timed++;
+    second.totalMs += endedAtMs - acceptedAtMs;
+    second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
+  }
+}
+
+/** The upper bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP advise. */
+export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+/** The distribution of durations with these labels. */
+class Histogram {
+  readonly labels: Readonly<Record<string, string>>;
+  /** By bound. Durations above the last one count in `#count` only. */
+  readonly #counts = new Float64Array(BOUNDS_SECONDS.length);
+  #count = 0;
+  #sumMs = 0;
+
+  constructor(labels: Histogram["labels"]) {
+    this.labels = labels;
+  }
+
+  observe(durationMs: number): void {
+    this.#count++;
+    this.#sumMs += durationMs;
+    for (let index = 0; index < BOUNDS_SECONDS.length; index++) {
+      if (durationMs > (BOUNDS_SECONDS[index] ?? 0) * 1000) continue;
+      this.#counts[index] = (this.#counts[index] ?? 0) + 1;
+      return;
+    }
+  }
+
+  /** The number of observations in all, and up to each bound, in the order of the bounds; and the sum of all in seconds. */
+  get value(): { readonly count: number; readonly sum: number; readonly cumulative: readonly number[] } {
+    let total = 0;
+    const cumulative = Array.from(this.#counts, (count) => (total += count));
+    return { count: this.#count, sum: this.#sumMs / 1000, cumulative };
+  }
+}
+
+export interface Sample {
+  readonly metric: MetricName;
+  readonly labels?: Histogram["labels"];
+  readonly value: number | Histogram["value"];
+}
+
+/** The value of a label for everything that is not in its list. OpenTelemetry has this name for methods and errors. */
+const OTHER = "_OTHER";
+/** The name of all tools that are not listed. */
+const OTHER_TOOL = "other";
+
+/** Returns known values by themselves. These are used as labels: a text from a message would keep the whole message in memory. */
+function valuesOf(values: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(values.map((value) => [value, value]));
+}
+
+/** The requests that clients may send, in all revisions and in the extension of tasks. */
+const METHODS = valuesOf([
+  "completion/complete",
+  "initialize",
+  "logging/setLevel",
+  "ping",
+  "prompts/get",
+  "prompts/list",
+  "resources/list",
+  "resources/read",
+  "resources/subscribe",
+  "resources/templates/list",
+  "resources/unsubscribe",
+  "server/discover",
+  "subscriptions/listen",
+  "tasks/cancel",
+  "tasks/get",
+  "tasks/list",
+  "tasks/result",
+  "tasks/update",
+  "tools/call",
+  "tools/list",
+]);
+const VERSIONS = valuesOf([...LEGACY_PROTOCOL_VERSIONS, ...MODERN_PROTOCOL_VERSIONS]);
+/** A resource is not found, a URL must be visited first, and a request was cancelled (MCP 2025-11-25, and JSON-RPC of language servers). */
+const FURTHER_ERROR_CODES = [-32002, -32042, -32800];
+const ERROR_CODES = valuesOf([...Object.values(JsonRpcErrorCode), ...FURTHER_ERROR_CODES].map(String));
+
+/** The names of methods and tools that are kept. */
+const MAX_NAMES = 200;
+/** The names of tools that have series of their own. */
+const MAX_TOOLS = 200;
+const MAX_TOOL_NAME_LENGTH = 128;
+/** The series of the duration of requests. Further combinations of labels share those without a tool, or else one for successes and one for failures. */
+const MAX_SERIES = 500;
+const MAX_SERIES_WITHOUT_TOOL = 100;
+/** Longer texts are not searched. In UTF-16 units. */
+const MAX_LIST_LENGTH = 1024 * 1024;
+const MAX_RESULT_LENGTH = 256 * 1024;
+/** The pause after a list of tools without a new name. */
+const LIST_PAUSE_MS = 10_000;
+/** HTTP is the only transport of clients. */
+const TRANSPORT = { network_transport: "tcp" };
+
+/** Records the end of each client's request once: for the metrics, the page and the log. */
+export class RequestRecords {
+  /** Undefined without a page. */
+  history: RequestHistory | undefined;
+  /** Called at the end of each request that the log shows. @param body the JSON text of the response; undefined without one. */
+  onSuccess: ((request: RequestRecord, body: string | undefined) => void) | undefined;
+  onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
+  /** Called for each HTTP request that was rejected before it had a reply. */
+  onRejected: ((request: RejectedRequest) => void) | undefined;
+  readonly #nowMs: () => number;
+  readonly #defects: Defects;
+  readonly #redact: Redact;
+  readonly #hasMetrics: boolean;
+  /** Copies of the names of requests: a slice would keep its request in memory. */
+  readonly #names = new Map<string, string>();
+  /** Copies of the names, which keep no list in memory. */
+  readonly #tools = new Map<string, string>();
+  readonly #operations = new Map<string, Histogram>();
+  readonly #sessions = new Map<string, Histogram>();
+  readonly #rejected = new Tally<SidecarErrorCode>();
+  readonly #queue = new Map<string, Histogram>();
+  readonly #server = new Map<string, Histogram>();
+  #nextListAtMs = Number.NEGATIVE_INFINITY;
+  /** The labels of the last request, and their series as soon as there are any: most requests are like the last one. */
+  #lastKind:
+    | {
+        readonly method: string;
+        readonly revision: string | undefined;
+        readonly name: string;
+        readonly toolName: string;
+        readonly version: string;
+        queue: Histogram | undefined;
+        server: Histogram | undefined;
+        success: Histogram | undefined;
+      }
+    | undefined;
+
+  /** @param redact masks secrets. @param hasMetrics false if METRICS is off. */
+  constructor(nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+    [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
+  }
+
+  /** Must be called once for each request. A defect here must not fail it. @param body the JSON text of the response; undefined without one. */
+  ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
+    try {
+      const { method, tool } = request;
+      request.method = this.#names.get(method) ?? this.#keepName(method);
+      if (tool !== undefined) request.tool = this.#names.get(tool) ?? this.#keepName(tool);
+      request.endedAtMs = this.#nowMs();
+      request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
+      if (this.#hasMetrics) this.#observe(request, body);
+      this.history?.add(request);
+      if (ending === "results" || ending === "dismissed" || ending === "unread") this.onSuccess?.(request, body);
+      else this.onFailure?.(request, body);
+    } catch (error) {
+      this.#defects.recover("request record", error);
+    }
+  }
+
+  /** Must be called for each HTTP request that was rejected before it had a reply. */
+  rejected(request: RejectedRequest): void {
+    const { code } = request;
+    this.#rejected.count(code);
+    this.history?.add({ endedAtMs: this.#nowMs(), ending: code });
+    this.#defects.guard("request record", () => this.onRejected?.(request));
+  }
+
+  #observe({ method, tool, revision, acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, body: string | undefined): void {
+    // The sidecar answers some requests itself, without a queue.
+    const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
+    if (method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
+    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
+    let kind = this.#lastKind;
+    if (kind?.method !== method || kind.toolName !== toolName || kind.revision !== revision) {
+      const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
+      const name = METHODS.get(method) ?? OTHER;
+      kind = { method, revision, name, toolName, version, queue: undefined, server: undefined, success: undefined };
+      this.#lastKind = kind;
+    }
+    const { name, version } = kind;
+    if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, name, toolName)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, name, toolName)).observe(endedAtMs - sentAtMs);
+    const errorType = ending === "results" ? "" : ending === "errors" ? errorCodeOf(body) : ending;
+    const success = errorType === "" ? (kind.success ??= this.#operation(name, toolName, "", version)) : undefined;
+    (success ?? this.#operation(name, toolName, errorType, version))?.observe(endedAtMs - acceptedAtMs);
+  }
+
+  /** Returns a copy of a name. Most requests have one of a few. */
+  #keepName(name: string): string {
+    const copy = copied(name);
+    if (this.#names.size < MAX_NAMES) this.#names.set(copy, copy);
+    return copy;
+  }
+
+  sessionEnded(protocolVersion: string, durationMs: number): void {
+    if (!this.#hasMetrics) return;
+    const version = VERSIONS.get(protocolVersion) ?? OTHER;
+    seriesOf(this.#sessions, version, () => ({ mcp_protocol_version: version, ...TRANSPORT })).observe(durationMs);
+  }
+
+  *samples(): Generator<Sample> {
+    yield* histograms("mcp_server_operation_duration_seconds", this.#operations);
+    yield* histograms("mcp_server_session_duration_seconds", this.#sessions);
+    yield* histograms("claw_mcp_stdio_request_queue_seconds", this.#queue);
+    yield* histograms("claw_mcp_stdio_request_server_seconds", this.#server);
+    // A series that begins with 1 has no increase.
+    for (const code of Object.keys(ERROR_CATALOG) as SidecarErrorCode[])
+      yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
+  }
+
+  #operation(method: string, tool: string, errorType: string, version: string): Histogram | undefined {
+    return (
+      this.#series(MAX_SERIES, method, tool, errorType, version) ??
+      this.#series(MAX_SERIES + MAX_SERIES_WITHOUT_TOOL, method, tool === "" ? "" : OTHER_TOOL, errorType, version) ??
+      // A success must not count as a failure.
+      this.#series(Number.POSITIVE_INFINITY, OTHER, OTHER_TOOL, errorType === "" ? "" : OTHER, OTHER)
+    );
+  }
+
+  /** @returns undefined if there is no room for these labels. */
+  #series(maxSeries: number, method: string, tool: string, errorType: string, version: string): Histogram | undefined {
+    const key = `${method}\n${errorType}\n${version}\n${tool}`;
+    const known = this.#operations.get(key);
+    if (known !== undefined || this.#operations.size >= maxSeries) return known;
+    return seriesOf(this.#operations, key, () => ({
+      mcp_method_name: method,
+      gen_ai_tool_name: tool,
+      error_type: errorType,
+      mcp_protocol_version: version,
+      ...TRANSPORT,
+    }));
+  }
+
+  /** Returns the durations of a part of requests. Methods and tools are limited, so their series are. */
+  #part(series: Map<string, Histogram>, method: string, tool: string): Histogram {
+    return seriesOf(series, `${method}\n${tool}`, () => ({ mcp_method_name: method, gen_ai_tool_name: tool }));
+  }
+
+  /** Reads the names in a list of tools. Others have no series: a client may call any name. */
+  #learnTools(body: string, nowMs: number): void {
+    if (this.#tools.size >= MAX_TOOLS || nowMs < this.#nextListAtMs || body.length > MAX_LIST_LENGTH) return;
+    const before = this.#tools.size;
+    const tools = findPath(body, 0, ["result", "tools"]);
+    if (tools === undefined || body[tools.start] !== "[") return;
+    walkElements(body, tools.start, (start) => {
+      const name = stringOf(body, findPath(body, start, ["name"]));
+      // Two names that are not well-formed could be written alike.
+      const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
+      if (isUsable && !this.#tools.has(name) && this.#tools.size < MAX_TOOLS) {
+        const copy = detached(name, body);
+        this.#tools.set(copy, copy);
+      }
+      return skipValue(body, start);
+    });
+    // The last tool may have a name now.
+    this.#lastKind = undefined;
+    // A further page follows at once.
+    const isLast = findPath(body, 0, ["result", "nextCursor"]) === undefined;
+    if (isLast && this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
+  }
+}
+
+/** Returns the code of an error as text, if it is known. */
+function errorCodeOf(body = ""): string {
+  const codeText = body.length > MAX_ERROR_LENGTH ? undefined : textOf(body, findPath(body, 0, ["error", "code"]));
+  return ERROR_CODES.get(codeText ?? "") ?? OTHER;
+}
+
+/** True for a short result that the tool itself marks as an error. */
+function isToolError(body = ""): boolean {
+  return (
+    body.length <= MAX_RESULT_LENGTH && body.includes('"isError"') && textOf(body, findPath(body, 0, ["result", "isError"])) === "true"
+  );
+}
+
+function seriesOf(series: Map<string, Histogram>, key: string, labels: () => Histogram["labels"]): Histogram {
+  let each = series.get(key);
+  if (each === undefined) series.set(key, (each = new Histogram(labels())));
+  return each;
+}
+
+function* histograms(metric: MetricName, series: ReadonlyMap<string, Histogram>): Generator<Sample> {
+  for (const { labels, value } of series.values()) yield { metric, labels, value };
 }
 
 /** Returns a duration for people, to a tenth of a millisecond. */

@@ -393,7 +393,7 @@ const MAX_BATCH_BYTES = 256 * 1024;
 export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
-  readonly #queue = new Set<Outgoing>();
+  #queue: Outgoing[] = [];
   /** The listeners of the lines in the current write, whose text is in memory until its end. */
   #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
@@ -410,7 +410,7 @@ export class StdinWriter implements UpstreamInput {
   }
 
   send(line: Outgoing): void {
-    this.#queue.add(line);
+    this.#queue.push(line);
     line.byteLength ??= Buffer.byteLength(line.text);
     this.queuedBytes += line.byteLength;
     if (this.#isScheduled || this.#isWriting) return;
@@ -419,7 +419,10 @@ export class StdinWriter implements UpstreamInput {
   }
 
   withdraw(line: Outgoing): void {
-    if (this.#queue.delete(line)) this.queuedBytes -= line.byteLength ?? 0;
+    const index = this.#queue.lastIndexOf(line);
+    if (index === -1) return;
+    this.#queue.splice(index, 1);
+    this.queuedBytes -= line.byteLength ?? 0;
   }
 
   /** Stops writing, because the server can no longer answer. */
@@ -429,8 +432,8 @@ export class StdinWriter implements UpstreamInput {
 
   /** Removes and returns the lines that the server cannot have seen. */
   takeUnwritten(): Outgoing[] {
-    const unwritten = [...this.#queue];
-    this.#queue.clear();
+    const unwritten = this.#queue;
+    this.#queue = [];
     this.queuedBytes = 0;
     this.#releaseBatch();
     return unwritten;
@@ -444,21 +447,23 @@ export class StdinWriter implements UpstreamInput {
 
   readonly #write = (): void => {
     this.#isScheduled = false;
-    if (this.#isPaused || this.#isWriting || this.#queue.size === 0 || !this.#stream.writable) return;
+    if (this.#isPaused || this.#isWriting || this.#queue.length === 0 || !this.#stream.writable) return;
     try {
       let batch = "";
       let batchBytes = 0;
+      let count = 0;
       for (const line of this.#queue) {
         const lineBytes = line.byteLength ?? 0;
         if (batch !== "" && batchBytes + lineBytes > MAX_BATCH_BYTES) break;
         batchBytes += lineBytes;
-        this.#queue.delete(line);
+        count++;
         line.isWritten = true;
         batch += `${line.text}\n`;
         if (line.isKept) continue;
         line.text = "";
         if (line.onEmptied !== undefined) this.#onBatchWritten.push(line.onEmptied);
       }
+      this.#queue.splice(0, count);
       this.queuedBytes -= batchBytes;
       this.#isWriting = true;
       this.#stream.write(batch, "utf8", this.#onWritten);

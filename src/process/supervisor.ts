@@ -309,7 +309,7 @@ export class Supervisor implements Upstream {
     const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
     const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.outputLog.stderrTail };
     this.#lastExit = lastExit;
-    if (!this.#isProbe) counters.countExit(kind);
+    if (!this.#isProbe) counters.byKey.exits.count(kind);
     return [lastExit, { childPid, generation: number, ...cause }];
   }
 

@@ -103,7 +103,7 @@ export class AskingCall implements Askable, ReplyTarget {
     if (call === undefined || this.#outcome !== undefined) return this.#respondOutcome(reply);
     reply.onDisconnect = this.#onDisconnect;
     // The server has the call already.
-    if (reply.observed !== undefined) reply.observed.sentAtMs = reply.acceptedAtMs;
+    if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     call.reply = reply;
     call.progressTokenText = progressTokenText(request);
     this.lane.calls.resume(call);

@@ -3,7 +3,6 @@ import { type Outgoing, outgoing, type RequestMessage, type ResponseMessage } fr
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { Timer } from "../timers.ts";
 import type { ToolSemaphore } from "./slots.ts";
 
 /** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
@@ -77,6 +76,8 @@ export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result",
 
 /** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
 const CALL_BYTES = 4096;
+/** A text up to this length counts until the end of its call. In UTF-16 units. */
+const SHORT_LENGTH = 1024;
 /** A text is copied when it is written. */
 const TEXT_COPIES = 2;
 
@@ -123,7 +124,7 @@ export class Call implements Outgoing {
   isInTurn = false;
   /** The time at which it was passed to the current generation's stdin; undefined before. */
   sentAtMs: number | undefined;
-  /** Its number among the calls that were passed to a stdin, in that order; 0 before. */
+  /** Its number among the calls that were passed to a stdin and the server's messages, in this order; 0 before. */
   sentNumber = 0;
   /** The JSON text of the client's progress token, of its last request if it has sent several for this call. */
   progressTokenText: string | undefined;
@@ -150,8 +151,6 @@ export class Call implements Outgoing {
   stopCheck: (() => void) | undefined;
   /** The memory of a client's message, from its acceptance to its end. */
   memory: Reservation | undefined;
-  /** Fires when the call may be due. */
-  timer: Timer | undefined;
   /** Called when the server is ready and has a slot, for an `initialize` or a request that waits. */
   onReady: (() => void) | undefined;
   /** Called when the server's stdin has taken the call. */
@@ -185,10 +184,21 @@ export class Call implements Outgoing {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
 
-  /** Counts the memory of a client's message until its end. The text counts until the server's stdin has taken it, unless it is kept. */
+  /** The time at which the next of its limits may be reached. */
+  get dueAtMs(): number {
+    const { state, deadlineMs, expiresAtMs, slowAtMs } = this;
+    if (state === "parked" || state === "ended") return Number.POSITIVE_INFINITY;
+    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Number.POSITIVE_INFINITY);
+  }
+
+  /**
+   * Counts the memory of a client's message until its end. A long text counts until the server's stdin has taken it, unless it is kept; that
+   * of a notification too, which ends then.
+   */
   holdMemory(): void {
     this.memory?.release();
     this.memory = this.account && holdMessage(this.account, this.text, this.byteLength);
+    if (this.reply !== undefined && this.text.length <= SHORT_LENGTH) return;
     this.onEmptied = () => this.memory?.resize(this.reply === undefined ? 0 : CALL_BYTES);
   }
 
@@ -222,6 +232,32 @@ export function createLine(account: MemoryAccount, text: string): Outgoing {
 /** Counts the memory of a client's message. */
 export function holdMessage(account: MemoryAccount, text: string, byteLength = Buffer.byteLength(text)): Reservation {
   return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
+}
+
+/**
+ * The ids of requests to one peer: consecutive integers from a random one on, which are never reused (MCP 2025-11-25, basic/index). Clients
+ * cannot guess them.
+ */
+export class RequestIds {
+  /** The last one that was minted. */
+  last: number;
+  readonly #first: number;
+
+  constructor() {
+    const [bits = 0] = crypto.getRandomValues(new Uint32Array(1));
+    // Some servers keep ids in signed 32-bit integers. This leaves room for a billion requests.
+    this.last = bits >>> 2;
+    this.#first = this.last + 1;
+  }
+
+  mint(): number {
+    return ++this.last;
+  }
+
+  /** True if `mint` has returned this id. */
+  has(id: unknown): boolean {
+    return typeof id === "number" && id >= this.#first && id <= this.last;
+  }
 }
 
 /** The load of a lane. */

@@ -22,11 +22,11 @@ import {
   type LaneLoad,
   MAX_RENEWED_TIMES,
   type Outcome,
+  RequestIds,
   sendIf,
 } from "./call.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
-import { PendingRequests } from "./pending-requests.ts";
 import { RequestQueue } from "./queue.ts";
 import { ClientTasks } from "./tasks.ts";
 
@@ -43,11 +43,12 @@ export interface HeldRequest {
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/**
- * The calls of one server, by their id on the wire: each is sent at once, queued until the server is ready and has a free slot, or rejected.
- * It may be ended while the calls are iterated.
- */
-export class Calls extends PendingRequests<Call> {
+/** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
+const LATE_MEMORY_MS = 5 * 60_000;
+const LATE_MEMORY_ENTRIES = 1000;
+
+/** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
+export class Calls {
   readonly upstream: Upstream;
   readonly queue: RequestQueue;
   readonly tasks = new ClientTasks();
@@ -65,14 +66,26 @@ export class Calls extends PendingRequests<Call> {
   onAbandoned: ((call: Call) => void) | undefined;
   /** Called when a client's call has ended, was parked, or goes on after that. */
   onChanged: ((call: Call) => void) | undefined;
-  /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
-  sentCount = 0;
+  /** Counts the calls that were passed to a stdin, and the server's messages, in one order. The number of the last of both, and of the last message. */
+  lastNumber = 0;
+  lastMessageNumber = 0;
   /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
   hasOnePrincipal = true;
   readonly #context: Context;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
   readonly #isWaitingForClient: () => boolean;
+  readonly #ids = new RequestIds();
+  /** Fires when a call may be due, or earlier: an end does not move it. So a call that ends soon costs it nothing. */
+  readonly #timer: Timer;
+  /** In the order of their ids. A Map would leave a table of ended calls behind every few calls, which only a full garbage collection frees. */
+  readonly #all: Call[] = [];
+  readonly #abandoned = new Map<unknown, { readonly reason: string; readonly atMs: number }>();
+  /** The highest id that the server has answered. It answers in any order, but reads in the order of ids. */
+  #highestAnsweredId = 0;
+  /** The last id when a request was abandoned, and when the server was sent anything but a request; -1 before. */
+  #lastIdAtAbandon = -1;
+  #lastIdAtNotification = -1;
   /** The calls of clients that wait for a response, without parked ones; and how many of these are suspended. */
   #openCount = 0;
   #suspendedCount = 0;
@@ -88,11 +101,11 @@ export class Calls extends PendingRequests<Call> {
 
   /** @param isWaitingForClient true while the server waits for the answer of a client: that time does not count. */
   constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
-    super();
     this.#context = context;
     this.upstream = upstream;
     this.#log = limitedLog(context.log, context.nowMs);
     this.#isWaitingForClient = isWaitingForClient;
+    this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
       context,
       upstream,
@@ -104,6 +117,16 @@ export class Calls extends PendingRequests<Call> {
   get load(): LaneLoad & { readonly suspended: number } {
     const requestsInFlight = this.#openCount - this.#suspendedCount;
     return { requestsInFlight, suspended: this.#suspendedCount, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+  }
+
+  /** The number of calls with an id that have not ended. */
+  get size(): number {
+    return this.#all.length;
+  }
+
+  /** Returns these calls, in the order of their ids. */
+  values(): Call[] {
+    return [...this.#all];
   }
 
   /** Resolves when no client waits for a response. */
@@ -141,7 +164,7 @@ export class Calls extends PendingRequests<Call> {
       }
       if (caller !== undefined) counters.requests.held++;
     }
-    this.set(call.wireId, call);
+    this.#all.push(call);
     if (caller !== undefined) {
       this.#open(call);
       call.holdMemory();
@@ -303,8 +326,35 @@ export class Calls extends PendingRequests<Call> {
 
   /** Returns the call that was sent with this id, and is not queued again. */
   getWritten(wireId: unknown): Call | undefined {
-    const call = this.get(wireId);
-    return call?.isWritten === true ? call : undefined;
+    const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
+    return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
+  }
+
+  /** Must be called for each response. */
+  onAnswered(id: number): void {
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
+  }
+
+  /** Must be called when the server is sent anything but a request. */
+  onNotification(): void {
+    this.#lastIdAtNotification = this.#ids.last;
+  }
+
+  /** True if the server may not have read yet that a request was abandoned: it has answered none that was sent later. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
+  }
+
+  /** True if the server may not have read all that it was sent besides requests: it has answered none that was sent later. */
+  get hasUnreadNotification(): boolean {
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
+  }
+
+  /** Returns why the request of a late response was abandoned, and forgets it. */
+  takeAbandoned(id: unknown): string | undefined {
+    const abandoned = this.#abandoned.get(id);
+    this.#abandoned.delete(id);
+    return abandoned?.reason;
   }
 
   /** The requests of clients that the server has, in the order of their ids. */
@@ -348,7 +398,7 @@ export class Calls extends PendingRequests<Call> {
     const { wireId, method, toolName, account } = call;
     if (call.state === "ended") return;
     if (call.isWritten) {
-      this.abandon(wireId, reason, this.#context.nowMs());
+      this.#abandon(call, reason);
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
@@ -366,6 +416,12 @@ export class Calls extends PendingRequests<Call> {
   answer(call: Call, verdict: CallVerdict): void {
     if (verdict instanceof SidecarError) this.giveUp(call, "rejected by a check", verdict);
     else this.end(call, verdict);
+  }
+
+  /** Rejects all calls that are queued, and those that come later: there will be no other server. */
+  close(): void {
+    this.queue.end();
+    this.#timer.clear();
   }
 
   /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
@@ -390,7 +446,6 @@ export class Calls extends PendingRequests<Call> {
   /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
   park(call: Call): void {
     call.state = "parked";
-    call.timer?.clear();
     this.#close(call);
     this.queue.free(call);
     this.onChanged?.(call);
@@ -429,9 +484,9 @@ export class Calls extends PendingRequests<Call> {
     const nowMs = this.#context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
     this.#suspendedCount--;
-    this.delete(call.wireId);
-    call.wireId = this.mintId();
-    this.set(call.wireId, call);
+    this.#remove(call);
+    call.wireId = this.#ids.mint();
+    this.#all.push(call);
     call.text = requestToServer(request, call.wireId);
     call.byteLength = Buffer.byteLength(call.text);
     call.holdMemory();
@@ -474,9 +529,8 @@ export class Calls extends PendingRequests<Call> {
     else if (call.state === "checking") this.#stopCheck(call);
     else if (call.state === "passed" && !call.isWritten) this.input?.withdraw(call);
     call.state = "ended";
-    call.timer?.clear();
     call.memory?.release();
-    this.delete(call.wireId);
+    this.#remove(call);
   }
 
   /**
@@ -508,10 +562,7 @@ export class Calls extends PendingRequests<Call> {
     }
     const expiresAtMs = nowMs() + config.holdTimeoutMs;
     this.queue.close(returned);
-    for (const call of returned) {
-      call.expiresAtMs = expiresAtMs;
-      this.#schedule(call);
-    }
+    for (const call of returned) call.expiresAtMs = expiresAtMs;
     if (this.upstream.status().state === "failed") this.queue.rejectAll();
     let count = 0;
     for (const call of this.values()) {
@@ -519,8 +570,10 @@ export class Calls extends PendingRequests<Call> {
       if (call.kind === "client") count++;
       this.end(call, describe(call));
     }
-    this.forgetAbandoned();
+    this.#abandoned.clear();
+    this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
     this.tasks.clear();
+    this.#scheduleAll();
     return count;
   }
 
@@ -529,7 +582,7 @@ export class Calls extends PendingRequests<Call> {
     const { retry, requestTimeoutMs, streamAfterMs } = this.#context.config;
     const { method } = request;
     const { acceptedAtMs } = reply;
-    const wireId = this.mintId();
+    const wireId = this.#ids.mint();
     const text = requestToServer(request, wireId);
     // The sidecar's own requests have a common owner.
     const owner = caller ?? (isInTurn ? this.#inTurn : this);
@@ -548,6 +601,35 @@ export class Calls extends PendingRequests<Call> {
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
     return call;
+  }
+
+  /** Returns the index of the call with this id, or else of the one after it. */
+  #indexOf(wireId: number): number {
+    let low = 0;
+    let high = this.#all.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#all[middle]?.wireId ?? 0) < wireId) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #remove(call: Call): void {
+    const index = this.#indexOf(call.wireId);
+    if (this.#all[index] === call) this.#all.splice(index, 1);
+  }
+
+  /** Removes a call whose response is no longer awaited, and remembers the reason. */
+  #abandon(call: Call, reason: string): void {
+    const nowMs = this.#context.nowMs();
+    this.#remove(call);
+    this.#abandoned.set(call.wireId, { reason, atMs: nowMs });
+    this.#lastIdAtAbandon = this.#ids.last;
+    for (const [id, { atMs }] of this.#abandoned) {
+      if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - atMs <= LATE_MEMORY_MS) break;
+      this.#abandoned.delete(id);
+    }
   }
 
   /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
@@ -620,24 +702,31 @@ export class Calls extends PendingRequests<Call> {
     if (account !== undefined) this.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (reply === undefined) {
-      this.onNotification();
-      call.timer?.clear();
-    } else {
+    if (reply === undefined) this.onNotification();
+    else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.#context.config.streamAfterMs;
-      call.sentNumber = ++this.sentCount;
-      if (reply.observed !== undefined) reply.observed.sentAtMs ??= nowMs;
+      call.sentNumber = ++this.lastNumber;
+      if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);
   }
 
   #schedule(call: Call): void {
-    if (call.state === "ended") return;
-    call.timer ??= new Timer(this.#context.timers, (nowMs) => this.#onDue(call, nowMs));
-    const { state, deadlineMs, expiresAtMs, slowAtMs } = call;
-    call.timer.set(Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Number.POSITIVE_INFINITY));
+    const { dueAtMs } = call;
+    if (dueAtMs < this.#timer.atMs) this.#timer.set(dueAtMs);
+  }
+
+  #onTimer(nowMs: number): void {
+    for (const call of [...this.#all, ...this.queue.entries]) if (call.dueAtMs <= nowMs) this.#onDue(call, nowMs);
+    this.#scheduleAll();
+  }
+
+  #scheduleAll(): void {
+    this.#timer.clear();
+    for (const call of this.#all) this.#schedule(call);
+    for (const call of this.queue.entries) this.#schedule(call);
   }
 
   #onDue(call: Call, nowMs: number): void {
@@ -646,12 +735,10 @@ export class Calls extends PendingRequests<Call> {
       if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
       if (call.deadlineMs <= nowMs) return this.#timeOut(call);
       if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
-      const isSlow = call.state === "passed" && call.slowAtMs <= nowMs;
-      if (isSlow) call.slowAtMs = Number.POSITIVE_INFINITY;
-      this.#schedule(call);
-      if (isSlow) call.reply?.keepAlive();
+      if (call.state !== "passed" || call.slowAtMs > nowMs) return;
+      call.slowAtMs = Number.POSITIVE_INFINITY;
+      call.reply?.keepAlive();
     } catch (error) {
-      // No call is left without a timer.
       this.#context.defects.recover("deadline", error, () => {
         const { reply } = call;
         const failure = internalError(call.isSent);

@@ -28,9 +28,10 @@ export class HangWatch {
   #timeouts = 0;
   /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
   #lastIgnored = 0;
+  /** The number of the last message at the last tick. */
+  #messageAtTick = 0;
   /** The time at which the first of these that a client gave up was sent; undefined if there is none. */
   #abandonedSinceMs: number | undefined;
-  #hasSpokenSinceTick = false;
   #isPinged = false;
   readonly #tick: Timer;
   /** The end of the time of the ping that decides; undefined if there is none. */
@@ -45,18 +46,10 @@ export class HangWatch {
     calls.onAbandoned = (call) => this.#onAbandoned(call);
   }
 
-  /** Resets the count. Called for every message of the server, so it must be cheap. */
-  heard(): void {
-    this.#timeouts = 0;
-    this.#abandonedSinceMs = undefined;
-    this.#lastIgnored = this.#calls.sentCount;
-    this.#hasSpokenSinceTick = true;
-  }
-
   onReady(nowMs: number): void {
     this.#isReady = true;
     this.#isPinged = false;
-    this.heard();
+    this.#calls.lastMessageNumber = ++this.#calls.lastNumber;
     this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
   }
 
@@ -67,7 +60,17 @@ export class HangWatch {
     this.#tick.clear();
   }
 
+  /** Begins to count again if the server has sent a message since the last timeout that counted. */
+  #update(): void {
+    const { lastMessageNumber } = this.#calls;
+    if (lastMessageNumber <= this.#lastIgnored) return;
+    this.#lastIgnored = lastMessageNumber;
+    this.#timeouts = 0;
+    this.#abandonedSinceMs = undefined;
+  }
+
   #onTimeout(call: Call): void {
+    this.#update();
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.
     const counts = call.kind === "client" || (call.method === "tools/list" && this.#calls.queue.blocks.has("tools"));
@@ -80,6 +83,7 @@ export class HangWatch {
    */
   #onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
     const { config, nowMs } = this.#context;
+    this.#update();
     if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
     this.#abandonedSinceMs ??= sentAtMs;
     if (nowMs() - this.#abandonedSinceMs >= config.requestTimeoutMs) this.#count(method);
@@ -87,16 +91,17 @@ export class HangWatch {
 
   #pingIfIdle(nowMs: number): void {
     this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
-    const isSilent = !this.#hasSpokenSinceTick && !this.#routing.isWaitingForClient;
+    const { lastMessageNumber } = this.#calls;
+    const isSilent = lastMessageNumber === this.#messageAtTick && !this.#routing.isWaitingForClient;
     if (isSilent && this.#isPinged) this.#count("ping");
-    this.#hasSpokenSinceTick = false;
+    this.#messageAtTick = lastMessageNumber;
     this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
     if (this.#isPinged) this.#calls.ping();
   }
 
   #count(method: string): void {
     if (!this.#isReady || this.#probe !== undefined || this.#routing.isWaitingForClient) return;
-    this.#lastIgnored = this.#calls.sentCount;
+    this.#lastIgnored = this.#calls.lastNumber;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
     if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
@@ -117,7 +122,7 @@ export class HangWatch {
     const probe = new Timer(timers, () => {
       const traffic = upstream.traffic();
       if (traffic.outputs !== outputs || traffic.isReading || this.#routing.isWaitingForClient) {
-        this.heard();
+        calls.lastMessageNumber = ++calls.lastNumber;
         // This also ends the probe.
         calls.giveUp(call, "no longer needed", "unread");
       } else if (!isTaken && traffic.inputs !== lastInputs) {

@@ -166,7 +166,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     );
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#isClosed = true;
-    calls.queue.end();
+    calls.close();
   }
 
   onStarted(input: UpstreamInput): void {
@@ -197,7 +197,8 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   onMessage(message: Message): void {
-    this.#hangWatch.heard();
+    const { calls } = this;
+    calls.lastMessageNumber = ++calls.lastNumber;
     if (message.kind === "response") this.#onResponse(message);
     else if (message.kind === "notification") this.#onNotification(message);
     else this.routing.onServerRequest(message);
@@ -216,12 +217,12 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     if (call === undefined) return;
     calls.onAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
-    this.#hangWatch.heard();
+    calls.lastMessageNumber = ++calls.lastNumber;
   }
 
   onOverlongLine(line: OverlongLine): void {
-    this.#hangWatch.heard();
     const { calls, dropped } = this;
+    calls.lastMessageNumber = ++calls.lastNumber;
     const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
     const call = calls.getWritten(id);
     // Text before a message may be a client's, and so may the message.

@@ -101,7 +101,7 @@ export class PrivateRouting implements Routing {
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
     const question = this.#questions.get(response.id);
-    if (question === undefined) return this.#questions.hasMinted(response.id) ? undefined : answerElsewhere();
+    if (question === undefined) return this.#questions.ids.has(response.id) ? undefined : answerElsewhere();
     const { id, idText, progressTokenText } = question;
     const text = messageToServer(response, editsOf(response, idText, Slot.id));
     if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);

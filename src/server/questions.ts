@@ -4,9 +4,8 @@ import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, S
 import { messageToServer, progressTokenText } from "../mcp/rewrite.ts";
 import type { Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
-import { type Call, type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
+import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
 import type { Lane } from "./lane.ts";
-import { PendingRequests } from "./pending-requests.ts";
 import { errorAnswer } from "./routing.ts";
 
 /** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
@@ -33,7 +32,9 @@ export interface Question {
 }
 
 /** The questions of one server that are open, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
-export class Questions extends PendingRequests<Question> {
+export class Questions extends Map<unknown, Question> {
+  /** Minted here, so that a late answer never matches a question of the next server. */
+  readonly ids = new RequestIds();
   readonly lane: Lane;
   /** Called when the server has got its answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
@@ -60,7 +61,7 @@ export class Questions extends PendingRequests<Question> {
   }
 
   add(request: RequestMessage, idText: string): Question {
-    const id = this.mintId();
+    const id = this.ids.mint();
     const question: Question = {
       id,
       idText,

@@ -39,8 +39,6 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   };
 }
 
-export type OnSessionEnd = (protocolVersion: string, durationMs: number) => void;
-
 interface NewSession {
   readonly owner?: Principal | undefined;
   readonly memory: MemoryAccount;
@@ -64,25 +62,15 @@ export class SessionOpener {
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
-  readonly #onSessionEnd: OnSessionEnd | undefined;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
 
-  /** @param onSessionEnd undefined if nothing observes the end of sessions. */
-  constructor(
-    context: Context,
-    pool: Pool,
-    sessions: SessionStore,
-    ids: SessionIds,
-    eventLog: EventLog,
-    onSessionEnd: OnSessionEnd | undefined,
-  ) {
+  constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     this.#context = context;
     this.#pool = pool;
     this.#sessions = sessions;
     this.#ids = ids;
     this.#eventLog = eventLog;
-    this.#onSessionEnd = onSessionEnd;
     const { sessionsPerMinute } = context.config;
     this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
@@ -179,7 +167,7 @@ export class SessionOpener {
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
     const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
-      counters.countRefusal(refusal.code);
+      counters.byKey.refusals.count(refusal.code);
       return refusal;
     }
     const streams = new SessionStreams(memory, this.#eventLog, true);
@@ -189,7 +177,7 @@ export class SessionOpener {
     streams.close();
     this.#pool.release(server);
     const error = tooManySessions(this.#sessions.maxSessions);
-    counters.countRefusal(error.code);
+    counters.byKey.refusals.count(error.code);
     return error;
   }
 
@@ -235,7 +223,7 @@ export class SessionOpener {
     session.onEnd = (isOver) => {
       this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);
-      this.#onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+      this.#context.records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
     if (!this.#sessions.add(session)) return undefined;
     if (server.profile.kind === "private") server.session = session;

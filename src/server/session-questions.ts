@@ -16,8 +16,7 @@ import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { PendingRequests } from "./pending-requests.ts";
-import { type ClientCall, MAX_RENEWED_TIMES } from "./call.ts";
+import { type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { RepeatableRequest } from "./modern-sessions.ts";
@@ -62,7 +61,8 @@ interface OpenQuestion {
  */
 export class SessionQuestions {
   readonly #lane: Lane;
-  readonly #questions = new PendingRequests<OpenQuestion>();
+  readonly #questions = new Map<unknown, OpenQuestion>();
+  readonly #ids = new RequestIds();
 
   constructor(lane: Lane) {
     this.#lane = lane;
@@ -86,7 +86,7 @@ export class SessionQuestions {
   onAnswer(caller: Caller, response: ResponseMessage, isAskable: boolean): SidecarError | undefined {
     const question = this.#questions.get(response.id);
     if (question === undefined || question.round.call.caller !== caller) {
-      return isAskable && !this.#questions.hasMinted(response.id) ? answerElsewhere() : undefined;
+      return isAskable && !this.#ids.has(response.id) ? answerElsewhere() : undefined;
     }
     const { round, method } = question;
     const normal = readMessage(messageToServer(response));
@@ -126,7 +126,7 @@ export class SessionQuestions {
     timer.set(nowMs() + (questions.length === 0 ? REPEAT_DELAY_MS : config.requestTimeoutMs * MAX_RENEWED_TIMES));
     const texts = questions.map((question) => {
       const { keyText, request: asked } = question;
-      const id = this.#questions.mintId();
+      const id = this.#ids.mint();
       this.#questions.set(id, { id, round, keyText, method: asked.method });
       round.open.add(id);
       return [id, requestToClient(withElicitationId(question, randomUUID()), id)] as const;

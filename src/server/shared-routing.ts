@@ -348,7 +348,7 @@ export class AnyEraRouting extends ModernRouting {
       const calls = this.#calls;
       // Requests that wait have the form of the former server.
       const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
-      calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, call.isSent));
+      calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
     this.#era = handshake.era;
     if (handshake.era === "modern") {

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import type { AskKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import type { ResponseMessage } from "../mcp/message.ts";
-import { isErrorResponse, type ObservedRequest, type RequestEnding } from "../observe/record.ts";
+import { isErrorResponse, type RequestEnding, type RequestRecord } from "../observe/record.ts";
 
 /** What the server may ask the client of a call: the kinds that the client has declared, and those that it was not asked, because it has not. */
 export interface Askable {
@@ -26,8 +26,6 @@ export type Transform = (text: string, idText: string, response?: ResponseMessag
  */
 export interface ReplyTarget {
   readonly isListening?: boolean;
-  /** The status of the HTTP response; undefined before it has begun. */
-  readonly httpStatus?: number | undefined;
   emit?(text: string): boolean;
   keepAlive?(): void;
   /**
@@ -45,8 +43,8 @@ export class Reply {
   readonly idText: string;
   /** The time at which the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
-  /** The observation of the request; undefined if nothing observes it. */
-  observed: ObservedRequest | undefined;
+  /** Undefined for a request of the sidecar itself. */
+  record: RequestRecord | undefined;
   /** The least severe log messages that the client wants for this request; `off` for none. Undefined if the request does not say. */
   logLevel: string | undefined;
   /** Undefined if the server cannot ask anything during the request. */
@@ -115,7 +113,7 @@ export class Reply {
 
   /** Rejects the request. It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
-    if (!this.isAccepted && !this.isFinished) this.#context.counters.countRefusal(error.code);
+    if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
     this.#end(error);
   }
 
@@ -147,8 +145,11 @@ export class Reply {
       this.isFinished = false;
       throw error;
     }
-    if (!this.isAccepted && this.observed === undefined) return;
-    if (outcome instanceof SidecarError) return this.#record(outcome.code, body, !outcome.details.sent);
+    if (!this.isAccepted && this.record === undefined) return;
+    if (outcome instanceof SidecarError) {
+      if (this.record !== undefined) this.record.isRejected = !outcome.details.sent;
+      return this.#record(outcome.code, body);
+    }
     if (body === undefined) return this.#record("dismissed");
     // The target may have had no room for the response.
     const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
@@ -161,9 +162,10 @@ export class Reply {
     onEnd?.();
   }
 
-  /** Each client's request is recorded here, as its client has seen the end. @param isRejected true for an error of the sidecar to a request that was not sent. */
-  #record(ending: RequestEnding, body?: string, isRejected = false): void {
-    if (this.isAccepted) this.#context.counters.countEnding(ending);
-    this.observed?.end(this.#target.httpStatus, ending, body, isRejected);
+  /** Each client's request is recorded here, as its client has seen the end. */
+  #record(ending: RequestEnding, body?: string): void {
+    const { counters, records } = this.#context;
+    if (this.isAccepted) counters.countEnding(ending);
+    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }

@@ -144,7 +144,7 @@ export class Session implements Caller {
   endCall(nowMs: number): void {
     this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
-    this.touch(nowMs);
+    if (this.#openRequests === 0) this.touch(nowMs);
   }
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */

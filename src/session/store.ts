@@ -119,7 +119,7 @@ export class SessionStore {
   /** Returns the session to evict for a new one of this holder. */
   #roomFor(holder: MemoryHolder): Session | "free" | "none" {
     const own = this.#holdings.get(holder);
-    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return longestUnused(own.order) ?? "none";
+    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.firstFree(isUnused) ?? "none";
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
@@ -149,10 +149,10 @@ export class SessionStore {
   /** Prefers the sessions of the largest holding above the share. */
   #longestUnused(): Session | undefined {
     for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
-      const session = longestUnused(order);
+      const session = order.firstFree(isUnused);
       if (session !== undefined) return session;
     }
-    return longestUnused(this.#order);
+    return this.#order.firstFree(isUnused);
   }
 
   #count(holding: Holding, change: number): void {
@@ -162,16 +162,8 @@ export class SessionStore {
   }
 }
 
-/**
- * Returns the session that was unused for longest; undefined if all are in use. A session in use leaves the order until its next use, and
- * the end of its use counts as one. So each use pays for at most one step of a search.
- */
-function longestUnused(order: LinkedOrder<Session>): Session | undefined {
-  for (let place = order.first; place !== undefined; place = order.first) {
-    if (place.value?.isInUse === false) return place.value;
-    place.leave();
-  }
-  return undefined;
+function isUnused({ isInUse }: Session): boolean {
+  return !isInUse;
 }
 
 function lastingBytes(sessions: readonly Session[]): number {

@@ -2,7 +2,7 @@ import { readCommandLine } from "../../src/config/command-line.ts";
 import { type Config, loadConfig } from "../../src/config/load.ts";
 import type { Context } from "../../src/context.ts";
 import { MemoryBudget } from "../../src/memory.ts";
-import { Counters } from "../../src/observe/record.ts";
+import { Counters, RequestRecords } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
 import { Timers } from "../../src/timers.ts";
@@ -20,12 +20,14 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
   const log = new RecordedLog();
   const counters = parts.counters ?? new Counters();
   const defects = parts.defects ?? new Defects(parts.log ?? log, counters);
+  const secrets = parts.secrets ?? new Secrets({});
   return {
     config: configWith(settings),
     counters,
+    records: new RequestRecords(parts.nowMs ?? Date.now, defects, secrets.redact, true),
     defects,
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
-    secrets: new Secrets({}),
+    secrets,
     nowMs: Date.now,
     timers: new Timers(parts.nowMs ?? Date.now, defects),
     draining: new AbortController().signal,

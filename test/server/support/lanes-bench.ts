@@ -105,7 +105,7 @@ export class LanesBench {
     const signals = { draining: this.#draining.signal, kill: this.#kill.signal };
     this.context = contextOf(settings, { counters: this.shared.counters, ...signals });
     this.pool = new Pool(this.context, this.sessions, (profile, name) => this.#createServer(profile, name));
-    this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog, undefined);
+    this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog);
     if (isStarted) this.shared.start();
   }
 

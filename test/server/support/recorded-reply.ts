@@ -13,7 +13,6 @@ export class RecordedReply extends Reply {
     const seen = { keepAliveCount: 0, outcome: undefined as string | SidecarError | undefined };
     super(context, idText, acceptedAtMs, {
       isListening,
-      httpStatus: 200,
       emit: (text) => isListening && emitted.push(text) > 0,
       keepAlive: () => void seen.keepAliveCount++,
       finish: (outcome) => {

@@ -149,7 +149,7 @@ export class Life {
     // The real one runs in a thread.
     if (context.config.argumentCheck !== "off") Object.assign(policy, { argumentCheck: { check } });
     const program = new ServerProgram(context, { command: "simulated", args: [], env: {}, cwd: undefined }, () => this.#startProcess());
-    const unobserved = { observeLane: undefined, observers: [], onSessionEnd: undefined };
+    const unobserved = { observeLane: undefined };
     this.#server = await McpServer.start(context, { program, clientInfo: { name: "sidecar", version: "1" }, policy, ...unobserved });
     await this.#settle(3);
   }
