@@ -14,10 +14,10 @@ import { AskingRouting } from "./server/asking-routing.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Pool, PooledServer, type Profile } from "./server/pool.ts";
-import { AnyEraRouting, ModernRouting } from "./server/shared-routing.ts";
 import { PrivateRouting } from "./server/private-routing.ts";
 import type { Routing } from "./server/routing.ts";
 import { SessionOpener } from "./server/session-opener.ts";
+import { SharedRouting } from "./server/shared-routing.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
@@ -210,6 +210,6 @@ export class McpServer {
     const onInitialized = (text: string): void => void (handshake.initialized = text);
     if (streams !== undefined) return new PrivateRouting(lane, streams, streams.isTakenUp, onInitialized);
     if (kind === "asking") return new AskingRouting(lane, () => this.#pool.onChanged(profile));
-    return kind === "modern" || this.#context.config.childEra === "modern" ? new ModernRouting(lane) : new AnyEraRouting(lane);
+    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy");
   }
 }

@@ -71,15 +71,11 @@ export class AskingRouting extends SharedRouting {
 
   override onReady(handshake: UpstreamHandshake): void {
     super.onReady(handshake);
-    this.onRestarted(handshake.resultText);
     this.#assign();
   }
 
-  endSubscriptions(): void {
-    this.onRestarted(undefined);
-  }
-
-  onLost(): void {
+  override onLost(): void {
+    super.onLost();
     this.#refusal.clear();
     // The queue opens for the next generation.
     this.questions.closeAll();

@@ -1,8 +1,15 @@
 import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS } from "../mcp/message.ts";
-import { ALL_LISTS, filterMembers, isSame, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
+import {
+  isJsonObject,
+  type JsonObject,
+  LOG_LEVELS as LEVELS,
+  type NotificationMessage,
+  type RequestMessage,
+  Slot,
+} from "../mcp/message.ts";
+import { ALL_LISTS, filterMembers, isSame, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
@@ -154,8 +161,9 @@ export class DesiredState {
   }
 
   /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
-  subscribersOf(uri: string): ReadonlySet<Caller> {
+  subscribersOf(uri: string | undefined): ReadonlySet<Caller> {
     const found = new Set<Caller>();
+    if (uri === undefined) return found;
     // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
     for (const [subscribed, { subscriptions }] of this.#resources) {
       if (!uri.startsWith(subscribed)) continue;
@@ -213,6 +221,17 @@ export class DesiredState {
 /** Returns the memory of a subscription to a resource, or of a request about one. */
 function subscriptionBytes(uri: string): number {
   return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
+}
+
+/** Decides about a request by which a client changes what it wants. @returns undefined for any other request, and if the server decides. */
+export function decideAbout(
+  { method, outline }: RequestMessage,
+  caller: Caller,
+  driver: LegacyDriver | ModernDriver,
+): RequestDecision | undefined {
+  if (method === "logging/setLevel") return driver.setLevel(caller, outline.stringAt(Slot.level));
+  if (method === "resources/subscribe") return driver.subscribe(caller, outline.stringAt(Slot.uri));
+  return method === "resources/unsubscribe" ? driver.unsubscribe(caller, outline.stringAt(Slot.uri)) : undefined;
 }
 
 /**
@@ -284,8 +303,12 @@ export class LegacyDriver {
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
-  /** Must be called when a client has ended. @param unwatched the resources that only this one had subscribed to. */
-  onEnd({ memory }: Caller, unwatched: readonly string[]): void {
+  onFirstListener(): void {
+    // The server announces changes of lists without being asked.
+  }
+
+  /** Must be called when a client has ended. @param unwatched the resources that only this one was subscribed to. */
+  onEnd(unwatched: readonly string[], { memory }: Caller): void {
     this.#sendLevel();
     for (const uri of unwatched) {
       // The server may be busy, and get this later.
@@ -434,8 +457,7 @@ export class ModernDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
-  /** Must be called when the first client listens. */
-  onListener(): void {
+  onFirstListener(): void {
     this.#update();
   }
 
@@ -448,10 +470,22 @@ export class ModernDriver {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
   }
 
-  /** Must be called for each acknowledgement. @param accepted the URIs in it. */
-  onAcknowledged(wireId: number, accepted: ReadonlySet<string>): void {
-    const next = this.#next;
-    if (next === undefined || wireId !== next.call?.wireId) return;
+  /** Handles a notification of its subscription. @returns false if it is for clients. */
+  onNotification(wireId: number, { method, text, outline }: NotificationMessage): boolean {
+    if (method === "notifications/cancelled") {
+      const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
+      // The call would stay open otherwise, because the server sends no response.
+      ended?.call?.cancel("ended by the server");
+      if (ended !== undefined) this.#onListenEnd(ended, true);
+    } else if (method === "notifications/subscriptions/acknowledged") {
+      // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
+      const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
+      if (wireId === this.#next?.call?.wireId) this.#onAcknowledged(this.#next, "uris" in accepted ? accepted.uris : NONE);
+    } else return false;
+    return true;
+  }
+
+  #onAcknowledged(next: Listening, accepted: ReadonlySet<string>): void {
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
     next.openedAtMs = this.#context.nowMs();
@@ -461,14 +495,6 @@ export class ModernDriver {
     if (this.#isInterrupted) this.#onReopened(next.filter);
     this.#isInterrupted = false;
     this.#update();
-  }
-
-  /** Must be called when the server cancels the subscription with this id. */
-  onCancelled(wireId: number): void {
-    const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
-    // The call would stay open otherwise, because the server sends no response.
-    ended?.call?.cancel("ended by the server");
-    if (ended !== undefined) this.#onListenEnd(ended, true);
   }
 
   /** Opens a subscription for what is wanted now, if it is another one than the current. */

@@ -13,7 +13,7 @@ import {
 import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { DesiredState, ModernDriver } from "./desired-state.ts";
+import type { DesiredState } from "./desired-state.ts";
 import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 
 /** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
@@ -48,12 +48,11 @@ export class ModernSessions {
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
   readonly #state: DesiredState;
-  readonly #driver: ModernDriver;
   /** Those that have not ended. */
   readonly #repeatable = new Map<Reply, RepeatableRequest>();
 
-  constructor(state: DesiredState, driver: ModernDriver) {
-    [this.#state, this.#driver] = [state, driver];
+  constructor(state: DesiredState) {
+    this.#state = state;
   }
 
   add(session: Caller, initialize: RequestMessage): void {
@@ -66,10 +65,6 @@ export class ModernSessions {
 
   isAskable(caller: Caller): boolean {
     return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
-  }
-
-  has(caller: Caller): boolean {
-    return this.#sessions.has(caller);
   }
 
   /** Returns the request of a reply, if the server may ask its client. */
@@ -89,12 +84,6 @@ export class ModernSessions {
     switch (method) {
       case "ping":
         return EMPTY_RESULT;
-      case "logging/setLevel":
-        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
-      case "resources/subscribe":
-        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
-      case "resources/unsubscribe":
-        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
       case "server/discover":
       case "subscriptions/listen":
         return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);

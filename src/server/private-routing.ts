@@ -11,7 +11,7 @@ import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { Questions } from "./questions.ts";
 import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
-import { DesiredState, LegacyDriver } from "./desired-state.ts";
+import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
@@ -59,19 +59,10 @@ export class PrivateRouting implements Routing {
     return this.#questions.size > 0;
   }
 
-  onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
     // The client's own notification may have reached another replica, and a server may reject requests before it.
-    if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
-    switch (method) {
-      case "logging/setLevel":
-        return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
-      case "resources/subscribe":
-        return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
-      case "resources/unsubscribe":
-        return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
-      default:
-        return undefined;
-    }
+    if (!this.#isInitialized && request.method !== "ping") this.#initialize(INITIALIZED);
+    return decideAbout(request, caller, this.#driver);
   }
 
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {

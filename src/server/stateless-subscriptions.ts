@@ -8,7 +8,7 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { ModernRouting } from "./shared-routing.ts";
+import { SharedRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type ModernSubscription, Subscription } from "./subscriptions.ts";
@@ -146,7 +146,7 @@ export class StatelessSubscriptions {
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return reply.fail(filter);
-    const modern = lane.calls.lastHandshake?.era === "modern" && lane.routing instanceof ModernRouting ? lane.routing : undefined;
+    const modern = lane.calls.lastHandshake?.era === "modern" && lane.routing instanceof SharedRouting ? lane.routing : undefined;
     const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
     if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
