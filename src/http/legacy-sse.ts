@@ -69,7 +69,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     };
     this.#context.defects.guard(
       "client request",
-      () => opener.initialize(reply, request, open, { owner: this.owner, memory: this.memory, streams }),
+      () => opener.initialize(reply, request, streams, this.owner, open),
       () => reply.fail(internalError(true)),
     );
   }

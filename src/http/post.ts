@@ -255,7 +255,8 @@ export class McpEndpoint implements MessageReceiver {
       target.headers = { "Mcp-Session-Id": opened.id };
       record.setSession(opened);
     };
-    this.#opener.initialize(reply, message, onOpen, { owner, memory: this.#context.memory.account(holder) });
+    const streams = this.#opener.createStreams(this.#context.memory.account(holder));
+    this.#opener.initialize(reply, message, streams, owner, onOpen);
   }
 
   #onBatch(post: Post, messages: readonly Message[], session: Session | SidecarError): void {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
 import { findPath } from "../json/find.ts";
 import { canBeAsked } from "../mcp/capabilities.ts";
-import type { SidecarError } from "../mcp/errors.ts";
+import { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
@@ -39,14 +39,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   };
 }
 
-interface NewSession {
-  readonly owner?: Principal | undefined;
-  readonly memory: MemoryAccount;
-  /** The streams of a client whose session ends with its connection. The default is the streams of Streamable HTTP. */
-  readonly streams?: SessionStreams;
-}
-
-/** A session that is not open here, but could be taken up. */
+/** A session, as far as its id tells of it: one that is not open here may be taken up. */
 export interface KnownSession {
   readonly id: string;
   readonly owner: Principal | undefined;
@@ -55,7 +48,7 @@ export interface KnownSession {
   readonly initialize: RequestMessage;
 }
 
-/** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
+/** Opens sessions: gets a server for each `initialize`, and a session on it as soon as the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
   readonly #pool: Pool;
@@ -66,46 +59,58 @@ export class SessionOpener {
   readonly #mayLog: () => boolean;
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
-    this.#context = context;
-    this.#pool = pool;
-    this.#sessions = sessions;
-    this.#ids = ids;
-    this.#eventLog = eventLog;
+    [this.#context, this.#pool, this.#sessions, this.#ids, this.#eventLog] = [context, pool, sessions, ids, eventLog];
     const { sessionsPerMinute } = context.config;
     this.#mayLog = logLimiter(context.nowMs);
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
+  /** Returns the streams of a session of Streamable HTTP. @param isTakenUp true if they follow others, of the same session. */
+  createStreams(memory: MemoryAccount, isTakenUp = false): SessionStreams {
+    return new SessionStreams(memory, this.#eventLog, isTakenUp);
+  }
+
   /**
    * Also called for an accepted request that one server has refused, and that goes to another.
    *
+   * @param streams those of the new session. If its client cannot resume them, the session ends with its connection.
    * @param onOpen called with the new session, before the response is sent.
    */
-  initialize(reply: Reply, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession): void {
-    const { owner, memory } = client;
-    // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
-    const refusal =
-      this.#pool.refusal(request, memory.holder) ??
-      this.#roomRefusal(memory.holder) ??
-      (reply.isAccepted ? undefined : this.#rateRefusal());
+  initialize(
+    reply: Reply,
+    request: RequestMessage,
+    streams: SessionStreams,
+    owner: Principal | undefined,
+    onOpen: (session: Session) => void,
+  ): void {
+    const { memory, canResume } = streams;
+    const refusal = this.#refusal(request, memory.holder, !reply.isAccepted);
     if (refusal !== undefined) return reply.refuse(refusal);
-    const streams = client.streams ?? new SessionStreams(memory, this.#eventLog);
     const server = this.#pool.acquire(request, streams);
     server.lane.initialize({
       reply,
       request,
       memory,
       open: (protocolVersion) => {
-        const issueId = (): string => this.#ids.issue(claimsOf(request, protocolVersion, this.#pool.isPrivate(request)), owner);
-        const id = client.streams === undefined ? issueId() : randomUUID();
-        const session = this.#add(request, server, id, protocolVersion, streams, memory, owner);
-        if (session !== undefined) onOpen(session);
-        return session === undefined ? tooManySessions(this.#sessions.maxSessions) : undefined;
+        const claims = claimsOf(request, protocolVersion, this.#pool.isPrivate(request));
+        const id = canResume ? this.#ids.issue(claims, owner) : randomUUID();
+        const session = this.#open(server, streams, { id, owner, protocolVersion, initialize: request });
+        if (session instanceof SidecarError) return session;
+        onOpen(session);
+        return undefined;
       },
-      onRefused: (refused) => this.#onRefused(reply, request, memory, refused, () => this.initialize(reply, request, onOpen, client)),
+      onRefused: (refused) => {
+        const next = (): void => {
+          if (this.#pool.isPrivate(request)) this.#fail(reply, refused);
+          else this.initialize(reply, request, canResume ? this.createStreams(memory) : streams, owner, onOpen);
+        };
+        const onReady = (): void => this.#context.defects.guard("session start", next, () => reply.fail(internalError(false)));
+        // It may be a server without sessions, which the shared process is about to show. Then all clients share that one.
+        this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
+      },
       onFailed: () => {
         // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
-        if (client.streams === undefined) streams.close();
+        if (canResume) streams.close();
         this.#pool.release(server);
       },
     });
@@ -138,94 +143,76 @@ export class SessionOpener {
     messages: readonly Pick<Message, "kind" | "text">[],
     onTaken: (session: Session | SidecarError) => void,
   ): void {
-    const { defects } = this.#context;
-    const { initialize } = known;
+    const { id, owner, initialize } = known;
     // Responses and notifications alone do not start a server.
     const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
-    const open = (): void => {
-      // The token may have been removed while the body arrived.
-      if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
+    const takeUp = (): void => {
+      // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the era was not known.
+      if (owner?.isRevoked === true || this.#ids.open(id, owner) === undefined) onTaken(sessionNotFound());
       else if (this.#pool.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
-      else onTaken(this.#sessions.get(known.id) ?? this.#takeUp(known, memory));
+      else onTaken(this.#sessions.get(id) ?? this.#takeUp(known, memory));
     };
-    if (this.#pool.isDecided(initialize)) return open();
-    const onReady = (): void => {
-      // Another request may have taken the session up meanwhile, or ended it.
-      if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
-      else open();
-    };
+    if (this.#pool.isDecided(initialize)) return takeUp();
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
-    const onDefect = (): void => onTaken(internalError(false));
+    const onReady = (): void => this.#context.defects.guard("session start", takeUp, () => onTaken(internalError(false)));
     // The shared server, which may restart, shows it.
-    const held = { owner: { memory }, reply, request };
-    this.#pool.shared.lane.whenReady(held, () => defects.guard("session start", onReady, onDefect), onTaken);
+    this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onTaken);
   }
 
-  #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
-    const { counters } = this.#context;
-    const roomRefusal = this.#pool.refusal(initialize, memory.holder) ?? this.#roomRefusal(memory.holder);
-    // Without this limit, a client that can sign ids would have as many sessions as it likes.
-    const refusal = roomRefusal ?? (this.#ids.keys.isKnownTo(known.owner) ? this.#rateRefusal() : undefined);
-    if (refusal !== undefined) {
-      counters.byKey.refusals.count(refusal.code);
-      return refusal;
+  #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
+    const { initialize, owner } = known;
+    // Without the rate, a client that can sign ids would have as many sessions as it likes.
+    let error = this.#refusal(initialize, memory.holder, this.#ids.keys.isKnownTo(owner));
+    if (error === undefined) {
+      const streams = this.createStreams(memory, true);
+      const server = this.#pool.acquire(initialize, streams);
+      const session = this.#open(server, streams, known);
+      if (session instanceof Session) return session;
+      streams.close();
+      this.#pool.release(server);
+      error = session;
     }
-    const streams = new SessionStreams(memory, this.#eventLog, true);
-    const server = this.#pool.acquire(initialize, streams);
-    const session = this.#add(initialize, server, known.id, known.protocolVersion, streams, memory, known.owner);
-    if (session !== undefined) return session;
-    streams.close();
-    this.#pool.release(server);
-    const error = tooManySessions(this.#sessions.maxSessions);
-    counters.byKey.refusals.count(error.code);
+    this.#context.counters.byKey.refusals.count(error.code);
     return error;
   }
 
-  /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
-  #onRefused(reply: Reply, request: RequestMessage, memory: MemoryAccount, refused: ResponseMessage, begin: () => void): void {
-    const { config, defects, log } = this.#context;
-    const onKnown = (): void => {
-      if (!this.#pool.isPrivate(request)) begin();
-      // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-      else if (refusesRevision(refused) && config.isolation !== "session") {
-        const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-        if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
-        reply.fail(sharedServerOutdated());
-      } else reply.respond(responseToClient(refused, reply.idText));
-    };
-    const onReady = (): void => defects.guard("session start", onKnown, () => reply.fail(internalError(false)));
-    this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
+  /** Answers an `initialize` that the private server of its client has refused. */
+  #fail(reply: Reply, refused: ResponseMessage): void {
+    const { config, log } = this.#context;
+    // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
+    if (!refusesRevision(refused) || config.isolation === "session") return reply.respond(responseToClient(refused, reply.idText));
+    const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
+    if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
+    reply.fail(sharedServerOutdated());
   }
 
-  #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
-    return this.#sessions.hasRoomFor(holder) ? undefined : tooManySessions(this.#sessions.maxSessions);
-  }
-
-  #rateRefusal(): SidecarError | undefined {
+  /**
+   * Returns the error if no session can be opened now. A session takes its place when it is opened. Without one, no server is started and
+   * nothing is queued.
+   *
+   * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
+   */
+  #refusal(initialize: RequestMessage, holder: MemoryHolder, isLimited: boolean): SidecarError | undefined {
     const { config, nowMs } = this.#context;
-    const waitMs = this.#rate?.take(nowMs());
+    const refusal = this.#pool.refusal(initialize, holder);
+    if (refusal !== undefined) return refusal;
+    if (!this.#sessions.hasRoomFor(holder)) return tooManySessions(this.#sessions.maxSessions);
+    const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
     return waitMs === undefined ? undefined : sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
   }
 
-  /** @returns undefined if there is no room for another session. */
-  #add(
-    initialize: RequestMessage,
-    server: PooledServer,
-    id: string,
-    protocolVersion: string,
-    streams: SessionStreams,
-    memory: MemoryAccount,
-    owner: Principal | undefined,
-  ): Session | undefined {
-    const { defects, nowMs } = this.#context;
+  /** Opens a session, whether `initialize` has begun it here or elsewhere. @returns the error if there is no room for it. */
+  #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {
+    const { id, owner, protocolVersion, initialize } = known;
+    const { defects, nowMs, records } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, server.lane, streams, memory, owner, startedAtMs);
+    const session = new Session(id, protocolVersion, server.lane, streams, streams.memory, owner, startedAtMs);
     session.onEnd = (isOver) => {
       this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);
-      this.#context.records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
+      records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
-    if (!this.#sessions.add(session)) return undefined;
+    if (!this.#sessions.add(session)) return tooManySessions(this.#sessions.maxSessions);
     if (server.profile.kind === "private") server.session = session;
     server.lane.addSession(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

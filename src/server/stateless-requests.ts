@@ -13,7 +13,7 @@ import {
   serverInfoOf,
   transformToModernClient,
 } from "../mcp/translate.ts";
-import type { MemoryHolder } from "../memory.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
@@ -27,7 +27,7 @@ import type { Routing } from "./routing.ts";
 import { RequestState } from "./request-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { type StatelessClient, StatelessClients, type StatelessRequest } from "./stateless-client.ts";
+import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -51,7 +51,7 @@ export class StatelessRequests {
   readonly #parked: ParkedCalls | undefined;
   /** The clients of states and tasks; undefined if there is at most one token. */
   readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
-  readonly #clients: StatelessClients;
+  readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
   /** Each result of a server with sessions has this text, so it is found once for each handshake. */
   readonly #serverInfos = new WeakMap<UpstreamHandshake, string | undefined>();
@@ -61,13 +61,9 @@ export class StatelessRequests {
     this.#context = context;
     this.#pool = pool;
     this.#parked = parked;
-    const { authTokenFile, maxSessions } = context.config;
+    const { authTokenFile } = context.config;
     // Only the tokens of a file can be of several principals.
     this.#bindings = authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() };
-    const isAsked = ({ memory }: StatelessClient): boolean => parked?.hasAnyOf(memory.holder) === true;
-    this.#clients = new StatelessClients(maxSessions, isAsked, (client) => {
-      for (const lane of pool.lanes) lane.endCaller(client);
-    });
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
@@ -85,7 +81,7 @@ export class StatelessRequests {
     this.#requestCount++;
     const removed = removedMethod(request);
     if (removed !== undefined) return reply.fail(removed);
-    const client = this.#clients.use(memory);
+    const client = this.#use(memory);
     const parked = this.#parked?.find(request, memory.holder);
     if (parked instanceof AskingCall) return this.#guard(reply, () => this.#continue(parked, stateless, client));
     // A server without sessions makes its own states.
@@ -105,8 +101,38 @@ export class StatelessRequests {
   endAllOf(holder: MemoryHolder): void {
     this.#subscriptions.end(holder);
     this.#parked?.end("its token was removed", holder);
-    this.#clients.end(holder);
+    const client = this.#clients.get(holder);
+    if (client !== undefined) this.#forget(client);
     this.#pool.endAllOf(holder);
+  }
+
+  #use(memory: MemoryAccount): StatelessClient {
+    let client = this.#clients.get(memory.holder);
+    if (client === undefined) {
+      if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetUnused();
+      client = new StatelessClient(memory);
+      this.#clients.set(memory.holder, client);
+    }
+    client.isUsed = true;
+    return client;
+  }
+
+  /** Forgets the first client that was not used since its last turn. The others wait for their next turn, so it ends after two rounds. */
+  #forgetUnused(): void {
+    let tries = 2 * this.#clients.size;
+    for (const [holder, client] of this.#clients) {
+      const isKept = client.isUsed || client.callsInFlight > 0 || this.#parked?.hasAnyOf(holder) === true;
+      if (!isKept) return this.#forget(client);
+      if (--tries === 0) return;
+      client.isUsed = false;
+      this.#clients.delete(holder);
+      this.#clients.set(holder, client);
+    }
+  }
+
+  #forget(client: StatelessClient): void {
+    this.#clients.delete(client.memory.holder);
+    for (const lane of this.#pool.lanes) lane.endCaller(client);
   }
 
   #route(stateless: StatelessRequest, client: StatelessClient, { lane, params }: PooledServer, handshake: UpstreamHandshake): void {

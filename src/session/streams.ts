@@ -194,6 +194,11 @@ export class SessionStreams {
     this.#waiting = new KeptEvents(account, log);
   }
 
+  /** True if the client can resume a stream on another connection. */
+  get canResume(): boolean {
+    return this.#log !== undefined;
+  }
+
   /** True if the client has a connection that waits for messages. */
   get isAttached(): boolean {
     return this.hasStandalone || this.#ofRequests.values().some((stream) => stream.isAttached);

@@ -132,7 +132,7 @@ export class LanesBench {
       if (reply.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     };
-    this.opener.initialize(reply, request, open, { memory: AMPLE_MEMORY.account(holder) });
+    this.opener.initialize(reply, request, this.opener.createStreams(AMPLE_MEMORY.account(holder)), undefined, open);
     return { reply, session: () => session };
   }
 
