@@ -19,6 +19,7 @@ import type { Routing } from "./server/routing.ts";
 import { SessionOpener } from "./server/session-opener.ts";
 import { SharedRouting } from "./server/shared-routing.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
+import type { ToolList, ToolListRules } from "./server/tools.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
@@ -129,10 +130,15 @@ export class McpServer {
    * @returns the names of the visible tools; undefined after a timeout, or if no server is ready.
    */
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
-    const tools = await this.#pool.shared.lane.tools.list(timeoutMs);
+    const { tools } = await this.listTools(timeoutMs);
     if (tools === undefined) return undefined;
     const names = this.#options.policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
     return [...names].filter((name) => typeof name === "string");
+  }
+
+  /** Lists the tools of the shared server, visible or not. */
+  listTools(timeoutMs: number, rules?: ToolListRules): Promise<ToolList> {
+    return this.#pool.shared.lane.tools.list(timeoutMs, rules);
   }
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */

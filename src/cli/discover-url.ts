@@ -2,19 +2,21 @@ import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
 import { OPTIONS } from "../config/options.ts";
+import { findMembers, stringOf, textOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { parseJson } from "../json/value.ts";
 import { describeError, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject, readText, type ResponseMessage } from "../mcp/message.ts";
+import { isJsonObject, type JsonObject, readText, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { NEWEST_MODERN_PROTOCOL_VERSION } from "../mcp/versions.ts";
 import { type Attempt, discoverAttempt, HANDSHAKE_ID, INITIALIZED, initializeAttempt, readHandshake } from "../process/handshake.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
-import { MAX_LIST_BYTES } from "../server/tools.ts";
-import { DiscoverError, endedError, type Listing, type ListingBounds, listTools, resultTextOf } from "./listing.ts";
+import { MAX_LIST_BYTES, readToolPages } from "../server/tools.ts";
+import { DiscoverError, hasTools, type Listing, type ListingBounds, listingOf, TOOL_LIST_RULES } from "./listing.ts";
 
 /** The part of an error's body that is read. */
 const MAX_ERROR_LENGTH = 16 * 1024;
 const MAX_REASON_LENGTH = 300;
+const MAX_SHOWN_LENGTH = 500;
 /** The limit for the lines of an event stream. The parser takes about 64 bytes for each line of an event, even for an empty one. */
 const MAX_STREAM_LINES = 1_000_000;
 /** Time limit of the DELETE of the session, which otherwise ends by itself. */
@@ -30,7 +32,13 @@ const UNSUPPORTED_PROTOCOL_VERSION: SidecarErrorCode = "UNSUPPORTED_PROTOCOL_VER
 export async function listFromUrl(bounds: ListingBounds, url: URL, token: string | undefined): Promise<Listing> {
   const endpoint = new Endpoint(bounds, url, token);
   try {
-    return await listTools(await endpoint.shakeHands(), (method, params) => endpoint.request(method, params));
+    const handshake = await endpoint.shakeHands();
+    const { protocolVersion, requestMeta: _meta } = handshake;
+    if (!hasTools(handshake)) return listingOf(protocolVersion, undefined);
+    const pages = readToolPages(TOOL_LIST_RULES);
+    let page = pages.next();
+    while (page.done !== true) page = pages.next(await endpoint.request("tools/list", { ...page.value, ...(_meta && { _meta }) }));
+    return listingOf(protocolVersion, page.value);
   } finally {
     await endpoint.endSession();
   }
@@ -55,12 +63,15 @@ class HttpError extends Error {
 /** The URL of a server as a client without capabilities (MCP 2025-11-25 and 2026-07-28, basic/transports). */
 class Endpoint {
   readonly #bounds: ListingBounds;
+  /** Aborted when `discover` is interrupted, and at the end of its time. */
+  readonly #signal: AbortSignal;
   readonly #url: URL;
   readonly #headers: Record<string, string> = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
   #lastId = HANDSHAKE_ID;
 
   constructor(bounds: ListingBounds, url: URL, token: string | undefined) {
     this.#bounds = bounds;
+    this.#signal = AbortSignal.any([bounds.signal, AbortSignal.timeout(bounds.timeoutMs)]);
     this.#url = url;
     if (token !== undefined) this.#headers["Authorization"] = `Bearer ${token}`;
   }
@@ -80,9 +91,11 @@ class Endpoint {
     return this.#begin(discoverAttempt(clientInfo));
   }
 
-  request(method: string, params: JsonObject): Promise<ResponseMessage> {
+  /** @returns the JSON text of the result. */
+  async request(method: string, params: JsonObject): Promise<string> {
     const id = ++this.#lastId;
-    return this.#post(method, JSON.stringify({ jsonrpc: "2.0", id, method, params }), (response) => findResponse(response, id));
+    const text = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+    return resultTextOf(await this.#post(method, text, (response) => findResponse(response, id)), method);
   }
 
   /** Ends the session, if there is one. Ignores errors: the server may not support DELETE, or have stopped. */
@@ -107,7 +120,7 @@ class Endpoint {
   }
 
   async #post<Content>(method: string, text: string, read: (response: IncomingMessage) => Content): Promise<Awaited<Content>> {
-    const { signal } = this.#bounds;
+    const signal = this.#signal;
     let response: IncomingMessage | undefined;
     try {
       // The method in a header is required without a session.
@@ -117,7 +130,11 @@ class Endpoint {
       if (typeof sessionId === "string") this.#headers["Mcp-Session-Id"] = sessionId;
       return await read(response);
     } catch (error) {
-      if (signal.aborted) throw endedError(this.#bounds, method);
+      const reason: unknown = signal.reason;
+      if (signal.aborted)
+        throw reason instanceof DiscoverError
+          ? reason
+          : new DiscoverError(`no response to ${method} within ${this.#bounds.timeoutMs} ms of the start`);
       // For a name with several addresses, the message is empty, and `errors` has one error per address.
       const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
       throw this.#error(method, describeError(first) || ((first as NodeJS.ErrnoException).code ?? "the connection failed"), error);
@@ -221,4 +238,14 @@ async function* readBody(response: IncomingMessage): AsyncGenerator<string> {
     if (bytes > MAX_LIST_BYTES) throw new Error(`the response is longer than ${MAX_LIST_BYTES} bytes`);
     yield piece;
   }
+}
+
+/** Returns the JSON text of a response's result. @throws DiscoverError if the response is an error. */
+function resultTextOf({ outline, isError }: ResponseMessage, method: string): string {
+  if (!isError) return outline.textAt(Slot.result) ?? "";
+  const error = outline.textAt(Slot.error) ?? "";
+  const [code, message] = error.startsWith("{") ? findMembers(error, 0, ["code", "message"]).spans : [];
+  const said = stringOf(error, message);
+  const reason = said === undefined ? error : `${said} (code ${textOf(error, code)})`;
+  throw new DiscoverError(`the server answered ${method} with an error: ${shorten(reason, MAX_SHOWN_LENGTH)}`);
 }

@@ -224,25 +224,21 @@ async function list(
   ended: AbortSignal,
   kill: AbortSignal,
 ): Promise<Listing> {
-  let stderrLastLine = (): string | undefined => undefined;
+  let stderrLastLine = "";
   const { stderr } = process;
   const progress = new ProgressLine(stderr, stderr.write.bind(stderr), environment, () => [
     `${url === undefined ? command : url.origin}: waiting for its tools`,
-    maskedPlainText(stderrLastLine() ?? "", secrets.redact),
+    maskedPlainText(stderrLastLine, secrets.redact),
   ]);
-  const bounds = {
-    signal: AbortSignal.any([ended, AbortSignal.timeout(timeoutMs)]),
-    timeoutMs,
-    clientInfo: { name: "claw-mcp-stdio", version },
-  };
+  const bounds = { signal: ended, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
   try {
     if (url !== undefined) {
       const { listFromUrl } = await import("./discover-url.ts");
       return await listFromUrl(bounds, url, token);
     }
     const { listFromProcess } = await import("./discover-process.ts");
-    return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (lastLine) => {
-      stderrLastLine = lastLine;
+    return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (line) => {
+      stderrLastLine = line;
     });
   } finally {
     progress.end();

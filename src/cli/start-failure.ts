@@ -40,7 +40,7 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The kinds of exits whose reason describes the exit itself. Those of the others say why the sidecar has ended the server. */
-const OWN_EXITS: ReadonlySet<ExitKind> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
+export const OWN_EXITS: ReadonlySet<ExitKind> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
 
 const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
 const KEEP_TRYING = "to start it again and again, use --keep-trying";

@@ -126,6 +126,7 @@ export interface Batch {
 
 /** A message that was discarded because of its length, except for the members that show which request it answers. */
 export interface OverlongLine {
+  readonly kind: "overlong";
   readonly bytes: number;
   /** The JSON text of its top-level `id`, if it has one. */
   readonly idText: string | undefined;

@@ -4,9 +4,8 @@ import { SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
-import { MAX_INTERNAL_RESULT_BYTES } from "../server/internal-calls.ts";
 import type { Call, CallCheck, CallLimits, CallVerdict } from "../server/call.ts";
-import { type LanePolicy, namesOf } from "../server/tools.ts";
+import { type LanePolicy, MAX_PAGE_BYTES, namesOf } from "../server/tools.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { ArgumentCheck } from "./argument-check.ts";
@@ -134,7 +133,7 @@ class LaneRules implements LanePolicy {
     const { filter } = this.#policy;
     // The sidecar does not read a longer list either, so that none of its tools could be called.
     const bytes = Buffer.byteLength(body);
-    if (bytes > MAX_INTERNAL_RESULT_BYTES) return responseTooLarge("tools/list", bytes, MAX_INTERNAL_RESULT_BYTES);
+    if (bytes > MAX_PAGE_BYTES) return responseTooLarge("tools/list", bytes, MAX_PAGE_BYTES);
     const isShown = (tool: JsonObject): boolean => {
       const name = tool["name"] as string;
       if (filter?.(tool) !== false) return !this.#hiddenNames.has(name);

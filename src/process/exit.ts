@@ -1,8 +1,9 @@
 import { basename } from "node:path";
 import { shorten } from "../json/text.ts";
+import { NO_VERSION } from "../mcp/message.ts";
+import { OTHER_TEXT } from "../mcp/server-line.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { ProcessExit } from "./child.ts";
-import type { NoiseSign } from "./output-log.ts";
 
 /** The cause of a generation's exit. */
 export interface ExitCause {
@@ -71,21 +72,10 @@ export interface ExitFacts {
   readonly isNoisy: boolean;
   /** True if nothing was printed to stdout until the sidecar stopped the server. */
   readonly isSilent: boolean;
-  /** The way in which the server writes messages that cannot be read. */
-  readonly sign: NoiseSign | undefined;
+  /** The cause that those lines have shown. */
+  readonly noiseCause: string | undefined;
   /** True if the handshake was finished. The last lines may then be about a client's request. */
   readonly wasReady: boolean;
-}
-
-interface Rule {
-  /** Searched in the last lines of stderr. Its first group that matches is the subject. */
-  readonly pattern: RegExp;
-  /** The exit codes; undefined for any. */
-  readonly exitCodes?: readonly number[];
-  /** Words of which the command must have one; undefined for any command. */
-  readonly programs?: readonly string[];
-  /** @param subject for example the name of a package; "" if the lines do not name it. */
-  readonly cause: (subject: string) => string;
 }
 
 const MAX_SUBJECT_LENGTH = 100;
@@ -94,140 +84,124 @@ const NETWORK_CODES = "ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ERR
 const CERTIFICATE_CODES = "SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_\\w+|CERT_\\w+";
 /** The name of a variable, with an underscore. Node's own error codes look the same. */
 const VARIABLE = "\\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\\b";
-const CREDENTIAL = "\\b(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)\\b";
+const CREDENTIAL = "\\b(?:(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)|environment variables?)\\b";
 const MISSING = "\\b(?:is |are )?(?:required|missing|undefined|not (?:set|defined|provided|found|configured)|must be (?:set|provided))\\b";
 /** A line about a setting that is missing, and has a default. */
 const DEFAULTED = /\bnot (?:set|defined|provided|found|configured)\b.*\b(?:using|default)/i;
 /** Text of the same sentence. */
 const NEAR = "[^.;\\n]{0,60}?";
 
-const named = (subject: string): string => (subject === "" ? "" : ` ${subject}`);
+const CREDENTIAL_MISSING = "a key or variable of the server is missing; set it in the environment of the sidecar, which passes it on";
+const VARIABLE_MISSING = "the variable % is missing; set it in the environment of the sidecar, which passes it on";
+const OTHER_NODE = "the package needs another version of Node; use an image or a machine that has it";
+const FRAMING =
+  "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it";
 
-/** The first rule that matches is used, so the rules that are certain come first. */
-const RULES: readonly Rule[] = [
-  {
-    pattern: /^npm (?:error|ERR!) (?:code E404\b|404 Not Found)(?:[^]*?The requested resource '([^'\n]+?)(?:@\*)?' could not be found)?/m,
-    cause: (name) => `npm's registry has no package${named(name)}; correct its name, or set npm_config_registry and its token`,
-  },
-  {
-    pattern: /^npm (?:error|ERR!) notarget No matching version found for (\S+?)\.$/m,
-    cause: (name) => `npm's registry has no version${named(name)}; correct or omit the version`,
-  },
-  {
-    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${CERTIFICATE_CODES})$`, "m"),
-    cause: (code) => `npm does not trust the certificate of its registry (${code}); set NODE_EXTRA_CA_CERTS`,
-  },
-  {
-    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${NETWORK_CODES})$`, "m"),
-    cause: (code) => `npm cannot reach its registry (${code}); check the network, the proxy and npm_config_registry`,
-  },
-  {
-    pattern: /^npm (?:error|ERR!) code (ENOTCACHED)$/m,
-    cause: () => "npm is offline and its cache lacks the package; allow the download, or fill the cache",
-  },
-  {
-    pattern: /^npm (?:error|ERR!) code (?:EACCES|EPERM|EROFS)$[^]*?^npm (?:error|ERR!) path (.+)$/m,
-    cause: (path) => `npm cannot write${named(path)}; make it writable for the user of the sidecar`,
-  },
-  {
-    pattern: /^npm (?:error|ERR!) code (?:ENOSPC)$/m,
-    cause: () => "npm's cache has no space left; give its file system more",
-  },
-  {
-    pattern: /^npm (?:error|ERR!) could not determine executable to run/m,
-    cause: () => "the package has no program that npx could choose; name one: npx -y -p PACKAGE PROGRAM",
-  },
-  {
-    pattern: /^npm (?:error|ERR!) code EBADENGINE$/m,
-    cause: () => "the package needs another version of Node; use an image or a machine that has it",
-  },
-  {
-    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): Permission denied$/m,
-    exitCodes: [126],
-    programs: ["npx", "npm"],
-    cause: (program) => `npm's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another npm_config_cache`,
-  },
-  {
-    pattern: /^error: Failed to spawn: `([^`\n]+)`\n\s*Caused by: Permission denied/m,
-    programs: ["uvx", "uv"],
-    cause: (program) => `uv's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another UV_CACHE_DIR`,
-  },
-  {
-    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): (?:command )?not found$/m,
-    exitCodes: [127],
-    cause: (program) => `the program${named(program)} is not installed; install it, or correct its name`,
-  },
-  {
-    pattern: /Because (\S+) was not found in the cache/,
-    cause: (name) => `uv is offline and its cache lacks the package${named(name)}; allow the download, or fill the cache`,
-  },
-  {
-    pattern: /Because (?:(\S+) was not found in the package registry|there (?:is|are) no versions? of (\S+))/,
-    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set UV_DEFAULT_INDEX`,
-  },
-  {
-    pattern: /^ERROR: No matching distribution found for (\S+)$/m,
-    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set PIP_INDEX_URL`,
-  },
-  {
-    pattern: /^error: (?:Failed to fetch|Request failed)[^]*?(?:dns error|tcp connect error|error sending request)/m,
-    cause: () => "uv cannot reach the Python index; check the network, the proxy and UV_DEFAULT_INDEX",
-  },
-  {
-    pattern: /\bEADDRINUSE\b(?:[^\n]*? (\S+:\d+)\b)?|\baddress already in use\b/i,
-    cause: (address) => `another program listens at the server's address${named(address)}; end it, or give the server another port`,
-  },
-  {
-    pattern: /^KeyError: '([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'$/m,
-    cause: (name) => missingVariable(name),
-  },
-  {
-    pattern: new RegExp(
-      `(${VARIABLE})${NEAR}${MISSING}|${MISSING}${NEAR}(${VARIABLE})|\\b(?:set|provide) (?:the |your |an? )?(${VARIABLE})`,
-    ),
-    cause: (name) => missingVariable(name),
-  },
-  {
-    pattern: new RegExp(
-      `(?:${CREDENTIAL}|\\benvironment variables?\\b)${NEAR}${MISSING}|${MISSING}${NEAR}(?:${CREDENTIAL}|\\benvironment variables?\\b)`,
-      "i",
-    ),
-    cause: () => "a key or variable of the server is missing; set it in the environment of the sidecar, which passes it on",
-  },
-  {
-    pattern: /^(?:Error: Cannot find module '(\/[^'\n]+)'\n(?! *Require stack)|\S*python\S*: can't open file '([^'\n]+)')/m,
-    cause: (path) => `the file${named(path)} does not exist; correct its path, or mount it`,
-  },
-  {
-    pattern:
-      /^(?:Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^'\n]+)'|(?:ModuleNotFoundError|\S*python\S*): No module named '?([\w.]+))/m,
-    cause: (name) => `the module${named(name)} is missing; install the dependencies of the server`,
-  },
-  {
-    pattern: /^npm warn EBADENGINE\b[^]*^(?:SyntaxError|TypeError|ReferenceError|Error \[ERR_UNKNOWN_BUILTIN_MODULE\])\b/im,
-    cause: () => "the package needs another version of Node; use an image or a machine that has it",
-  },
-  {
-    pattern: /Header must provide a Content-Length property/,
-    cause: () => SIGN_CAUSES.framing,
-  },
-  {
-    pattern: /^usage: /im,
-    exitCodes: [1, 2, 64],
-    cause: () => "the arguments of the server are wrong or missing; stderr has its usage",
-  },
+/**
+ * What the last lines of stderr show. The first rule that matches is used, so those that are certain come first. In the cause, the first group
+ * of the pattern that matches takes the place of `%`. A rule may need one of some exit codes, and one of some words in the command.
+ */
+const RULES: readonly (readonly [
+  pattern: RegExp,
+  cause: string,
+  exitCodes?: readonly number[] | undefined,
+  programs?: readonly string[],
+])[] = [
+  [
+    /^npm (?:error|ERR!) (?:code E404\b|404 Not Found)(?:[^]*?The requested resource '([^'\n]+?)(?:@\*)?' could not be found)?/m,
+    "npm's registry has no package %; correct its name, or set npm_config_registry and its token",
+  ],
+  [/^npm (?:error|ERR!) notarget No matching version found for (\S+?)\.$/m, "npm's registry has no version %; correct or omit the version"],
+  [
+    new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${CERTIFICATE_CODES})$`, "m"),
+    "npm does not trust the certificate of its registry (%); set NODE_EXTRA_CA_CERTS",
+  ],
+  [
+    new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${NETWORK_CODES})$`, "m"),
+    "npm cannot reach its registry (%); check the network, the proxy and npm_config_registry",
+  ],
+  [/^npm (?:error|ERR!) code ENOTCACHED$/m, "npm is offline and its cache lacks the package; allow the download, or fill the cache"],
+  [
+    /^npm (?:error|ERR!) code (?:EACCES|EPERM|EROFS)$[^]*?^npm (?:error|ERR!) path (.+)$/m,
+    "npm cannot write %; make it writable for the user of the sidecar",
+  ],
+  [/^npm (?:error|ERR!) code ENOSPC$/m, "npm's cache has no space left; give its file system more"],
+  [
+    /^npm (?:error|ERR!) could not determine executable to run/m,
+    "the package has no program that npx could choose; name one: npx -y -p PACKAGE PROGRAM",
+  ],
+  [/^npm (?:error|ERR!) code EBADENGINE$/m, OTHER_NODE],
+  [
+    /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): Permission denied$/m,
+    "npm's cache is mounted noexec, so % cannot run; use --tmpfs /tmp:exec, or another npm_config_cache",
+    [126],
+    ["npx", "npm"],
+  ],
+  [
+    /^error: Failed to spawn: `([^`\n]+)`\n\s*Caused by: Permission denied/m,
+    "uv's cache is mounted noexec, so % cannot run; use --tmpfs /tmp:exec, or another UV_CACHE_DIR",
+    undefined,
+    ["uvx", "uv"],
+  ],
+  [
+    /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): (?:command )?not found$/m,
+    "the program % is not installed; install it, or correct its name",
+    [127],
+  ],
+  [/Because (\S+) was not found in the cache/, "uv is offline and its cache lacks the package %; allow the download, or fill the cache"],
+  [
+    /Because (?:(\S+) was not found in the package registry|there (?:is|are) no versions? of (\S+))/,
+    "the Python index has no package %; correct its name or version, or set UV_DEFAULT_INDEX",
+  ],
+  [
+    /^ERROR: No matching distribution found for (\S+)$/m,
+    "the Python index has no package %; correct its name or version, or set PIP_INDEX_URL",
+  ],
+  [
+    /^error: (?:Failed to fetch|Request failed)[^]*?(?:dns error|tcp connect error|error sending request)/m,
+    "uv cannot reach the Python index; check the network, the proxy and UV_DEFAULT_INDEX",
+  ],
+  [
+    /\bEADDRINUSE\b(?:[^\n]*? (\S+:\d+)\b)?|\baddress already in use\b/i,
+    "another program listens at the server's address %; end it, or give the server another port",
+  ],
+  [/^KeyError: '([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'$/m, VARIABLE_MISSING],
+  [
+    new RegExp(`(${VARIABLE})${NEAR}${MISSING}|${MISSING}${NEAR}(${VARIABLE})|\\b(?:set|provide) (?:the |your |an? )?(${VARIABLE})`),
+    VARIABLE_MISSING,
+  ],
+  [new RegExp(`${CREDENTIAL}${NEAR}${MISSING}|${MISSING}${NEAR}${CREDENTIAL}`, "i"), CREDENTIAL_MISSING],
+  [
+    /^(?:Error: Cannot find module '(\/[^'\n]+)'\n(?! *Require stack)|\S*python\S*: can't open file '([^'\n]+)')/m,
+    "the file % does not exist; correct its path, or mount it",
+  ],
+  [
+    /^(?:Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^'\n]+)'|(?:ModuleNotFoundError|\S*python\S*): No module named '?([\w.]+))/m,
+    "the module % is missing; install the dependencies of the server",
+  ],
+  [/^npm warn EBADENGINE\b[^]*^(?:SyntaxError|TypeError|ReferenceError|Error \[ERR_UNKNOWN_BUILTIN_MODULE\])\b/im, OTHER_NODE],
+  [/Header must provide a Content-Length property/, FRAMING],
+  [/^usage: /im, "the arguments of the server are wrong or missing; stderr has its usage", [1, 2, 64]],
 ];
 
-/** The causes that are seen on stdout. */
-const SIGN_CAUSES: Readonly<Record<NoiseSign, string>> = {
-  framing:
-    "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it",
-  "several-lines": "the server spreads a message over several lines; make it write each message on one line",
-  "text-before": "the server prints other text on the lines of its messages; make it print that to stderr",
-  "not-json":
-    "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself",
-  "no-version": 'the server omits "jsonrpc": "2.0" in its responses; correct the server',
-};
+/** The part of a line of stdout that is searched for a cause. */
+const MAX_SEARCHED_LENGTH = 1000;
+
+/** Returns the reason why a server's messages cannot be read, for people, if a line of its stdout shows one. @param reason that of skipping it. */
+export function causeOnStdout(fullLine: string, reason: string): string | undefined {
+  const line = fullLine.slice(0, MAX_SEARCHED_LENGTH);
+  if (/^Content-Length:\s*\d/i.test(line)) return FRAMING;
+  if (/^\s*"jsonrpc"\s*:/.test(line)) return "the server spreads a message over several lines; make it write each message on one line";
+  if (reason === NO_VERSION) {
+    // Lines of a log may have members named id or result, but hardly the id of the handshake.
+    const isResponse = /"id"\s*:\s*"?0\b/.test(line) && /"(?:result|error)"\s*:/.test(line);
+    return isResponse ? 'the server omits "jsonrpc": "2.0" in its responses; correct the server' : undefined;
+  }
+  if (!/["']jsonrpc["']\s*:/.test(line)) return undefined;
+  return reason === OTHER_TEXT
+    ? "the server prints other text on the lines of its messages; make it print that to stderr"
+    : "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself";
+}
 
 /** Programs that start Python. uv and pipx may start any other program too. */
 const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
@@ -238,13 +212,13 @@ const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
  * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
  */
 export function likelyCause(facts: ExitFacts): string | undefined {
-  const { kind, isNoisy, wasReady, sign } = facts;
+  const { kind, isNoisy, wasReady, noiseCause } = facts;
   if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";
   if (wasReady || (kind !== "crash" && kind !== "clean-exit" && kind !== "handshake-timeout")) return undefined;
   const words = facts.command.flatMap((word) => word.split(/\s+/));
   const cause = kind === "handshake-timeout" ? undefined : stderrCause(facts, new Set(words.map((word) => basename(word))));
   if (cause !== undefined) return cause;
-  if (sign !== undefined) return SIGN_CAUSES[sign];
+  if (noiseCause !== undefined) return noiseCause;
   // A program that prints something and ends without an error has done its work.
   if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
   return kind === "handshake-timeout" && facts.isSilent && isBufferedPython(words, facts.env) ? BUFFERED : undefined;
@@ -252,11 +226,12 @@ export function likelyCause(facts: ExitFacts): string | undefined {
 
 function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<string>): string | undefined {
   const text = stderrTail.filter((line) => !DEFAULTED.test(line)).join("\n");
-  for (const rule of RULES) {
-    if (rule.exitCodes?.includes(exitCode ?? 0) === false) continue;
-    if (rule.programs?.some((program) => programs.has(program)) === false) continue;
-    const match = rule.pattern.exec(text);
-    if (match !== null) return rule.cause(shorten(match.slice(1).find((group) => group !== undefined) ?? "", MAX_SUBJECT_LENGTH));
+  for (const [pattern, cause, exitCodes, names] of RULES) {
+    if (exitCodes?.includes(exitCode ?? 0) === false || names?.some((name) => programs.has(name)) === false) continue;
+    const match = pattern.exec(text);
+    if (match === null) continue;
+    const subject = match.slice(1).find((group) => group !== undefined) ?? "";
+    return subject === "" ? cause.replace(" %", "") : cause.replace("%", () => shorten(subject, MAX_SUBJECT_LENGTH));
   }
   return undefined;
 }
@@ -271,8 +246,4 @@ function isBufferedPython(words: readonly string[], env: Readonly<Record<string,
     !words.some((word) => /^-[A-Za-z]*u[A-Za-z]*$/.test(word)) &&
     (env["PYTHONUNBUFFERED"] ?? "") === ""
   );
-}
-
-function missingVariable(name: string): string {
-  return `the variable ${name} is missing; set it in the environment of the sidecar, which passes it on`;
 }

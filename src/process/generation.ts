@@ -1,7 +1,11 @@
 import type { Readable } from "node:stream";
+import { finished } from "node:stream/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Context } from "../context.ts";
 import { describeError, JsonRpcErrorCode } from "../mcp/errors.ts";
 import {
+  type Batch,
+  type InvalidMessage,
   LONG_TEXT_LENGTH,
   type Message,
   outgoing,
@@ -10,17 +14,17 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
-import { OTHER_TEXT, type ResponseAfterText } from "../mcp/server-line.ts";
+import { OTHER_TEXT, type ResponseAfterText, type ServerReading } from "../mcp/server-line.ts";
 import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
-import { type ExitCause, likelyCause } from "./exit.ts";
+import { describeExit, type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
-import { OutputLog, type StartLog } from "./output-log.ts";
-import type { UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
+import { OutputLog, type ServerLog } from "./output-log.ts";
+import type { UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
 import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "./stdio.ts";
 
 /**
@@ -65,20 +69,12 @@ export class ServerProgram {
   }
 }
 
-/** The receiver of a generation's messages. */
-type GenerationListener = Pick<
-  UpstreamListener,
-  "onMessage" | "onResponseAfterText" | "onInvalidResponse" | "onRefused" | "onOverlongLine"
->;
-
 /** One generation of the MCP server: its process group, its handshake, and its output as messages. */
 export class Generation implements OutputListener {
   readonly number: number;
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
-  /** The server's output besides messages. */
-  readonly outputLog: OutputLog;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** Resolves when the process has exited and its last output is delivered. Never rejects. */
@@ -87,26 +83,26 @@ export class Generation implements OutputListener {
   readonly ended: Promise<ProcessExit>;
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
   stopCause: ExitCause | undefined;
-  /** True if the handshake was finished. */
-  wasReady = false;
   readonly #context: Context;
   readonly #command: ChildCommand;
-  readonly #listener: GenerationListener;
+  readonly #listener: UpstreamListener;
   readonly #group: ProcessGroup;
   readonly #output: OutputReader;
+  /** The server's output besides messages. */
+  readonly #outputLog: OutputLog;
   readonly #abandoned = Promise.withResolvers<ProcessExit>();
   /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
   #isHeard = true;
-  /** True when the process has exited, and a moment later, when its last output is delivered too. */
+  /** True when the process has exited. Its last output may not be delivered yet. */
   #isGone = false;
-  #hasExited = false;
   /** True if nothing was printed to stdout until the stop; undefined before it. */
   #wasSilent: boolean | undefined;
-  /** The handshake, until it has succeeded or failed. */
-  #handshake: Handshake | undefined;
+  readonly #handshake: Handshake;
   readonly #answered = Promise.withResolvers<UpstreamHandshake>();
-  #deadline: Timer | undefined;
+  #state: "shaking-hands" | "ready" | "failed" = "shaking-hands";
   #readyTimeoutMs = 0;
+  /** The end of the time for the response to the handshake. */
+  readonly #deadline: Timer;
   /** The timer of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
 
@@ -119,15 +115,13 @@ export class Generation implements OutputListener {
   constructor(
     context: Context,
     { command, start, readers }: ServerProgram,
-    startLog: StartLog,
+    serverLog: ServerLog,
     number: number,
-    listener: GenerationListener,
+    handshake: Handshake,
+    listener: UpstreamListener,
     client?: MemoryHolder,
   ) {
-    this.#context = context;
-    this.#command = command;
-    this.#listener = listener;
-    this.number = number;
+    [this.#context, this.#command, this.number, this.#handshake, this.#listener] = [context, command, number, handshake, listener];
     this.#group = start(command);
     const { pid, stdin, stdout, stderr } = this.#group;
     this.pid = pid;
@@ -135,10 +129,14 @@ export class Generation implements OutputListener {
     stdin.on("error", () => this.#onBroken("stdin"));
     this.#output = new OutputReader(stdout, context, readers, client, this);
     const fields = { childPid: pid, generation: number };
-    this.outputLog = new OutputLog(context, fields, startLog);
-    if (pid !== undefined) startLog.log.info(fields, "mcp server started");
+    this.#outputLog = new OutputLog(context, fields, serverLog);
+    if (pid !== undefined) serverLog.log.info(fields, "mcp server started");
     context.kill.addEventListener("abort", this.#kill);
-    this.exited = this.#waitForExit(closed(stdout), this.#readStderr(stderr));
+    this.#deadline = new Timer(context.timers, () => {
+      const late = `no response to ${handshake.current.method} within ${this.#readyTimeoutMs} ms`;
+      this.#endHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
+    });
+    this.exited = this.#waitForExit(this.#readToEnd(stdout, stderr));
     this.ended = this.#waitForEnd();
     this.lost = Promise.race([this.exited, this.#abandoned.promise]);
   }
@@ -148,14 +146,19 @@ export class Generation implements OutputListener {
     return { outputs, isReading, inputs: this.input.writes };
   }
 
-  /** Returns the likely cause of the exit, masked, for people. */
-  likelyCause(kind: ExitKind, { exitCode }: ProcessExit): string | undefined {
+  /** Returns how this generation has ended, for people, with secrets masked. */
+  describeEnd(exit: ProcessExit): UpstreamExit {
+    const { redact } = this.#context.secrets;
     const { command, args, env } = this.#command;
-    const { stderrTail, isNoisy, sign } = this.outputLog;
-    const isSilent = this.#wasSilent === true;
-    const { wasReady } = this;
-    const cause = likelyCause({ kind, exitCode, stderrTail, command: [command, ...args], env, isNoisy, isSilent, sign, wasReady });
-    return cause === undefined ? undefined : this.#context.secrets.redact(cause);
+    const { stderrTail, isNoisy, noiseCause } = this.#outputLog;
+    const wasReady = this.#state === "ready";
+    const { current, refusal } = this.#handshake;
+    const { kind, reason } = this.stopCause ?? describeExit(exit, wasReady ? undefined : current.method, refusal?.message);
+    const { exitCode, signal } = exit;
+    const output = { stderrTail, isNoisy, noiseCause, isSilent: this.#wasSilent === true };
+    const cause = likelyCause({ kind, exitCode, command: [command, ...args], env, wasReady, ...output });
+    const likely = cause === undefined ? undefined : redact(cause);
+    return { generation: this.number, kind, exitCode, signal, reason: redact(reason), likelyCause: likely, at: new Date(), stderrTail };
   }
 
   /**
@@ -163,12 +166,12 @@ export class Generation implements OutputListener {
    * steps are bounded.
    */
   async stop(kind: ExitKind, reason: string): Promise<void> {
-    if (!this.#hasExited) this.stopCause ??= { kind, reason };
+    if (this.#isHeard) this.stopCause ??= { kind, reason };
     // The end of its stdin makes a server print what it holds in a buffer.
     this.#wasSilent ??= this.#output.outputs === 0;
     this.input.end();
     // A program that still downloads the server does not read its stdin.
-    if (await settlesWithin(this.ended, this.wasReady ? STDIN_GRACE_MS : 0)) return;
+    if (await settlesWithin(this.ended, this.#state === "ready" ? STDIN_GRACE_MS : 0)) return;
     this.#group.signal("SIGTERM");
     if (!(await settlesWithin(this.ended, TERM_GRACE_MS))) this.#kill();
     await this.ended;
@@ -176,10 +179,10 @@ export class Generation implements OutputListener {
 
   /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
-    if (this.#hasExited) return;
-    this.#isHeard = false;
+    if (!this.#isHeard) return;
     this.input.pause();
     void this.stop(kind, reason);
+    this.#isHeard = false;
     this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
   }
 
@@ -194,36 +197,28 @@ export class Generation implements OutputListener {
     setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();
   }
 
-  onMessage(message: Message): void {
+  onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void {
     if (!this.#isHeard) return;
-    this.outputLog.openBraces = 0;
-    if (this.#handshake === undefined) this.#listener.onMessage(message);
-    // An error without an id may be about something else: then there is another response in a moment.
-    else if (message.kind === "response" && message.id === undefined)
-      this.#unaddressed ??= setTimeout(() => this.#onHandshakeResponse(message), UNADDRESSED_MS);
-    else if (isHandshakeResponse(message)) this.#onHandshakeResponse(message);
-    else this.#listener.onMessage(message);
+    if (reading.kind === "overlong") this.#listener.onOverlongLine(reading);
+    else if (reading.kind === "invalid") this.#onNoise(reading);
+    else if (reading.kind === "after-text") this.#onResponseAfterText(reading);
+    else {
+      this.#outputLog.openBraces = 0;
+      if (this.#state === "ready" || !this.#isAnswer(reading)) this.#listener.onMessage(reading);
+    }
   }
 
-  onNoise(text: string, reason: string, answeredId?: number): void {
-    if (!this.#isHeard) return;
-    this.outputLog.addNoise(text, reason);
+  #onNoise({ text, reason, answeredId }: InvalidMessage): void {
+    this.#outputLog.addNoise(text, reason);
     if (answeredId === undefined) return;
-    if (this.#handshake === undefined || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
+    if (this.#state !== "shaking-hands" || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
     const { method } = this.#handshake.current;
-    this.#failHandshake(new HandshakeError("handshake-refused", `the MCP server's response to ${method} is invalid: ${reason}`));
+    this.#endHandshake(new HandshakeError("handshake-refused", `the MCP server's response to ${method} is invalid: ${reason}`));
   }
 
-  onResponseAfterText({ text, response }: ResponseAfterText): void {
-    if (!this.#isHeard) return;
-    const isOfHandshake = this.#handshake !== undefined && isHandshakeResponse(response);
-    if (isOfHandshake) this.#onHandshakeResponse(response);
-    const isUsed = isOfHandshake || this.#listener.onResponseAfterText(response);
-    this.outputLog.addNoise(text, isUsed ? undefined : OTHER_TEXT);
-  }
-
-  onOverlongLine(line: OverlongLine): void {
-    if (this.#isHeard) this.#listener.onOverlongLine(line);
+  #onResponseAfterText({ text, response }: ResponseAfterText): void {
+    const isUsed = this.#isAnswer(response) || this.#listener.onResponseAfterText(response);
+    this.#outputLog.addNoise(text, isUsed ? undefined : OTHER_TEXT);
   }
 
   onDefect(error: unknown): void {
@@ -231,88 +226,86 @@ export class Generation implements OutputListener {
     this.abandon("defect", "the sidecar could not handle its output");
   }
 
-  /** Logs stderr. @returns a promise that resolves at its end. */
-  #readStderr(stderr: Readable): Promise<void> {
-    stderr.on("data", (chunk: Buffer) => {
-      try {
-        this.outputLog.addStderr(chunk);
-      } catch (error) {
-        this.onDefect(error);
-      }
-      // Up to 2 MiB of short lines would otherwise be handled in one turn.
-      stderr.pause();
-      setImmediate(() => stderr.resume());
-    });
-    return closed(stderr);
-  }
-
   /**
    * Must be called once, after the process has started. Rejects on an error response, an early exit, or if there is no response within
    * `readyTimeoutMs`. The caller then stops this generation.
    */
-  async shakeHands(handshake: Handshake, readyTimeoutMs: number): Promise<UpstreamHandshake> {
-    const { nowMs, timers } = this.#context;
-    this.#handshake = handshake;
+  shakeHands(readyTimeoutMs: number): Promise<UpstreamHandshake> {
     this.#readyTimeoutMs = readyTimeoutMs;
-    this.#deadline = new Timer(timers, () => {
-      const late = `no response to ${handshake.current.method} within ${readyTimeoutMs} ms`;
-      this.#failHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
-    });
-    this.#deadline.set(nowMs() + readyTimeoutMs);
-    this.input.send(outgoing(handshake.begin()));
-    try {
-      const result = await this.#answered.promise;
-      this.wasReady = true;
-      if (result.era === "legacy" && handshake.initialized !== undefined) this.input.send(outgoing(handshake.initialized));
-      return result;
-    } finally {
-      this.#deadline.clear();
-      clearTimeout(this.#unaddressed);
-    }
+    this.#deadline.set(this.#context.nowMs() + readyTimeoutMs);
+    this.input.send(outgoing(this.#handshake.begin()));
+    return this.#answered.promise;
   }
 
-  #onHandshakeResponse(response: RequestMessage | ResponseMessage): void {
-    const handshake = this.#handshake;
-    if (handshake === undefined) return;
+  /** Takes the response to the handshake. @returns false for any other message. */
+  #isAnswer(message: Message): boolean {
+    if (this.#state !== "shaking-hands") return false;
+    // An error without an id may be about something else: then there is another response in a moment.
+    if (message.kind === "response" && message.id === undefined)
+      this.#unaddressed ??= setTimeout(() => this.#onAnswer(message), UNADDRESSED_MS);
+    else if (isHandshakeResponse(message)) this.#onAnswer(message);
+    else return false;
+    return true;
+  }
+
+  #onAnswer(response: RequestMessage | ResponseMessage): void {
+    if (this.#state !== "shaking-hands") return;
     const shown = response.kind === "response" && response.isError ? masked(response, this.#context.secrets.redactJson) : response;
     try {
-      const read = handshake.read(shown, this.number);
-      if (typeof read === "string") {
-        clearTimeout(this.#unaddressed);
-        this.#unaddressed = undefined;
-        if (!refusesRevision(shown)) this.#deadline?.set(this.#context.nowMs() + Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
-        return this.input.send(outgoing(read));
-      }
-      this.#handshake = undefined;
-      this.#answered.resolve(read);
+      const read = this.#handshake.read(shown, this.number);
+      if (typeof read !== "string") return this.#endHandshake(read);
+      clearTimeout(this.#unaddressed);
+      this.#unaddressed = undefined;
+      if (!refusesRevision(shown)) this.#deadline.set(this.#context.nowMs() + Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
+      this.input.send(outgoing(read));
     } catch (error) {
-      this.#failHandshake(error instanceof Error ? error : new Error(describeError(error)));
+      this.#endHandshake(error instanceof Error ? error : new Error(describeError(error)));
       if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
     }
   }
 
-  #failHandshake(error: Error): void {
-    this.#handshake = undefined;
-    this.#answered.reject(error);
+  #endHandshake(result: UpstreamHandshake | Error): void {
+    if (this.#state !== "shaking-hands") return;
+    this.#deadline.clear();
+    clearTimeout(this.#unaddressed);
+    this.#state = result instanceof Error ? "failed" : "ready";
+    if (result instanceof Error) return this.#answered.reject(result);
+    const { initialized } = this.#handshake;
+    if (result.era === "legacy" && initialized !== undefined) this.input.send(outgoing(initialized));
+    this.#answered.resolve(result);
   }
 
-  async #waitForExit(stdout: Promise<void>, stderr: Promise<void>): Promise<ProcessExit> {
-    const outputEnded = stdout.then(() => {
-      this.#output.end();
-      this.input.pause();
-      this.#onBroken("stdout");
-      return stderr;
-    });
+  async #readToEnd(stdout: Readable, stderr: Readable): Promise<void> {
+    const stderrEnd = this.#readStderr(stderr).catch(() => undefined);
+    await finished(stdout).catch(() => undefined);
+    this.#output.end();
+    this.input.pause();
+    this.#onBroken("stdout");
+    await stderrEnd;
+  }
+
+  /** Logs stderr. Resolves at its end. */
+  async #readStderr(stderr: Readable): Promise<void> {
+    for await (const chunk of stderr as AsyncIterable<Buffer>) {
+      try {
+        this.#outputLog.addStderr(chunk);
+      } catch (error) {
+        this.onDefect(error);
+      }
+      // Up to 2 MiB of short lines would otherwise be handled in one turn.
+      await nextTurn();
+    }
+  }
+
+  async #waitForExit(outputEnd: Promise<void>): Promise<ProcessExit> {
     const exit = await this.#group.exited;
     this.#isGone = true;
     await this.#output.whenIdle();
-    await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
+    await settlesWithin(outputEnd, OUTPUT_AFTER_EXIT_MS);
     await this.#output.whenIdle();
-    this.#hasExited = true;
     this.#isHeard = false;
-    const awaited = this.#handshake?.current.method;
-    if (awaited !== undefined) this.#failHandshake(new Error(`the MCP server exited before it answered ${awaited}`));
-    this.#context.defects.guard("server exit", () => this.outputLog.end());
+    this.#endHandshake(new Error(`the MCP server exited before it answered ${this.#handshake.current.method}`));
+    this.#context.defects.guard("server exit", () => this.#outputLog.end());
     return exit;
   }
 
@@ -330,12 +323,6 @@ export class Generation implements OutputListener {
   }
 }
 
-/** Resolves when the stream is closed, which an error does too. */
-function closed(stream: Readable): Promise<void> {
-  stream.once("error", () => stream.destroy());
-  return new Promise((resolve) => stream.once("close", resolve));
-}
-
 /** Resolves to true if the promise resolves within the timeout. It must not reject. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const late = {};
@@ -349,15 +336,10 @@ async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Prom
 }
 
 /** Returns an error response to the handshake with secrets masked, as clients may read it. */
-function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage {
-  const { length } = response.text;
-  const message = `The MCP server answered the handshake with an error of ${length} characters, which cannot be forwarded`;
-  const error = { code: JsonRpcErrorCode.InternalError, message };
-  const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id ?? null, error });
-  const read = readMessage(length > LONG_TEXT_LENGTH ? generic : redactJson(response.text));
-  if (read.kind === "response" && read.isError) return read;
-  // A secret is part of the envelope itself.
-  const replaced = readMessage(generic);
-  if (replaced.kind !== "response") throw new Error("the replacement of an error response is not a response");
-  return replaced;
+function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMessage {
+  const message = `The MCP server answered the handshake with an error of ${text.length} characters, which cannot be forwarded`;
+  const generic = JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code: JsonRpcErrorCode.InternalError, message } });
+  const read = readMessage(text.length > LONG_TEXT_LENGTH ? generic : redactJson(text));
+  // A secret may be part of the envelope itself.
+  return read.kind === "response" && read.isError ? read : (readMessage(generic) as ResponseMessage);
 }

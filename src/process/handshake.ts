@@ -1,7 +1,6 @@
-import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
-import { type Message, MetaKey, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { type JsonObject, type Message, MetaKey, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { requestToServer } from "../mcp/rewrite.ts";
 import {
   MODERN_PROTOCOL_VERSIONS,
@@ -142,17 +141,15 @@ export function readHandshake(
   { method, hint, meta }: Attempt,
 ): UpstreamHandshake {
   const resultText = readResult(message, method, hint);
+  const { protocolVersion, supportedVersions } = readValue(resultText) as JsonObject;
   if (method === INITIALIZE) {
-    const protocolVersion = message.outline.stringAt(Slot.protocolVersion);
-    if (protocolVersion === undefined) throw refused("the MCP server answered initialize without a protocolVersion");
+    if (typeof protocolVersion !== "string") throw refused("the MCP server answered initialize without a protocolVersion");
     return { generation, era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined };
   }
-  const versions = findMembers(resultText, 0, ["supportedVersions"]).spans[0];
-  const supported: unknown = versions === undefined ? undefined : readValue(resultText, versions);
-  const protocolVersion = MODERN_PROTOCOL_VERSIONS.find((version) => Array.isArray(supported) && supported.includes(version));
-  if (protocolVersion === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
-  const requestMeta = { ...meta, [MetaKey.protocolVersion]: protocolVersion };
-  return { generation, era: "modern", resultText, protocolVersion, pingMethod: DISCOVER, requestMeta };
+  const revision = MODERN_PROTOCOL_VERSIONS.find((each) => Array.isArray(supportedVersions) && supportedVersions.includes(each));
+  if (revision === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
+  const requestMeta = { ...meta, [MetaKey.protocolVersion]: revision };
+  return { generation, era: "modern", resultText, protocolVersion: revision, pingMethod: DISCOVER, requestMeta };
 }
 
 /** @returns the JSON text of the result. */

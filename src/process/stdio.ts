@@ -2,8 +2,8 @@ import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Context } from "../context.ts";
 import { EnvelopeScanner } from "../json/envelope.ts";
-import { LONG_TEXT_LENGTH, type Message, type Outgoing, type OverlongLine, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
-import { isPlain, type ResponseAfterText, type ServerReading, settle } from "../mcp/server-line.ts";
+import { type Batch, LONG_TEXT_LENGTH, type Outgoing, type OverlongLine, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
+import { isPlain, type ServerReading, settle } from "../mcp/server-line.ts";
 import { HOLDER_SHARE, lastingTime, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
@@ -127,7 +127,7 @@ export class LineDecoder {
     this.#scanned = this.#discarded = undefined;
     if (scanned !== undefined && discarded !== undefined) {
       const { idText, hasMethod, hasTextBefore } = scanned.envelope;
-      return { bytes: scanned.bytes, idText, hasMethod, isForMemory: discarded === "memory", hasTextBefore };
+      return { kind: "overlong", bytes: scanned.bytes, idText, hasMethod, isForMemory: discarded === "memory", hasTextBefore };
     }
     const line = textOf(this.#buffer, 0, this.#length);
     this.#reset();
@@ -197,12 +197,8 @@ function discard(bytes: number, readers: readonly OutputReader[]): void {
 }
 
 export interface OutputListener {
-  onMessage(message: Message): void;
-  /** Called with a line, or an element of a batch, that is not a JSON-RPC message. @param answeredId the request that it is meant to answer. */
-  onNoise(text: string, reason: string, answeredId?: number): void;
-  /** Called with a line that has other text before a response. */
-  onResponseAfterText(line: ResponseAfterText): void;
-  onOverlongLine(line: OverlongLine): void;
+  /** Called with each line, or each element of a batch. */
+  onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void;
   /** Called with an error that another listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
 }
@@ -294,7 +290,7 @@ export class OutputReader {
       do {
         line = this.decoder.next();
         if (line === undefined) break;
-        if (typeof line !== "string") this.#listener.onOverlongLine(line);
+        if (typeof line !== "string") this.#listener.onReading(line);
         else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
         else {
           const reading = readText(line, "server");
@@ -364,16 +360,13 @@ export class OutputReader {
   }
 
   #deliver(reading: ServerReading): void {
-    if (reading.kind === "invalid") this.#listener.onNoise(reading.text, reading.reason, reading.answeredId);
-    else if (reading.kind === "after-text") this.#listener.onResponseAfterText(reading);
-    else if (reading.kind !== "batch") this.#listener.onMessage(reading);
-    else {
-      // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
-      const { text, count, messages } = reading;
-      for (const each of messages) this.#deliver(each);
-      if (count === 0) this.#listener.onNoise(text, "the batch is empty");
-      if (count > messages.length) this.#listener.onNoise(text, `only ${messages.length} messages of the batch are read`);
-    }
+    if (reading.kind !== "batch") return this.#listener.onReading(reading);
+    // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
+    const { text, count, messages } = reading;
+    for (const each of messages) this.#listener.onReading(each);
+    const reason = count === 0 ? "the batch is empty" : `only ${messages.length} messages of the batch are read`;
+    if (count === 0 || count > messages.length)
+      this.#listener.onReading({ kind: "invalid", text, isJson: true, reason, idText: undefined });
   }
 }
 

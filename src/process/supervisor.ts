@@ -4,10 +4,10 @@ import { describeError } from "../mcp/errors.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { LogFields } from "../observe/log.ts";
 import type { ProcessExit } from "./child.ts";
-import { describeExit, isCommandUnusable } from "./exit.ts";
+import { isCommandUnusable } from "./exit.ts";
 import { Generation, type ServerProgram } from "./generation.ts";
 import { type Handshake, HandshakeError } from "./handshake.ts";
-import { StartLog } from "./output-log.ts";
+import { ServerLog } from "./output-log.ts";
 import type {
   Upstream,
   UpstreamExit,
@@ -37,7 +37,7 @@ export class Supervisor implements Upstream {
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
   readonly #probeTimeoutMs: number | undefined;
-  readonly #startLog: StartLog;
+  readonly #serverLog: ServerLog;
   readonly #stopping = new AbortController();
   /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
@@ -47,7 +47,7 @@ export class Supervisor implements Upstream {
   #observers: readonly UpstreamObserver[] = [];
   #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
-  #state: UpstreamStatus["state"] = "starting";
+  #state: Exclude<UpstreamStatus["state"], "stopping"> = "starting";
   #generationCount = 0;
   /** The end of the last run. */
   #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
@@ -83,7 +83,7 @@ export class Supervisor implements Upstream {
     this.#isShared = isShared;
     this.#client = client;
     this.#probeTimeoutMs = probeTimeoutMs;
-    this.#startLog = new StartLog(context);
+    this.#serverLog = new ServerLog(context);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
@@ -101,7 +101,7 @@ export class Supervisor implements Upstream {
 
   status(): UpstreamStatus {
     return {
-      state: this.#state,
+      state: this.#stopping.signal.aborted ? "stopping" : this.#state,
       generation: this.#generationCount,
       pid: this.#generation?.pid,
       readyAt: this.#readyAt,
@@ -121,7 +121,6 @@ export class Supervisor implements Upstream {
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */
   async stop(): Promise<void> {
-    this.#setState("stopping");
     this.#stopping.abort();
     await this.#generation?.stop("stopped", "shutdown");
     await this.#loop;
@@ -156,7 +155,7 @@ export class Supervisor implements Upstream {
     } catch (error) {
       if (this.#failure !== undefined) return this.#failure;
       if (this.#ending.aborted) return undefined;
-      this.#setState("failed");
+      this.#state = "failed";
       throw error;
     } finally {
       // The exit of a server that was stopped is not reported yet.
@@ -171,13 +170,13 @@ export class Supervisor implements Upstream {
     const number = ++this.#generationCount;
     const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#program.readyTimeoutMs;
     this.#loss = this.#nextRetryAt = undefined;
-    if (this.#state !== "failed") this.#setState("starting");
+    if (this.#state !== "failed") this.#state = "starting";
     // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const generation = new Generation(this.#context, this.#program, this.#startLog, number, listener, this.#client);
+    const generation = new Generation(this.#context, this.#program, this.#serverLog, number, this.#script, listener, this.#client);
     this.#generation = generation;
-    const shaken = generation.shakeHands(this.#script, timeoutMs);
+    const shaken = generation.shakeHands(timeoutMs);
     this.#tell("server start", generation, (each) => each.onStarted(generation.input));
     let exit: ProcessExit | undefined;
     let runMs = 0;
@@ -233,9 +232,9 @@ export class Supervisor implements Upstream {
   #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
     const { log } = this.#context;
     const { pid: childPid, number: generation } = current;
-    this.#startLog.ready();
+    this.#serverLog.ready();
     if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
-    this.#setState("ready");
+    this.#state = "ready";
     this.#readyAt = new Date();
     log.info({ childPid, generation, state: this.#state }, "mcp server ready");
     this.#tell("server ready", current, (each) => each.onReady(handshake));
@@ -261,14 +260,14 @@ export class Supervisor implements Upstream {
     if (this.#loss === undefined) throw error;
     const { generation, exit, beginsCrashLoop } = this.#loss;
     const { config, log } = this.#context;
-    const { stderrTail } = generation.outputLog;
     const restarts = this.#generationCount - 1;
     const [lastExit, fields] = this.#recordExit(generation, exit);
+    const { stderrTail } = lastExit;
     if (generation.number === 1 && isCommandUnusable(exit)) {
       // The caller of `run` logs it.
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else {
-      this.#startLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
+      this.#serverLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
       if (this.#isShared && config.keepTrying === false && this.#readyAt === undefined) {
         // The caller of `run` logs it.
         this.#failure = { kind: "never-ready", exit: lastExit };
@@ -277,7 +276,7 @@ export class Supervisor implements Upstream {
         log.error({ ...fields, stderrTail, restarts }, "mcp server not restarted: restart limit reached");
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
     }
-    this.#setState(this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed");
+    this.#state = this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed";
     // This is the earliest time. It is set again when the pause begins.
     if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#tellLost(generation, lastExit);
@@ -289,28 +288,22 @@ export class Supervisor implements Upstream {
     if (this.#ending.aborted) return;
     this.#streak++;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#startLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
+    this.#serverLog.log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
   };
 
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
     const [lastExit, fields] = this.#recordExit(generation, exit);
-    this.#startLog.ended(fields);
+    this.#serverLog.ended(fields);
     this.#tellLost(generation, lastExit);
   }
 
   /** @returns the exit, and the fields of its log lines. */
   #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
-    const { secrets, counters } = this.#context;
-    const { number, pid: childPid } = generation;
-    const awaited = generation.wasReady ? undefined : this.#script.current.method;
-    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited, this.#script.refusal?.message);
-    const { exitCode, signal } = exit;
-    const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
-    const lastExit = { ...cause, generation: number, at: new Date(), stderrTail: generation.outputLog.stderrTail };
-    this.#lastExit = lastExit;
-    if (!this.#isProbe) counters.byKey.exits.count(kind);
-    return [lastExit, { childPid, generation: number, ...cause }];
+    const lastExit = (this.#lastExit = generation.describeEnd(exit));
+    if (!this.#isProbe) this.#context.counters.byKey.exits.count(lastExit.kind);
+    const { at: _, stderrTail: __, generation: number, ...cause } = lastExit;
+    return [lastExit, { childPid: generation.pid, generation: number, ...cause }];
   }
 
   #tellLost({ input }: Generation, exit: UpstreamExit): void {
@@ -320,10 +313,5 @@ export class Supervisor implements Upstream {
     } catch (error) {
       this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
     }
-  }
-
-  #setState(state: UpstreamStatus["state"]): void {
-    if (this.#state === "stopping" && state !== "failed") return;
-    this.#state = state;
   }
 }

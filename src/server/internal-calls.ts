@@ -1,13 +1,9 @@
 import type { Context } from "../context.ts";
-import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { readMessage, type RequestMessage } from "../mcp/message.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
-
-/** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
-export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
 
 /** In UTF-16 units. */
 const MAX_ERROR_LENGTH = 500;
@@ -42,17 +38,11 @@ export function resultTo(onResult?: OnInternalResult, onFailed?: (reason: string
         onResult?.(undefined, outcome.message, outcome.code);
       }
       if (typeof outcome !== "string" || onResult === undefined) return undefined;
-      const bytes = Buffer.byteLength(outcome);
-      if (bytes > MAX_INTERNAL_RESULT_BYTES) {
-        const reason = `the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`;
-        onFailed?.(reason);
-        onResult(undefined, reason);
-        return undefined;
-      }
-      const [result, error] = findMembers(outcome, 0, ["result", "error"]).spans;
-      const shown = error === undefined ? "" : `: ${shorten(outcome.slice(error.start, error.end), MAX_ERROR_LENGTH)}`;
-      if (result === undefined) onResult(undefined, `the server answered with an error${shown}`);
-      else onResult(outcome.slice(result.start, result.end));
+      const { outline } = readMessage(outcome) as ResponseMessage;
+      const result = outline.textAt(Slot.result);
+      const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
+      if (result === undefined) onResult(undefined, `the server answered with an error: ${error}`);
+      else onResult(result);
       return undefined;
     },
   };

@@ -139,7 +139,7 @@ export class KnownParams {
     const { version } = this.#tools;
     const startMs = nowMs();
     const timeoutMs = Math.min(LIST_TIMEOUT_MS, config.requestTimeoutMs * LIST_SHARE);
-    const tools = await this.#tools.list(timeoutMs).finally(() => (this.#listing = undefined));
+    const { tools } = await this.#tools.list(timeoutMs).finally(() => (this.#listing = undefined));
     const endMs = nowMs();
     this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
     if (tools !== undefined) {

@@ -1,5 +1,4 @@
 import type { Context } from "../context.ts";
-import { findElements, findMembers } from "../json/find.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
@@ -41,6 +40,7 @@ export const MAX_LIST_BYTES = 64 * 1024 * 1024;
 export interface ToolListRules {
   /** A server may return pages without end. */
   readonly maxPages: number;
+  readonly maxPageBytes: number;
   /** The limit for the values of all pages together, in estimated bytes of memory. */
   readonly maxValueBytes: number;
   /**
@@ -55,13 +55,20 @@ export interface ToolList {
   readonly tools: readonly JsonObject[] | undefined;
   /** The reason, on one line, why the list is undefined or lacks the rest of the server's tools. */
   readonly problem: string | undefined;
+  /** The code of the sidecar's error, if that is the reason. */
+  readonly code?: SidecarErrorCode | undefined;
 }
 
 /**
  * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination). Yields the parameters of the request for each page, and
  * takes the JSON text of its result.
  */
-export function* readToolPages({ maxPages, maxValueBytes, isStrict }: ToolListRules): Generator<JsonObject, ToolList, string> {
+export function* readToolPages({
+  maxPages,
+  maxPageBytes,
+  maxValueBytes,
+  isStrict,
+}: ToolListRules): Generator<JsonObject, ToolList, string> {
   const tools: JsonObject[] = [];
   const cursors = new Set<string>();
   let params = {};
@@ -69,21 +76,23 @@ export function* readToolPages({ maxPages, maxValueBytes, isStrict }: ToolListRu
   let valueBytes = 0;
   for (let page = 1; page <= maxPages; page++) {
     const resultText = yield params;
-    textBytes += Buffer.byteLength(resultText);
+    const pageBytes = Buffer.byteLength(resultText);
+    textBytes += pageBytes;
+    if (pageBytes > maxPageBytes) return noList(`page ${page} has ${pageBytes} bytes, more than ${maxPageBytes}`);
     if (textBytes > MAX_LIST_BYTES) return noList(`longer than ${MAX_LIST_BYTES} bytes in all`);
     // A character may take two bytes.
     valueBytes += estimatedBytes(resultText, maxValueBytes) + 2 * resultText.length;
     if (valueBytes > maxValueBytes) return noList(`too many values: they could take more than ${maxValueBytes} bytes of memory`);
-    const [list, next] = resultText.startsWith("{") ? findMembers(resultText, 0, ["tools", "nextCursor"]).spans : [];
-    if (list === undefined || resultText.charAt(list.start) !== "[") return noList(`page ${page} has no list of tools`);
-    for (const [index, span] of findElements(resultText, list.start, MAX_TOOLS + 1).entries()) {
-      const tool = readValue(resultText, span);
+    const result = readValue(resultText);
+    const { tools: list, nextCursor } = isJsonObject(result) ? result : {};
+    if (!Array.isArray(list)) return noList(`page ${page} has no list of tools`);
+    for (const [index, tool] of list.slice(0, MAX_TOOLS + 1).entries()) {
       if (isJsonObject(tool)) tools.push(tool);
       else if (isStrict) return noList(`tool ${index + 1} of page ${page} is not an object`);
     }
     if (tools.length > MAX_TOOLS) return { tools: tools.slice(0, MAX_TOOLS), problem: `more than ${MAX_TOOLS} tools` };
     // Some servers write an empty cursor for the last page, and would return the first page for it.
-    const cursor = (next === undefined ? undefined : readValue(resultText, next)) ?? "";
+    const cursor = nextCursor ?? "";
     if (cursor === "") return { tools, problem: undefined };
     if (typeof cursor !== "string")
       return isStrict ? noList(`the nextCursor of page ${page} is not a string`) : { tools, problem: undefined };
@@ -124,12 +133,16 @@ export interface LanePolicy {
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
 
+/** The discovery client of a pod reads lists of at most 4 MiB. */
+export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 /** Clients of a server with a few malformed tools still get the others. */
-const RULES: ToolListRules = { maxPages: 100, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
+const RULES: ToolListRules = { maxPages: 100, maxPageBytes: MAX_PAGE_BYTES, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 /** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
 const MAX_RESTARTS = 3;
+
+type OnListed = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
 
 /** The maximum number of consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
@@ -181,13 +194,17 @@ export class ServerTools {
    * Lists all tools once, without delaying client requests.
    *
    * @param timeoutMs the timeout for all pages together.
-   * @returns undefined if no server is ready, or it did not list its tools in time.
+   * @returns no tools if no server is ready, or it did not list its tools in time.
    */
-  list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
-    if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
+  list(timeoutMs: number, rules = RULES): Promise<ToolList> {
+    if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
+    if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
     const { nowMs } = this.#context;
     const endMs = nowMs() + timeoutMs;
-    return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
+    return new Promise((resolve) => {
+      const onListed: OnListed = (tools, problem, code) => resolve({ tools, problem, code });
+      this.#ask(onListed, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) }), rules);
+    });
   }
 
   /** Must be called before anything is sent to a new generation. */
@@ -261,8 +278,8 @@ export class ServerTools {
    * @param onListed called once with all tools; undefined with the problem, and the code of the sidecar's error, if it is one.
    * @param limits returns the limits of each request. Without them, a listing ends early if it must be restarted.
    */
-  #ask(onListed: (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void, limits?: () => CallLimits): void {
-    const pages = readToolPages(RULES);
+  #ask(onListed: OnListed, limits?: () => CallLimits, rules = RULES): void {
+    const pages = readToolPages(rules);
     const onResult: OnInternalResult = (text, ...failure) => {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
         return onListed(undefined, ...failure);
@@ -277,7 +294,7 @@ export class ServerTools {
     onResult("");
   }
 
-  readonly #onListed = (tools: ToolList["tools"], problem = "no result", code?: SidecarErrorCode): void => {
+  readonly #onListed: OnListed = (tools, problem = "no result", code) => {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#isOutdated && this.#restarts < MAX_RESTARTS) {

@@ -44,7 +44,11 @@ describe("a failure of discover", () => {
 
   it.each([
     ["repeats a cursor", "same-cursor", "tools/list: page 2 repeats an earlier cursor; the list would never end"],
-    ["sends too many bytes in one message", "huge-line", /its response to tools\/list has 7\d{7} bytes, more than 67108864/],
+    [
+      "sends too many bytes in one message",
+      "huge-line",
+      /The response of the MCP server to tools\/list was discarded: it has 7\d{7} bytes, more than 67108864/,
+    ],
   ])("a server that %s is reported", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);
   });

@@ -106,6 +106,7 @@ class Scene {
     this.asked.delete(id);
     if (answer === "too long")
       this.bench.lane.onOverlongLine({
+        kind: "overlong",
         bytes: 2000,
         idText: JSON.stringify(id),
         hasMethod: false,

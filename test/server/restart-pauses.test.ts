@@ -8,6 +8,7 @@ import { Changes } from "../support/changes.ts";
 import { contextOf } from "../support/context.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 import { ScriptedServers } from "../support/matrix/scripted-server.ts";
+import { IGNORES_ALL } from "../support/supervised.ts";
 
 useFakeClock(TIMERS);
 afterEach(() => {
@@ -34,20 +35,7 @@ async function courseOf(runs: readonly number[], settings: Partial<Config> = {},
   const script = new Handshake(initializeAttempt({ name: "test", version: "1" }));
   const supervisor = new Supervisor(context, program, script, true);
   let failure: SupervisorFailure | undefined;
-  const ignore = (): undefined => undefined;
-  const ended = supervisor
-    .run({
-      onStarted: ignore,
-      onReady: ignore,
-      onRefused: ignore,
-      onMessage: ignore,
-      onResponseAfterText: () => false,
-      onInvalidResponse: ignore,
-      onOverlongLine: ignore,
-      onLost: ignore,
-      onDefect: ignore,
-    })
-    .then((result) => (failure = result));
+  const ended = supervisor.run(IGNORES_ALL).then((result) => (failure = result));
   const pauses = (): Course["pauses"] =>
     context.log.lines.flatMap(({ message, fields }) =>
       message === "mcp server will be restarted" ? [{ pauseMs: Number(fields["pauseMs"]), state: String(fields["state"]) }] : [],

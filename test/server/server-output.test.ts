@@ -14,15 +14,16 @@ class Bench {
   readonly #reader: OutputReader;
 
   constructor(memory: MemoryBudget, readers = boundedReaders(memory), client?: string) {
-    const unexpected = (what: unknown): never => {
-      throw new Error("not expected", { cause: what });
-    };
     this.#reader = new OutputReader(this.stdout, contextOf({ maxLineBytes: 8 * MIB }, { memory }), readers, client, {
-      onMessage: (message) => this.told.push(message.kind === "response" ? String(message.id) : message.method),
-      onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
-      onNoise: (_text, reason) => this.told.push(reason),
-      onResponseAfterText: unexpected,
-      onDefect: unexpected,
+      onReading: (reading) => {
+        if (reading.kind === "response") this.told.push(String(reading.id));
+        else if (reading.kind === "invalid") this.told.push(reading.reason);
+        else if (reading.kind !== "overlong") throw new Error("not expected", { cause: reading });
+        else this.told.push(`${reading.bytes} bytes of ${reading.idText}${reading.isForMemory ? ", for memory" : ""}`);
+      },
+      onDefect: (error) => {
+        throw error;
+      },
     });
   }
 

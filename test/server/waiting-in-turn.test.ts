@@ -42,7 +42,14 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     [
       "answered with too much",
       (bench, { id }) =>
-        bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false, hasTextBefore: false }),
+        bench.lane.onOverlongLine({
+          kind: "overlong",
+          bytes: 2000,
+          idText: String(id),
+          hasMethod: false,
+          isForMemory: false,
+          hasTextBefore: false,
+        }),
       [],
     ],
     [

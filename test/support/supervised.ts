@@ -6,6 +6,11 @@ import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
 import { contextOf } from "./context.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
+const EVENTS = ["onStarted", "onReady", "onRefused", "onMessage", "onInvalidResponse", "onResponseAfterText", "onOverlongLine"];
+export const IGNORES_ALL = Object.fromEntries(
+  [...EVENTS, "onLost", "onDefect"].map((event) => [event, () => undefined]),
+) as unknown as UpstreamListener;
+
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
@@ -36,7 +41,8 @@ export class Supervised implements AsyncDisposable {
       true,
     );
     this.#ended = this.supervisor.run({
-      onStarted: (input) => listener.onStarted?.(input),
+      ...IGNORES_ALL,
+      ...listener,
       onReady: (handshake) => {
         this.#ready.resolve();
         listener.onReady?.(handshake);
@@ -45,15 +51,10 @@ export class Supervised implements AsyncDisposable {
         this.messages.push(message.text);
         listener.onMessage?.(message);
       },
-      onResponseAfterText: (response) => listener.onResponseAfterText?.(response) === true,
-      onInvalidResponse: (...invalid) => listener.onInvalidResponse?.(...invalid),
-      onRefused: (response) => listener.onRefused?.(response),
-      onOverlongLine: (line) => listener.onOverlongLine?.(line),
       onLost: (exit, unwritten) => {
         this.exits.push(exit);
         listener.onLost?.(exit, unwritten);
       },
-      onDefect: () => listener.onDefect?.(),
     });
   }
 

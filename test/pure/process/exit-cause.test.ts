@@ -32,6 +32,8 @@ describe("an unexpected exit", () => {
   ])("the kernel's kill is a lack of memory, also of a server behind a shell: $reason", ({ exit, reason }) => {
     expect(describeExit({ ...NOTHING, ...exit, hadMemoryKills: true })).toEqual({ kind: "out-of-memory", reason });
     expect(describeExit({ ...NOTHING, ...exit })).not.toMatchObject({ kind: "out-of-memory" });
+    const { reason: inHandshake } = describeExit({ ...NOTHING, ...exit, hadMemoryKills: true }, "initialize");
+    expect(inHandshake).toBe(reason.replace(":", " before it answered initialize:"));
   });
 
   it.each([{ signal: "SIGTERM" }, { exitCode: 1 }, { exitCode: 0 }, { spawnErrorCode: "EAGAIN" }])(
@@ -40,12 +42,6 @@ describe("an unexpected exit", () => {
       expect(describeExit({ ...NOTHING, ...exit, hadMemoryKills: true })).toEqual(describeExit({ ...NOTHING, ...exit }));
     },
   );
-
-  it("the reason names the missing response if memory was short in the handshake", () => {
-    const exit = { ...NOTHING, signal: "SIGKILL", hadMemoryKills: true };
-    const reason = "ended by SIGKILL before it answered initialize: the kernel killed it for lack of memory";
-    expect(describeExit(exit, "initialize")).toMatchObject({ reason });
-  });
 
   it("an unusable program makes the command unusable, and a lack of resources does not", () => {
     const codes = ["ENOENT", "EACCES", "ENOTDIR", "ENOEXEC", "EAGAIN", "ENOMEM", "EMFILE", undefined];

@@ -7,7 +7,7 @@ const NODE = ["node", "server.js"];
 
 function causeOf(stderr: string, { exitCode = 1, command = NODE, ...facts }: Partial<ExitFacts> = {}): string | undefined {
   const stderrTail = stderr.split("\n");
-  const defaults = { kind: "crash", env: {}, isNoisy: false, isSilent: false, sign: undefined, wasReady: false } as const;
+  const defaults = { kind: "crash", env: {}, isNoisy: false, isSilent: false, noiseCause: undefined, wasReady: false } as const;
   return likelyCause({ ...defaults, exitCode, command, ...facts, stderrTail });
 }
 

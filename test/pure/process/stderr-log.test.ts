@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../src/observe/redact.ts";
-import { OutputLog, StartLog } from "../../../src/process/output-log.ts";
+import { OutputLog, ServerLog } from "../../../src/process/output-log.ts";
 import { contextOf } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
@@ -11,7 +11,7 @@ const PIECE = 16 * 1024;
 function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({})): { log: RecordedLog; tail: readonly string[] } {
   const log = new RecordedLog();
   const context = contextOf({}, { log, secrets, nowMs: () => 0 });
-  const output = new OutputLog(context, { childPid: 12, generation: 3 }, new StartLog(context));
+  const output = new OutputLog(context, { childPid: 12, generation: 3 }, new ServerLog(context));
   for (const chunk of chunks) output.addStderr(Buffer.from(chunk));
   output.end();
   return { log, tail: output.stderrTail };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { KnownParams } from "../../../src/server/known-params.ts";
 import { type JsonObject, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
+import type { ToolList } from "../../../src/server/tools.ts";
 import { contextOf } from "../../support/context.ts";
 
 type Tools = readonly JsonObject[] | undefined;
@@ -16,7 +17,7 @@ const WRONG = { "mcp-param-region": "us" };
 function setUp() {
   const listings: ((tools: Tools) => void)[] = [];
   const clock = { nowMs: 0 };
-  const list = (): Promise<Tools> => new Promise((resolve) => listings.push(resolve));
+  const list = (): Promise<ToolList> => new Promise((resolve) => listings.push((tools) => resolve({ tools, problem: undefined })));
   const params = new KnownParams(contextOf({}, { nowMs: () => clock.nowMs }), { version: 0, list });
   return { listings, clock, params };
 }

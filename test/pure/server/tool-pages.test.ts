@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { MAX_VALUE_BYTES } from "../../../src/json/value.ts";
-import { readToolPages, type ToolList, type ToolListRules } from "../../../src/server/tools.ts";
+import { MAX_LIST_BYTES, MAX_PAGE_BYTES, readToolPages, type ToolList, type ToolListRules } from "../../../src/server/tools.ts";
 
-const LENIENT: ToolListRules = { maxPages: 20, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
+const LENIENT: ToolListRules = { maxPages: 20, maxPageBytes: MAX_PAGE_BYTES, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 const STRICT: ToolListRules = { ...LENIENT, isStrict: true };
 
 interface Listed {
@@ -74,7 +74,7 @@ describe("the limits of a list of tools", () => {
 
   it("pages of more than 64 MiB of text in all are rejected", () => {
     const text = JSON.stringify({ tools: [{ name: "é".repeat(12 * 1024 * 1024) }], nextCursor: "2" });
-    const { asked, problem } = list({ ...LENIENT, maxValueBytes: Number.POSITIVE_INFINITY }, () => text);
+    const { asked, problem } = list({ ...LENIENT, maxPageBytes: MAX_LIST_BYTES, maxValueBytes: Number.POSITIVE_INFINITY }, () => text);
     expect([asked.length, problem]).toEqual([3, "longer than 67108864 bytes in all"]);
   });
 
