@@ -1,4 +1,4 @@
-import { applyEdits, type Edit, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, shorten, skipValue, type Span, walkElements } from "../json/text.ts";
 import { parseJson } from "../json/value.ts";
@@ -9,6 +9,8 @@ import {
   isJsonObject,
   LOG_LEVELS,
   MetaKey,
+  MODERN_PROTOCOL_VERSIONS,
+  NEWEST_MODERN_PROTOCOL_VERSION,
   readMessage,
   type RequestMessage,
   type ResponseMessage,
@@ -16,7 +18,6 @@ import {
   Slot,
 } from "./message.ts";
 import { editsOf, firstOfParams } from "./rewrite.ts";
-import { MODERN_PROTOCOL_VERSIONS, NEWEST_MODERN_PROTOCOL_VERSION } from "./versions.ts";
 
 // What a message becomes between the eras: `legacy` has sessions, `modern` has none. The handshake, requests, results, errors and notifications
 // follow, each in both directions. Within an era, messages pass byte for byte, except for a few members of the handshake.
@@ -363,6 +364,11 @@ export function transformToModernClient(
 }
 
 function resultEdits({ text, result, resultType, meta }: FoundResult, method: string, serverInfo: string | undefined): Edit[] {
+  if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.has(method)) {
+    // Nearly all results of calls. Less than half of the work below.
+    const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
+    return [firstMembers(text, result.start, `"resultType":"complete"${metaMember}`)];
+  }
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
   const present: (Span | undefined)[] = [resultType];
   if (serverInfo !== undefined) {
