@@ -18,7 +18,7 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { AskingRouting } from "./asking-routing.ts";
+import { SharedRouting } from "./shared-routing.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
@@ -219,8 +219,8 @@ export class StatelessRequests {
   }
 
   #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
-    const mayAsk = routing instanceof AskingRouting && ASKING_METHODS.has(stateless.request.method);
-    if (mayAsk && this.#parked !== undefined) return new AskingCall(routing.questions, this.#parked, stateless);
+    const asking = routing instanceof SharedRouting && ASKING_METHODS.has(stateless.request.method) ? routing.asking : undefined;
+    if (asking !== undefined && this.#parked !== undefined) return new AskingCall(asking.questions, this.#parked, stateless);
     return { declared: stateless.envelope.declared, missing: 0 };
   }
 
