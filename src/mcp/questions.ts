@@ -136,13 +136,12 @@ export function embeddedText({ method, outline }: RequestMessage): string {
 }
 
 /** Returns the key that a server has chosen for its question by the id: a plain string. Undefined for any other id, such as a number. */
-export function chosenKey({ id }: RequestMessage): string | undefined {
+export function chosenKey(id: unknown): string | undefined {
   return typeof id === "string" && PLAIN_KEY.test(id) ? id : undefined;
 }
 
-export function keyOf(request: RequestMessage, taken: Pick<ReadonlySet<string>, "has">): string {
-  const { id } = request;
-  const wanted = chosenKey(request) ?? `ask-${typeof id === "number" ? id : "text"}`;
+export function keyOf(id: unknown, taken: ReadonlySet<string>): string {
+  const wanted = chosenKey(id) ?? `ask-${typeof id === "number" ? id : "text"}`;
   let key = wanted;
   for (let number = 2; taken.has(key); number++) key = `${wanted}-${number}`;
   return key;

@@ -319,11 +319,14 @@ const CACHE_HINT_NAMES = CACHE_HINTS.map(([name]) => name);
  * Returns what changes the response of a server with sessions for the client of a request without one. A result gets its type, the server's name
  * and, for lists and resources, cache hints. Error codes that have another meaning now are replaced (MCP 2026-07-28, basic).
  *
- * @param serverInfo that of `serverInfoOf`.
+ * @param client may declare something else with a later request for the same call. @param serverInfo that of `serverInfoOf`.
  */
-export function transformToModernClient({ method, outline }: RequestMessage, { declared }: Envelope, serverInfo: string | undefined) {
+export function transformToModernClient(
+  { method, outline }: RequestMessage,
+  client: Pick<Envelope, "declared">,
+  serverInfo: string | undefined,
+) {
   const uriText = outline.copyAt(Slot.uri);
-  const canVisit = isSubset(AskKind.url, declared);
   return (body: string, idText: string, response?: ResponseMessage): string => {
     const found = findResult(body, idText, response);
     if (found !== undefined) {
@@ -332,6 +335,7 @@ export function transformToModernClient({ method, outline }: RequestMessage, { d
     }
     const error = findMembers(body, 0, ["error"]).spans[0];
     if (error === undefined) return body;
+    const canVisit = isSubset(AskKind.url, client.declared);
     const questions = canVisit && ASKING_METHODS.has(method) ? urlQuestions(body, error) : [];
     if (questions.length > 0) return `{"jsonrpc":"2.0","id":${idText},"result":${inputRequired(questions, serverInfo)}}`;
     return applyEdits(body, errorEdits(body, error, uriText, canVisit));
