@@ -2,7 +2,6 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { isInputRequired } from "../mcp/questions.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
 import { listChanges, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
 import { withoutSubscriptionId } from "../mcp/translate.ts";
@@ -52,8 +51,8 @@ export class SharedRouting implements Routing {
     [this.#lane, this.#era, this.asking] = [lane, era, asking];
     this.#legacy = new LegacyDriver(lane.calls, this.state);
     this.#modern = new ModernDriver(lane.context, lane.calls, this.state, ({ lists }) => this.#onReopened(lists));
-    this.#sessions = new ModernSessions(this.state);
     this.#questions = new SessionQuestions(lane);
+    this.#sessions = new ModernSessions(this.state, this.#questions);
   }
 
   get #driver(): LegacyDriver | ModernDriver {
@@ -92,10 +91,7 @@ export class SharedRouting implements Routing {
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
-    const question = isInputRequired(response) ? this.#sessions.repeatableOf(call.reply) : undefined;
-    if (question === undefined) return false;
-    this.#questions.onInputRequired(call, question, response);
-    return true;
+    return this.#questions.onResponse(call, response);
   }
 
   onServerNotification(notification: NotificationMessage): void {
