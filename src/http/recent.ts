@@ -12,9 +12,7 @@ export class RecentLog {
   readonly lines = new RecentItems<string>(HISTORY_LIMITS.logLines, MAX_LENGTH);
 
   /** @param line with secrets masked. */
-  add(line: string): void {
-    this.lines.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
-  }
+  readonly add = (line: string): void => this.lines.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
 }
 
 /** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */

@@ -77,12 +77,8 @@ export class Supervisor implements Upstream {
     client?: MemoryHolder,
     probeTimeoutMs?: number,
   ) {
-    this.#context = context;
-    this.#program = program;
-    this.#script = script;
-    this.#isShared = isShared;
-    this.#client = client;
-    this.#probeTimeoutMs = probeTimeoutMs;
+    [this.#context, this.#program, this.#script, this.#isShared] = [context, program, script, isShared];
+    [this.#client, this.#probeTimeoutMs] = [client, probeTimeoutMs];
     this.#serverLog = new ServerLog(context);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
@@ -116,7 +112,8 @@ export class Supervisor implements Upstream {
   }
 
   traffic(): UpstreamTraffic {
-    return this.#generation?.traffic ?? { outputs: 0, isReading: false, inputs: 0 };
+    const { outputs = 0, isReading = false } = this.#generation?.output ?? {};
+    return { outputs, isReading, inputs: this.#generation?.input.writes ?? 0 };
   }
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */
@@ -243,12 +240,8 @@ export class Supervisor implements Upstream {
 
   /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
   #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
-    try {
-      for (const each of this.#observers) tell(each);
-    } catch (error) {
-      const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
-      this.#context.defects.recover(event, error, recover);
-    }
+    const tellAll = (): void => this.#observers.forEach(tell);
+    this.#context.defects.guard(event, tellAll, () => generation.abandon("defect", "the sidecar could not handle one of its events"));
   }
 
   /**
@@ -307,11 +300,10 @@ export class Supervisor implements Upstream {
   }
 
   #tellLost({ input }: Generation, exit: UpstreamExit): void {
-    try {
+    const tellAll = (): void => {
       const unwritten = input.takeUnwritten();
       for (const each of this.#observers) each.onLost(exit, unwritten);
-    } catch (error) {
-      this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
-    }
+    };
+    this.#context.defects.guard("server exit", tellAll, () => this.#listener?.onDefect());
   }
 }
