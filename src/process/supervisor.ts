@@ -240,8 +240,12 @@ export class Supervisor implements Upstream {
 
   /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
   #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
-    const tellAll = (): void => this.#observers.forEach(tell);
-    this.#context.defects.guard(event, tellAll, () => generation.abandon("defect", "the sidecar could not handle one of its events"));
+    try {
+      for (const each of this.#observers) tell(each);
+    } catch (error) {
+      const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
+      this.#context.defects.recover(event, error, recover);
+    }
   }
 
   /**
@@ -300,10 +304,11 @@ export class Supervisor implements Upstream {
   }
 
   #tellLost({ input }: Generation, exit: UpstreamExit): void {
-    const tellAll = (): void => {
+    try {
       const unwritten = input.takeUnwritten();
       for (const each of this.#observers) each.onLost(exit, unwritten);
-    };
-    this.#context.defects.guard("server exit", tellAll, () => this.#listener?.onDefect());
+    } catch (error) {
+      this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
+    }
   }
 }

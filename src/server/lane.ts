@@ -29,7 +29,7 @@ import {
   upstreamExited,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { type InitializeRequest, InitializeRequests, promisedBy, SessionCapabilities } from "./initialize.ts";
+import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
@@ -180,7 +180,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     calls.onNotification();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(promisedBy(handshake, this.routing.isPrivate), handshake.generation);
+    const changes = this.#capabilities.change(handshake, this.routing.isPrivate);
     for (const change of changes) this.routing.onServerNotification(change);
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.context.nowMs());
