@@ -38,7 +38,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "p-retry": "process/supervisor.ts",
   pino: "observe/logger.ts",
   "pino-pretty": "observe/prettifier.ts",
-  "prom-client": "http/exposition.ts",
+  "prom-client": "http/metrics.ts",
 };
 
 const SRC = join(import.meta.dirname, "..", "src");

@@ -40,7 +40,7 @@ const withoutUnused: Plugin = {
 export async function bundlePage(outdir: string): Promise<Metafile> {
   const { metafile, outputFiles } = await build({
     absWorkingDir: inRoot("."),
-    entryPoints: { app: "src/page/main.tsx" },
+    entryPoints: { app: "src/page/app.tsx", style: "src/page/page.css" },
     outdir: "page",
     write: false,
     entryNames: "[name]-[hash]",
@@ -83,5 +83,5 @@ function indexHtml(outputFiles: readonly OutputFile[]): string {
     return `page/${found}`;
   };
   const html = readFileSync(inRoot("src/page/index.html"), "utf8");
-  return html.replace("APP_STYLE", address(/^app-.*\.css$/)).replace("APP_SCRIPT", address(/^app-.*\.js$/));
+  return html.replace("APP_STYLE", address(/^style-.*\.css$/)).replace("APP_SCRIPT", address(/^app-.*\.js$/));
 }

@@ -1,4 +1,5 @@
-import { Exposition } from "../src/http/exposition.ts";
+import * as prometheus from "prom-client";
+import { createRegistry } from "../src/http/metrics.ts";
 import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
 
 /** Returns the tables of all metrics, made of their definitions. */
@@ -6,7 +7,8 @@ export function metricsMarkdown(): string {
   const own = Object.entries<MetricDefinition>(METRICS).map(
     ([name, { type, labels, help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
   );
-  const ofProcess = new Exposition().processMetrics.map(({ name, help }) => `| \`${name}\` | ${help} |`);
+  const registry = createRegistry(prometheus, () => []);
+  const ofProcess = registry.getMetricsAsArray().filter(({ name }) => !Object.hasOwn(METRICS, name));
   return [
     "| metric | type | labels | meaning |",
     "| --- | --- | --- | --- |",
@@ -16,6 +18,6 @@ export function metricsMarkdown(): string {
     "",
     "| metric | meaning |",
     "| --- | --- |",
-    ...ofProcess,
+    ...ofProcess.map(({ name, help }) => `| \`${name}\` | ${help} |`),
   ].join("\n");
 }

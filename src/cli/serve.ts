@@ -57,7 +57,7 @@ export async function serve(input: ServeOptions): Promise<void> {
   const config = { ...input.config, keepTrying: input.config.keepTrying ?? personalStderr === undefined };
   const options = { ...input, config };
   const recentLog = config.page ? new RecentLog() : undefined;
-  const listeners = [recentLog?.add, onLogLine].filter((each) => each !== undefined);
+  const listeners = [recentLog?.add.bind(recentLog), onLogLine].filter((each) => each !== undefined);
   const logger = await createLogger(config.logLevel, stdout, secrets.redact, listeners);
   // It is not part of the log and is shown at every LOG_LEVEL.
   const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;

@@ -6,7 +6,7 @@ import type { UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
 import type { Pool } from "../server/pool.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import type { PageLane } from "./page-update.ts";
+import { describeServer, type PageState } from "./page-update.ts";
 import { discardBody, type Route, sendJson } from "./response.ts";
 
 /**
@@ -28,36 +28,11 @@ export function createHealthRoutes(
     discardBody(request);
   };
   const readiness: Route = (request, response) => {
-    const body = describeReadiness(readStatus().upstream);
+    const body = describeServer(readStatus().upstream);
     const { status, state } = body;
     send(request, response, status === "ready" ? 200 : 503, mayReadDetails(request) ? body : { status, state });
   };
   return { live: (request, response) => send(request, response, 200, { status: "live" }), ready: readiness, health: readiness };
-}
-
-function describeReadiness({ state, pid, generation, restarts, lastExit, nextRetryAt }: UpstreamStatus) {
-  return {
-    status: state === "ready" ? "ready" : "not-ready",
-    state,
-    pid: pid ?? null,
-    generation,
-    restarts,
-    lastExit:
-      lastExit === undefined
-        ? null
-        : {
-            generation: lastExit.generation,
-            exitCode: lastExit.exitCode ?? null,
-            signal: lastExit.signal ?? null,
-            kind: lastExit.kind,
-            reason: lastExit.reason,
-            likelyCause: lastExit.likelyCause ?? null,
-            at: lastExit.at.toISOString(),
-            stderrTail: lastExit.stderrTail,
-            stderrLastLine: lastExit.stderrTail.at(-1) ?? null,
-          },
-    nextRetryAt: nextRetryAt?.toISOString() ?? null,
-  };
 }
 
 /** A snapshot for `/status`, `/metrics` and the page. */
@@ -95,7 +70,7 @@ export function createStatus(
 }
 
 /** Returns the loads of all lanes. Those of all capabilities that ask count as one. */
-export function laneLoads({ upstream, lanes }: Status): Readonly<Record<string, PageLane>> {
+export function laneLoads({ upstream, lanes }: Status): PageState["lanes"] {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);
   return {
@@ -106,12 +81,15 @@ export function laneLoads({ upstream, lanes }: Status): Readonly<Record<string, 
   };
 }
 
-/** Creates the route of `/status`: state and counters since the start (docs/operations/status.md). It answers 200 even if not ready. */
+/** Returns the body of `/status`: state and counters since the start (docs/operations/status.md). */
+export function describeStatus({ version, replica, uptimeMs, upstream, ...rest }: Status) {
+  return { version, replica, uptimeMs, ...describeServer(upstream), ...rest };
+}
+
+/** Creates the route of `/status`. It answers 200 even if the server is not ready. */
 export function createStatusRoute({ secrets }: Context, readStatus: () => Status): Route {
   return (request, response) => {
-    const { version, replica, uptimeMs, upstream, ...rest } = readStatus();
-    const body = { version, replica, uptimeMs, ...describeReadiness(upstream), ...rest };
-    sendJson(response, 200, JSON.stringify(body, secrets.replacer), { "Cache-Control": "no-store" });
+    sendJson(response, 200, JSON.stringify(describeStatus(readStatus()), secrets.replacer), { "Cache-Control": "no-store" });
     discardBody(request);
   };
 }

@@ -1,75 +1,68 @@
+import type * as Prometheus from "prom-client";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
-import { type Counters, EXIT_KINDS, type Sample } from "../observe/record.ts";
-import type { MetricName } from "../observe/metrics.ts";
-import { UPSTREAM_STATES, type UpstreamStatus } from "../process/port.ts";
-import type { Exposition } from "./exposition.ts";
+import { BOUNDS_SECONDS, EXIT_KINDS, type Sample } from "../observe/record.ts";
+import { type MetricDefinition, type MetricName, METRICS } from "../observe/metrics.ts";
+import { UPSTREAM_STATES } from "../process/port.ts";
 import { laneLoads, type Status } from "./health.ts";
 import { discardBody, type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
+
+/** The numbers of `/status` that have no label. One that does not exist at present is undefined. */
+function numbersOf({ upstream, lanes, sessions, openStreams, stateless, memory, counters }: Status) {
+  const { state, generation, restarts, readyAt } = upstream;
+  const { requests, policy, http, defects } = counters;
+  return {
+    claw_mcp_stdio_server_ready: Number(state === "ready"),
+    claw_mcp_stdio_server_generation: generation,
+    claw_mcp_stdio_server_restarts_total: restarts,
+    claw_mcp_stdio_server_ready_time_seconds: state === "ready" && readyAt !== undefined ? readyAt.getTime() / 1000 : undefined,
+    claw_mcp_stdio_calls_suspended: lanes.shared.suspended,
+    claw_mcp_stdio_sessions: sessions,
+    claw_mcp_stdio_streams: openStreams,
+    claw_mcp_stdio_stateless_requests_total: stateless?.requests,
+    claw_mcp_stdio_stateless_clients: stateless?.clients,
+    claw_mcp_stdio_stateless_subscriptions: stateless?.subscriptions,
+    claw_mcp_stdio_calls_parked: stateless?.asks?.parked.now,
+    claw_mcp_stdio_parked_calls_expired_total: stateless?.asks?.parked.expired,
+    claw_mcp_stdio_parked_calls_refused_total: stateless?.asks?.parked.refused,
+    claw_mcp_stdio_questions_unattributed_total: stateless?.asks?.unattributed,
+    claw_mcp_stdio_memory_budget_bytes: memory.limitBytes,
+    claw_mcp_stdio_requests_accepted_total: requests.accepted,
+    claw_mcp_stdio_requests_held_total: requests.held,
+    claw_mcp_stdio_requests_repeated_total: requests.repeated,
+    claw_mcp_stdio_http_readers_cut_off_total: http.readersCutOff,
+    claw_mcp_stdio_http_connections_dropped_total: http.connectionsDropped,
+    claw_mcp_stdio_invalid_arguments_total: policy.invalidArguments,
+    claw_mcp_stdio_argument_checks_given_up_total: policy.argumentChecksGivenUp,
+    claw_mcp_stdio_truncated_results_total: policy.truncatedResults,
+    claw_mcp_stdio_defects_total: defects,
+  } satisfies Partial<Record<MetricName, number | undefined>>;
+}
+
 /** Returns the samples of the present state and of the counters: the numbers of `/status`. */
 function* stateSamples(status: Status): Generator<Sample> {
-  const { version, memory, sessions, openStreams, counters, stateless } = status;
+  const { version, upstream, memory, counters } = status;
+  const { answers, dropped, byKey } = counters;
   yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
-  yield* serverSamples(status.upstream);
-  yield* laneSamples(status);
-  yield { metric: "claw_mcp_stdio_sessions", value: sessions };
-  yield { metric: "claw_mcp_stdio_streams", value: openStreams };
-  if (stateless !== undefined) yield* statelessSamples(stateless);
-  yield { metric: "claw_mcp_stdio_memory_budget_bytes", value: memory.limitBytes };
-  for (const kind of MEMORY_KINDS) yield { metric: "claw_mcp_stdio_memory_used_bytes", labels: { kind }, value: memory[kind] };
-  yield* counterSamples(counters);
-}
-
-function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus): Generator<Sample> {
-  yield { metric: "claw_mcp_stdio_server_ready", value: Number(state === "ready") };
-  for (const each of UPSTREAM_STATES)
-    yield { metric: "claw_mcp_stdio_server_state", labels: { state: each }, value: Number(state === each) };
-  yield { metric: "claw_mcp_stdio_server_generation", value: generation };
-  yield { metric: "claw_mcp_stdio_server_restarts_total", value: restarts };
-  if (state === "ready" && readyAt !== undefined)
-    yield { metric: "claw_mcp_stdio_server_ready_time_seconds", value: readyAt.getTime() / 1000 };
-}
-
-function* laneSamples(status: Status): Generator<Sample> {
-  for (const [lane, load] of Object.entries(laneLoads(status))) {
-    const labels = { lane };
-    yield { metric: "claw_mcp_stdio_requests_in_flight", labels, value: load.requestsInFlight };
-    yield { metric: "claw_mcp_stdio_requests_waiting", labels, value: load.waiting };
-    yield { metric: "claw_mcp_stdio_queued_bytes", labels, value: load.queuedBytes };
-    yield { metric: "claw_mcp_stdio_server_processes", labels, value: load.servers };
-  }
-  yield { metric: "claw_mcp_stdio_calls_suspended", value: status.lanes.shared.suspended };
-}
-
-function* statelessSamples({ requests, clients, subscriptions, asks }: NonNullable<Status["stateless"]>): Generator<Sample> {
-  yield { metric: "claw_mcp_stdio_stateless_requests_total", value: requests };
-  yield { metric: "claw_mcp_stdio_stateless_clients", value: clients };
-  yield { metric: "claw_mcp_stdio_stateless_subscriptions", value: subscriptions };
-  if (asks === undefined) return;
-  yield { metric: "claw_mcp_stdio_calls_parked", value: asks.parked.now };
-  yield { metric: "claw_mcp_stdio_parked_calls_expired_total", value: asks.parked.expired };
-  yield { metric: "claw_mcp_stdio_parked_calls_refused_total", value: asks.parked.refused };
-  yield { metric: "claw_mcp_stdio_questions_unattributed_total", value: asks.unattributed };
-}
-
-function* counterSamples({ requests, answers, dropped, policy, http, defects, byKey }: Counters): Generator<Sample> {
-  yield { metric: "claw_mcp_stdio_requests_accepted_total", value: requests.accepted };
-  yield { metric: "claw_mcp_stdio_requests_held_total", value: requests.held };
-  yield { metric: "claw_mcp_stdio_requests_repeated_total", value: requests.repeated };
+  for (const [metric, value] of Object.entries(numbersOf(status))) if (value !== undefined) yield { metric: metric as MetricName, value };
+  const states = UPSTREAM_STATES.map((each) => [each, Number(each === upstream.state)] as const);
+  yield* labelled("claw_mcp_stdio_server_state", "state", states);
+  const loads = Object.entries(laneLoads(status));
+  const ofLanes = (key: keyof (typeof loads)[number][1]) => loads.map(([lane, load]) => [lane, load[key]] as const);
+  yield* labelled("claw_mcp_stdio_requests_in_flight", "lane", ofLanes("requestsInFlight"));
+  yield* labelled("claw_mcp_stdio_requests_waiting", "lane", ofLanes("waiting"));
+  yield* labelled("claw_mcp_stdio_queued_bytes", "lane", ofLanes("queuedBytes"));
+  yield* labelled("claw_mcp_stdio_server_processes", "lane", ofLanes("servers"));
+  const memoryUsed = MEMORY_KINDS.map((kind) => [kind, memory[kind]] as const);
+  yield* labelled("claw_mcp_stdio_memory_used_bytes", "kind", memoryUsed);
   yield* labelled("claw_mcp_stdio_requests_ended_total", "ending", [...Object.entries(answers), ...withZeros(ERROR_CODES, byKey.failures)]);
   yield* labelled("claw_mcp_stdio_requests_refused_total", "code", withZeros(ERROR_CODES, byKey.refusals));
   yield* labelled("claw_mcp_stdio_server_exits_total", "kind", withZeros(EXIT_KINDS, byKey.exits));
   yield* labelled("claw_mcp_stdio_http_responses_total", "status", byKey.statuses);
   yield* labelled("claw_mcp_stdio_dropped_messages_total", "kind", Object.entries(dropped));
-  yield { metric: "claw_mcp_stdio_http_readers_cut_off_total", value: http.readersCutOff };
-  yield { metric: "claw_mcp_stdio_http_connections_dropped_total", value: http.connectionsDropped };
-  yield { metric: "claw_mcp_stdio_invalid_arguments_total", value: policy.invalidArguments };
-  yield { metric: "claw_mcp_stdio_argument_checks_given_up_total", value: policy.argumentChecksGivenUp };
-  yield { metric: "claw_mcp_stdio_truncated_results_total", value: policy.truncatedResults };
-  yield { metric: "claw_mcp_stdio_defects_total", value: defects };
 }
 
 /** A series that begins with 1 has no increase, so alerts would miss the first event. */
@@ -81,12 +74,50 @@ function* labelled(metric: MetricName, label: string, counts: Iterable<readonly 
   for (const [key, value] of counts) yield { metric, labels: { [label]: String(key) }, value };
 }
 
+/** Returns values in the form of prom-client. Prometheus takes an empty label for an absent one. */
+function* valuesOf({ metric, labels: all = {}, value }: Sample): Generator<object> {
+  const labels = Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
+  if (typeof value === "number") {
+    yield { labels, value };
+    return;
+  }
+  for (const [index, bound] of BOUNDS_SECONDS.entries())
+    yield { metricName: `${metric}_bucket`, labels: { ...labels, le: bound }, value: value.cumulative[index] ?? 0 };
+  yield { metricName: `${metric}_bucket`, labels: { ...labels, le: "+Inf" }, value: value.count };
+  yield { metricName: `${metric}_sum`, labels, value: value.sum };
+  yield { metricName: `${metric}_count`, labels, value: value.count };
+}
+
+/** Gauges with the suffix of counters. Others have the same numbers by type. */
+const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
+
+/**
+ * Creates the writer of the text format of Prometheus, with metrics of the process: CPU, memory, garbage collection and the delay of the event
+ * loop. prom-client renders; the sidecar keeps its own numbers, so that nothing of this is loaded before the first scrape.
+ */
+export function createRegistry(
+  { Registry, collectDefaultMetrics }: typeof Prometheus,
+  samplesOf: (name: MetricName) => readonly Sample[],
+): Prometheus.Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  for (const name of MISNAMED) registry.removeSingleMetric(name);
+  for (const name of Object.keys(METRICS) as MetricName[]) {
+    const { type, help }: MetricDefinition = METRICS[name];
+    const get = (): object => ({ name, type, help, values: samplesOf(name).values().flatMap(valuesOf).toArray() });
+    // Its type wants the class of a metric, but it uses no more than these members.
+    registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Prometheus.Registry["registerMetric"]>[0]);
+  }
+  return registry;
+}
+
 /** A text is sent again until this many times its rendering time has passed. So rendering takes a tenth of the time at most. */
 const REUSE_FACTOR = 10;
 
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
 export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
-  let exposition: Exposition | undefined;
+  let samples: ReadonlyMap<MetricName, readonly Sample[]> = new Map();
+  let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
   let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
   let usableUntilMs = Number.NEGATIVE_INFINITY;
@@ -109,11 +140,12 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
   };
 
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
-    exposition ??= new (await import("./exposition.ts")).Exposition();
+    registry ??= createRegistry(await import("prom-client"), (name) => samples.get(name) ?? []);
     const startedAtMs = nowMs();
-    const bytes = Buffer.from(await exposition.text([...records.samples(), ...stateSamples(status())]));
+    samples = Map.groupBy([...records.samples(), ...stateSamples(status())], ({ metric }) => metric);
+    const bytes = Buffer.from(await registry.metrics());
     const renderedAtMs = nowMs();
     usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;
-    return { bytes, contentType: exposition.contentType };
+    return { bytes, contentType: registry.contentType };
   }
 }

@@ -11,7 +11,7 @@ import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
-import { laneLoads, type Status } from "./health.ts";
+import { describeStatus, laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
 import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
@@ -56,73 +56,60 @@ const SECURITY_HEADERS = {
 
 const decompress = promisify(gunzip);
 
-/** The files of the page. They are read at the first request, and stay in memory. */
-class PageFiles {
-  readonly #context: Context;
-  #files: Promise<ReadonlyMap<string, Buffer>> | undefined;
-  /** Of the files that a client has read without compression. Responses share the bytes, so those that are not read take no more memory. */
-  readonly #decompressed = new Map<string, Promise<Buffer>>();
-
-  constructor(context: Context) {
-    this.#context = context;
-  }
-
-  /** The route of the page itself. A cached page could name scripts of an older build. */
-  readonly index: Route = (request, response) => {
-    if (acceptsHtml(request)) return this.#answer(request, response, INDEX, "no-cache");
-    // An MCP client may have the URL without its path.
-    const endpoint = describeEndpoint(endpointPath(this.#context));
-    reject(request, response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
-  };
-
-  /** The route of all other files. Their names have a hash of their content. */
-  readonly file: Route = (request, response) => {
-    const name = /^\/page\/(?<name>[\w.-]+)\/?(?:\?|$)/.exec(request.url ?? "")?.groups?.["name"] ?? "";
-    this.#answer(request, response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
-  };
-
-  #answer(request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): void {
-    this.#files ??= readFiles();
-    const respond = async (files: ReadonlyMap<string, Buffer>): Promise<void> => {
-      const compressed = files.get(name);
-      if (compressed === undefined) {
-        const message = "The page has no such file. If the sidecar was updated, load the page again.";
-        return reject(request, response, new SidecarError("NOT_FOUND", message));
-      }
-      discardBody(request);
-      const isCompressed = acceptsGzip(request);
-      const content = isCompressed ? compressed : await this.#decompress(name, compressed);
-      if (response.headersSent || response.destroyed) return;
-      response.writeHead(200, {
-        ...SECURITY_HEADERS,
-        "Content-Type": CONTENT_TYPES.get(name.slice(name.lastIndexOf(".") + 1)) ?? "application/octet-stream",
-        "Cache-Control": cacheControl,
-        Vary: "Accept, Accept-Encoding",
-        ...(isCompressed ? { "Content-Encoding": "gzip" } : {}),
-        "Content-Length": content.length,
-      });
-      response.end(content);
-    };
-    this.#files.then(respond).catch((error: unknown) => {
-      // The next request tries again.
-      this.#files = undefined;
-      this.#decompressed.clear();
-      this.#context.defects.recover("page", error, () => sendDefect(response, false));
-    });
-  }
-
-  #decompress(name: string, compressed: Buffer): Promise<Buffer> {
-    let decompressed = this.#decompressed.get(name);
-    if (decompressed === undefined) this.#decompressed.set(name, (decompressed = decompress(compressed)));
-    return decompressed;
-  }
+/** Reads all files. Responses share the bytes, so those that are not read take no more memory. */
+async function readFiles(): Promise<ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }>> {
+  const names = (await readdir(FOLDER)).filter((name) => name.endsWith(SUFFIX));
+  const files = names.map(async (name) => {
+    const compressed = await readFile(`${FOLDER}${name}`);
+    return [name.slice(0, -SUFFIX.length), { compressed, plain: await decompress(compressed) }] as const;
+  });
+  return new Map(await Promise.all(files));
 }
 
-async function readFiles(): Promise<ReadonlyMap<string, Buffer>> {
-  const names = (await readdir(FOLDER)).filter((name) => name.endsWith(SUFFIX));
-  return new Map(
-    await Promise.all(names.map(async (name) => [name.slice(0, -SUFFIX.length), await readFile(`${FOLDER}${name}`)] as const)),
-  );
+/** Creates the routes of the page's files, which are read at the first request. */
+function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile", Route>> {
+  let files: ReturnType<typeof readFiles> | undefined;
+  const answer = async (request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): Promise<void> => {
+    const file = (await (files ??= readFiles())).get(name);
+    if (file === undefined) {
+      const message = "The page has no such file. If the sidecar was updated, load the page again.";
+      return reject(request, response, new SidecarError("NOT_FOUND", message));
+    }
+    discardBody(request);
+    if (response.headersSent || response.destroyed) return;
+    const isCompressed = acceptsGzip(request);
+    const content = isCompressed ? file.compressed : file.plain;
+    response.writeHead(200, {
+      ...SECURITY_HEADERS,
+      "Content-Type": CONTENT_TYPES.get(name.slice(name.lastIndexOf(".") + 1)) ?? "application/octet-stream",
+      "Cache-Control": cacheControl,
+      Vary: "Accept, Accept-Encoding",
+      ...(isCompressed ? { "Content-Encoding": "gzip" } : {}),
+      "Content-Length": content.length,
+    });
+    response.end(content);
+  };
+  const send = (...[request, response, name, cacheControl]: Parameters<typeof answer>): void => {
+    answer(request, response, name, cacheControl).catch((error: unknown) => {
+      // The next request tries again.
+      files = undefined;
+      context.defects.recover("page", error, () => sendDefect(response, false));
+    });
+  };
+  return {
+    page: (request, response) => {
+      // A cached page could name scripts of an older build.
+      if (acceptsHtml(request)) return send(request, response, INDEX, "no-cache");
+      // An MCP client may have the URL without its path.
+      const endpoint = describeEndpoint(endpointPath(context));
+      reject(request, response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
+    },
+    pageFile: (request, response) => {
+      const name = /^\/page\/(?<name>[\w.-]+)\/?(?:\?|$)/.exec(request.url ?? "")?.groups?.["name"] ?? "";
+      // The names of all other files have a hash of their content.
+      send(request, response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
+    },
+  };
 }
 
 /** @returns undefined if the MCP endpoint has another address than the page. */
@@ -132,30 +119,15 @@ function endpointPath({ config }: Context): string | undefined {
 
 function pageState(context: Context, status: Status): PageState {
   const { config } = context;
-  const { version, uptimeMs, upstream, sessions, openStreams, stateless, memory, rssBytes } = status;
-  const { state, pid, generation, restarts, readyAt, nextRetryAt, lastExit } = upstream;
-  const exit = state === "ready" ? undefined : lastExit;
+  const { state, readyAt } = status.upstream;
   return {
-    version,
-    uptimeMs,
+    ...describeStatus(status),
+    lanes: laneLoads(status),
     command: [maskCommand(config.command), ...maskArgs(config.args)],
     endpointPath: endpointPath(context) ?? null,
     isIsolated: config.isolation === "session",
-    hasOwnServerForQuestions: config.isolation === "auto" && stateless?.serverEra !== "modern",
-    state,
-    pid: pid ?? null,
-    generation,
-    restarts,
-    readySince: state === "ready" ? (readyAt?.toISOString() ?? null) : null,
-    nextRetryAt: nextRetryAt?.toISOString() ?? null,
-    reason: exit?.reason ?? null,
-    likelyCause: exit?.likelyCause ?? null,
-    sessions,
-    statelessClients: stateless?.clients ?? 0,
-    openStreams,
-    lanes: laneLoads(status),
-    memory: { limitBytes: memory.limitBytes, usedBytes: memory.usedBytes },
-    rssBytes,
+    hasOwnServerForQuestions: config.isolation === "auto" && status.stateless?.serverEra !== "modern",
+    readyAt: state === "ready" ? (readyAt?.getTime() ?? null) : null,
   };
 }
 
@@ -193,11 +165,10 @@ export class Page {
     this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context, new UnreadOutput(context));
-    const files = new PageFiles(context);
     this.routes = {
-      page: files.index,
+      // Before the files, whose path would match too.
       pageEvents: (request, response, principal) => this.#openStream(request, response, principal),
-      pageFile: files.file,
+      ...createFileRoutes(context),
     };
   }
 
@@ -246,12 +217,12 @@ export class Page {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
       requests: requests.after(stream.requestCount).map(pageRequest),
-      logLines: log.lines.after(stream.logLineCount),
+      logLines: log.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };
     stream.nextSecond = currentSecond;
     stream.requestCount = requests.count;
-    stream.logLineCount = log.lines.count;
+    stream.logLineCount = log.count;
     stream.generations = generations;
     stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
   }

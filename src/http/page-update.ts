@@ -1,11 +1,39 @@
-import type { RequestEnding } from "../observe/record.ts";
-import type { UpstreamStatus } from "../process/port.ts";
+import type { newSecond, RequestEnding } from "../observe/record.ts";
+import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import type { LaneLoad } from "../server/call.ts";
 
 /** The length of each history, in the sidecar and in the page. */
 export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
 
-/** One event of the page's stream. The first has the whole history, and later ones have the new part. All times are in ISO 8601. */
+/** Returns an exit in the form of `/status`. */
+export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
+  return {
+    generation,
+    exitCode: exitCode ?? null,
+    signal: signal ?? null,
+    kind,
+    reason,
+    likelyCause: likelyCause ?? null,
+    at: at.toISOString(),
+    stderrTail,
+    stderrLastLine: stderrTail.at(-1) ?? null,
+  };
+}
+
+/** Returns the state of the shared server in the form of `/status` and `/readyz`. */
+export function describeServer({ state, pid, generation, restarts, lastExit, nextRetryAt }: UpstreamStatus) {
+  return {
+    status: state === "ready" ? "ready" : "not-ready",
+    state,
+    pid: pid ?? null,
+    generation,
+    restarts,
+    lastExit: lastExit === undefined ? null : describeExit(lastExit),
+    nextRetryAt: nextRetryAt?.toISOString() ?? null,
+  };
+}
+
+/** One event of the page's stream. The first has the whole history, and later ones have the new part. */
 export interface PageUpdate {
   readonly state: PageState;
   /** The seconds that have passed, oldest first. */
@@ -18,7 +46,8 @@ export interface PageUpdate {
   readonly generations: readonly PageGeneration[] | undefined;
 }
 
-export interface PageState {
+/** What the page shows of `/status`, and what else it needs. */
+export interface PageState extends ReturnType<typeof describeServer> {
   readonly version: string;
   readonly uptimeMs: number;
   /** The command and its arguments, with secrets masked. */
@@ -29,46 +58,22 @@ export interface PageState {
   readonly isIsolated: boolean;
   /** True if a call whose tool may ask questions is sent to a process of its own. */
   readonly hasOwnServerForQuestions: boolean;
-  readonly state: UpstreamStatus["state"];
-  readonly pid: number | null;
-  readonly generation: number;
-  readonly restarts: number;
-  /** Null if it is not ready. */
-  readonly readySince: string | null;
-  /** Null while a generation runs. */
-  readonly nextRetryAt: string | null;
-  /** The reason of the last exit, if the server is not ready. */
-  readonly reason: string | null;
-  readonly likelyCause: string | null;
+  /** In milliseconds since the epoch; null if the server is not ready. */
+  readonly readyAt: number | null;
   readonly sessions: number;
-  readonly statelessClients: number;
+  readonly stateless?: { readonly clients: number } | undefined;
   readonly openStreams: number;
   /** `shared`, `private`, `modern` and `asking`, as in `/status`; those of `asking` are added. */
-  readonly lanes: Readonly<Record<string, PageLane>>;
+  readonly lanes: Readonly<Record<string, LaneLoad & { readonly servers: number }>>;
   readonly memory: { readonly limitBytes: number; readonly usedBytes: number };
   readonly rssBytes: number;
 }
 
-export interface PageLane extends LaneLoad {
-  readonly servers: number;
-}
-
-export interface PageSecond {
-  /** The time of its beginning. */
-  readonly at: string;
-  readonly requests: number;
-  /** Those of `requests` that ended with an error, of the server or the sidecar. */
-  readonly errors: number;
-  /** Those of `requests` that have a duration, because they were read. */
-  readonly timed: number;
-  /** From the arrival to the response; null if `timed` is 0. */
-  readonly meanMs: number | null;
-  readonly longestMs: number | null;
-}
+export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
 
 export interface PageRequest {
-  /** The time of its end. */
-  readonly at: string;
+  /** The time of its end, in milliseconds since the epoch. */
+  readonly at: number;
   /** Shortened; null if the request was rejected before it was read. */
   readonly method: string | null;
   /** Shortened; null for any but `tools/call`. */
@@ -84,20 +89,10 @@ export interface PageGeneration {
   readonly lane: string;
   /** Counted from 1 in each lane. */
   readonly number: number;
-  readonly startedAt: string;
+  /** In milliseconds since the epoch, as is `readyAt`. */
+  readonly startedAt: number;
   /** Null until it is ready. */
-  readonly readyAt: string | null;
+  readonly readyAt: number | null;
   /** Null while it runs. */
-  readonly exit: PageExit | null;
-}
-
-export interface PageExit {
-  readonly at: string;
-  readonly kind: string;
-  readonly reason: string;
-  readonly likelyCause: string | null;
-  readonly exitCode: number | null;
-  readonly signal: string | null;
-  /** The last lines of stderr, with secrets masked. */
-  readonly stderrTail: readonly string[];
+  readonly exit: ReturnType<typeof describeExit> | null;
 }

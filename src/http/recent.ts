@@ -1,18 +1,22 @@
 import { copied, shorten } from "../json/text.ts";
-import { type EndedRequest, RecentItems, RequestHistory, rounded } from "../observe/record.ts";
+import { type EndedRequest, newSecond, RecentItems, RequestHistory } from "../observe/record.ts";
 import type { UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
-import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
+import { describeExit, HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
 /** The limits of a line, and of all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
-export class RecentLog {
-  readonly lines = new RecentItems<string>(HISTORY_LIMITS.logLines, MAX_LENGTH);
+export class RecentLog extends RecentItems<string> {
+  constructor() {
+    super(HISTORY_LIMITS.logLines, MAX_LENGTH);
+  }
 
   /** @param line with secrets masked. */
-  readonly add = (line: string): void => this.lines.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
+  override add(line: string): void {
+    super.add(line.length > MAX_LINE_LENGTH ? copied(shorten(line, MAX_LINE_LENGTH)) : line);
+  }
 }
 
 /** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
@@ -37,20 +41,9 @@ export class RecentActivity {
 
   /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
   secondsBetween(first: number, end: number): PageSecond[] {
-    const counted = new Map(this.requests.seconds.map((each) => [each.number, each]));
-    const passed: PageSecond[] = [];
-    for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
-      const { requests = 0, errors = 0, timed = 0, totalMs = 0, longestMs = 0 } = counted.get(number) ?? {};
-      passed.push({
-        at: new Date(number * 1000).toISOString(),
-        requests,
-        errors,
-        timed,
-        meanMs: timed === 0 ? null : rounded(totalMs / timed),
-        longestMs: timed === 0 ? null : rounded(longestMs),
-      });
-    }
-    return passed;
+    const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
+    const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
+    return passed.map((number) => this.requests.seconds.find((each) => each.number === number) ?? newSecond(number));
   }
 
   /**
@@ -60,7 +53,7 @@ export class RecentActivity {
    * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
    */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
-    let current: PageGeneration = { lane, number: 0, startedAt: "", readyAt: null, exit: null };
+    let current: PageGeneration = { lane, number: 0, startedAt: 0, readyAt: null, exit: null };
     let wasReady = false;
     const change = (changed: Partial<PageGeneration>): void => {
       const index = this.generations.indexOf(current);
@@ -69,7 +62,7 @@ export class RecentActivity {
     };
     return {
       onStarted: () => {
-        current = { lane, number: current.number + 1, startedAt: new Date().toISOString(), readyAt: null, exit: null };
+        current = { lane, number: current.number + 1, startedAt: Date.now(), readyAt: null, exit: null };
         const all = [...this.generations, current];
         // Running servers stay, as long as there are others. The first one is that of the shared lane.
         const oldest = all.length > HISTORY_LIMITS.generations ? (all.find(({ exit }) => exit !== null) ?? all[1]) : undefined;
@@ -77,13 +70,12 @@ export class RecentActivity {
       },
       onReady: () => {
         wasReady = true;
-        change({ readyAt: new Date().toISOString() });
+        change({ readyAt: Date.now() });
       },
-      onLost: ({ at, kind, reason, likelyCause = null, exitCode = null, signal = null, stderrTail: tail }) => {
-        // A line may be a slice of a long text, which would stay in memory.
-        const stderrTail = tail.map(copied);
+      onLost: (exit) => {
         if (isProbe && !wasReady) this.generations = this.generations.filter((each) => each !== current);
-        else change({ exit: { at: at.toISOString(), kind, reason, likelyCause, exitCode, signal, stderrTail } });
+        // A line may be a slice of a long text, which would stay in memory.
+        else change({ exit: describeExit({ ...exit, stderrTail: exit.stderrTail.map(copied) }) });
       },
     };
   };
@@ -92,10 +84,10 @@ export class RecentActivity {
 /** Returns a request as the page shows it. */
 export function pageRequest({ method, tool, acceptedAtMs, endedAtMs, ending }: EndedRequest): PageRequest {
   return {
-    at: new Date(epochMs(endedAtMs)).toISOString(),
+    at: epochMs(endedAtMs),
     method: method === undefined ? null : shorten(method),
     tool: tool === undefined ? null : shorten(tool),
-    durationMs: acceptedAtMs === undefined ? null : rounded(endedAtMs - acceptedAtMs),
+    durationMs: acceptedAtMs === undefined ? null : endedAtMs - acceptedAtMs,
     ending,
   };
 }

@@ -232,8 +232,8 @@ export class RecentItems<Item> {
   }
 }
 
-/** The requests that have ended in one second. `number` is the time since the epoch. */
-function newSecond(number: number) {
+/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
+export function newSecond(number: number) {
   return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 }
 

@@ -1,30 +1,325 @@
-import type { RJSFSchema } from "@rjsf/utils";
+import { CfWorkerJsonSchemaValidator } from "@modelcontextprotocol/client/validators/cf-worker";
+import Form from "@rjsf/core";
+import { getDefaultRegistry } from "@rjsf/core";
+import {
+  ADDITIONAL_PROPERTY_FLAG,
+  ariaDescribedByIds,
+  type ArrayFieldItemTemplateProps,
+  type ErrorListProps,
+  ErrorSchemaBuilder,
+  type FieldProps,
+  type FieldTemplateProps,
+  type IconButtonProps,
+  type RJSFSchema,
+  type TemplatesType,
+  type TitleFieldProps,
+  type UnsupportedFieldProps,
+  type ValidatorType,
+  type WidgetProps,
+} from "@rjsf/utils";
 import type { ComponentChildren, JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
-import { parsedObject } from "./form-schema.ts";
-import { SchemaForm } from "./schema-form.tsx";
+import { useMemo, useState } from "preact/hooks";
+import { formSchemaOf, parsedObject, pointerNames } from "./form-schema.ts";
+import { beginning, escapeInvisible } from "../json/text.ts";
+import { Boundary, Button, Text } from "./text.tsx";
+
+const MAX_DESCRIPTION_LENGTH = 2000;
+
+/** The templates of the form. Those of the library show icons of a font, and texts of the server as they are. */
+const formTemplates: Partial<Omit<TemplatesType, "ButtonTemplates">> & {
+  ButtonTemplates: Partial<TemplatesType["ButtonTemplates"]>;
+} = {
+  FieldTemplate,
+  TitleFieldTemplate: Title,
+  DescriptionFieldTemplate: Description,
+  ErrorListTemplate: ErrorList,
+  ArrayFieldItemTemplate: ArrayItem,
+  UnsupportedFieldTemplate: Unsupported,
+  WrapIfAdditionalTemplate: ({ children }) => <>{children}</>,
+  ButtonTemplates: {
+    AddButton: button("Add"),
+    RemoveButton: button("Remove"),
+    CopyButton: button("Duplicate"),
+    MoveUpButton: button("Move up"),
+    MoveDownButton: button("Move down"),
+    ClearButton: button("Clear"),
+    SubmitButton: () => <></>,
+  },
+};
+
+function FieldTemplate(props: FieldTemplateProps): JSX.Element {
+  const { id, label, rawDescription, children, errors, hidden, required, displayLabel, schema, onKeyRenameBlur, onRemoveProperty } = props;
+  if (hidden === true) return <div hidden>{children}</div>;
+  const isAdditional = ADDITIONAL_PROPERTY_FLAG in schema;
+  // A check box has its own label and description.
+  const hasLabel = displayLabel === true && schema.type !== "boolean";
+  return (
+    <div class="field">
+      {isAdditional && (
+        <div class="row">
+          <label for={`${id}-key`}>Name</label>
+          <input id={`${id}-key`} type="text" defaultValue={label} onBlur={onKeyRenameBlur} />
+          <Button text="Remove" onClick={onRemoveProperty} />
+        </div>
+      )}
+      {hasLabel && (
+        <label for={id}>
+          <Text of={isAdditional ? "Value" : label} />
+          {required === true && <RequiredMark />}
+        </label>
+      )}
+      {hasLabel && <Description id={`${id}__description`} description={rawDescription} />}
+      {children}
+      {errors}
+    </div>
+  );
+}
+
+function RequiredMark(): JSX.Element {
+  return <span class="required"> (required)</span>;
+}
+
+function Title({ id, title, required, optionalDataControl }: TitleFieldProps): JSX.Element {
+  return (
+    <legend id={id}>
+      <Text of={title} />
+      {required === true && <RequiredMark />}
+      {optionalDataControl}
+    </legend>
+  );
+}
+
+function Description({ id, description }: { readonly id: string; readonly description?: unknown }): JSX.Element | null {
+  if (typeof description !== "string" || description === "") return null;
+  return (
+    <p class="note" id={id}>
+      <Text of={description} maxLength={MAX_DESCRIPTION_LENGTH} />
+    </p>
+  );
+}
+
+function ErrorList({ errors }: ErrorListProps): JSX.Element {
+  return (
+    <div role="alert" class="error">
+      <p>The arguments are not valid:</p>
+      <ul>
+        {errors.slice(0, 20).map(({ stack }) => (
+          <li key={stack}>
+            <Text of={stack} />
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function ArrayItem({ children, buttonsProps, hasToolbar, index }: ArrayFieldItemTemplateProps): JSX.Element {
+  const { hasMoveUp, hasMoveDown, hasRemove, onMoveUpItem, onMoveDownItem, onRemoveItem } = buttonsProps;
+  const item = `item ${index + 1}`;
+  return (
+    <div class="item" role="group" aria-label={item}>
+      {children}
+      {hasToolbar && (
+        <div class="row">
+          {hasMoveUp && <Button text="Move up" object={item} onClick={onMoveUpItem} />}
+          {hasMoveDown && <Button text="Move down" object={item} onClick={onMoveDownItem} />}
+          {hasRemove && <Button text="Remove" object={item} onClick={onRemoveItem} />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Unsupported({ reason }: UnsupportedFieldProps): JSX.Element {
+  return (
+    <p class="error">
+      This part of the schema has no form{reason === undefined ? "" : ": "}
+      {reason !== undefined && <Text of={reason} />}. Edit the arguments as JSON.
+    </p>
+  );
+}
+
+function button(words: string): (props: IconButtonProps) => JSX.Element {
+  return ({ id, disabled, onClick }) => (
+    <button type="button" {...(id !== undefined && { id })} disabled={disabled === true} onClick={onClick}>
+      {words}
+    </button>
+  );
+}
+
+const MAX_OPTION_LENGTH = 200;
+
+const { SelectWidget } = getDefaultRegistry().widgets;
+
+/** A select whose options show invisible characters. */
+function Select({ options, ...props }: WidgetProps): JSX.Element {
+  const enumOptions = options.enumOptions?.map((option) => ({
+    ...option,
+    label: escapeInvisible(beginning(option.label, MAX_OPTION_LENGTH)),
+  }));
+  const Library = SelectWidget as (props: WidgetProps) => JSX.Element;
+  const select = <Library {...props} options={{ ...options, ...(enumOptions && { enumOptions }) }} />;
+  // The library gives no label to the choice between the variants of `anyOf` and `oneOf`.
+  return /__(?:any|one)of_select$/.test(props.id) ? <label>Variant {select}</label> : select;
+}
+
+/** The beginning of each error in the message of the validator: a pointer to the value, in which spaces are escaped. */
+const LOCATION = /(?:^|; )(#(?:\/\S*)?): /g;
+/** Errors that only repeat that something below is not valid. */
+const PARENT_ERROR =
+  /^(?:Property ".*" does not match (?:schema|additional properties schema|unevaluated properties schema)|Items did not match|A subschema had errors|Instance does not match (?:all|every)|False boolean schema)/s;
+const MISSING = /^Instance does not have required property "(.*)"\.$/s;
+
+/**
+ * The form's validator. It interprets schemas, because the page's content security policy allows no generated code. The official client contains
+ * it, so it adds nothing to the page.
+ */
+const formValidator: ValidatorType = {
+  isValid: (schema, formData: unknown) => errorsOf(schema, formData)?.length === 0,
+  // Only the library's playground uses it.
+  rawValidation: () => ({}),
+  validateFormData: (formData: unknown, schema) => {
+    // The server checks the arguments anyway.
+    const errors = errorsOf(schema, formData) ?? [];
+    const builder = new ErrorSchemaBuilder();
+    for (const { message, path } of errors) builder.addErrors(message, [...path]);
+    return { errors, errorSchema: builder.ErrorSchema };
+  },
+};
+
+/** Returns undefined if the schema is not valid. */
+function errorsOf(schema: RJSFSchema, formData: unknown): ReturnType<typeof formError>[] | undefined {
+  try {
+    const validator = new CfWorkerJsonSchemaValidator({ draft: "2020-12", shortcircuit: false });
+    // The form keeps properties without a value, which would not be sent.
+    const value: unknown = formData === undefined ? {} : JSON.parse(JSON.stringify(formData));
+    const { errorMessage = "" } = validator.getValidator(schema as Record<string, unknown>)(value);
+    const starts = [...errorMessage.matchAll(LOCATION)];
+    const errors = starts.map(({ 0: start, 1: location = "#", index }, number) =>
+      formError(location, errorMessage.slice(index + start.length, starts[number + 1]?.index)),
+    );
+    const own = errors.filter(({ message }) => !PARENT_ERROR.test(message));
+    return own.length > 0 ? own : errors;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Moves the error of a missing property to the property. */
+function formError(location: string, text: string) {
+  const missing = MISSING.exec(text)?.[1];
+  const path = [...pointerNames(location), ...(missing === undefined ? [] : [missing])];
+  const message = missing === undefined ? escapeInvisible(text) : "A value is required.";
+  return { message, path, stack: `${path.length === 0 ? "" : `${escapeInvisible(path.join(" › "))}: `}${message}` };
+}
+
+const LibraryField = getDefaultRegistry().fields["NumberField"] as unknown as (props: FieldProps) => JSX.Element;
+
+/** A field for a number, which keeps the text as it is typed. That of the library replaces it at each key, so that `-0.5` cannot be typed. */
+function NumberField(props: FieldProps): JSX.Element {
+  const { schema, required, readonly, disabled, onChange, fieldPathId } = props;
+  if (schema.enum !== undefined || schema.oneOf !== undefined || schema.anyOf !== undefined) return <LibraryField {...props} />;
+  const formData: unknown = props.formData;
+  return (
+    <input
+      // Another variant may have another value.
+      key={JSON.stringify(schema.default)}
+      id={fieldPathId.$id}
+      type="text"
+      inputMode="decimal"
+      defaultValue={typeof formData === "number" || typeof formData === "string" ? String(formData) : ""}
+      required={required === true}
+      readOnly={readonly === true}
+      disabled={disabled === true}
+      aria-describedby={ariaDescribedByIds(fieldPathId.$id)}
+      onInput={({ currentTarget: { value } }) => {
+        const text = value.trim();
+        // A text that is no number is for the validator.
+        onChange(text === "" ? undefined : Number.isFinite(Number(text)) ? Number(text) : text, fieldPathId.path);
+      }}
+    />
+  );
+}
+
+/** What all forms have in common. */
+const FORM = {
+  validator: formValidator,
+  templates: formTemplates,
+  fields: { NumberField },
+  widgets: { SelectWidget: Select },
+  noHtml5Validate: true,
+  focusOnFirstError: true,
+  showErrorList: "top",
+  // Values that the reader has not touched are not sent.
+  experimental_defaultFormStateBehavior: {
+    emptyObjectFields: "skipEmptyDefaults",
+    constAsDefaults: "skipOneOf",
+    arrayMinItems: { populate: "requiredOnly" },
+  },
+  // Without it, the library logs them. The form shows them.
+  onError: () => undefined,
+} as const;
+
+/** A text field for a JSON object. */
+function JsonField({
+  id,
+  text,
+  error,
+  onInput,
+}: {
+  readonly id: string;
+  readonly text: string;
+  readonly error: string | undefined;
+  readonly onInput: (text: string) => void;
+}): JSX.Element {
+  return (
+    <div class="field">
+      <label for={id}>Arguments as JSON</label>
+      <textarea
+        id={id}
+        rows={8}
+        spellcheck={false}
+        value={text}
+        aria-invalid={error !== undefined}
+        aria-describedby={error === undefined ? undefined : `${id}-error`}
+        onInput={({ currentTarget }) => onInput(currentTarget.value)}
+      />
+      {error !== undefined && (
+        <p id={`${id}-error`} class="error" role="alert">
+          {error}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Returns a schema without its title, which is the tool's or the question's and shown above the form. */
+function untitledSchemaOf(schema: unknown): RJSFSchema | string {
+  const safe = formSchemaOf(schema);
+  return typeof safe === "string" ? safe : { ...safe, title: "", description: "" };
+}
 
 interface Props {
   /** Unique on the page. */
   readonly id: string;
-  /** From `formSchemaOf`. */
-  readonly schema: RJSFSchema | string;
-  readonly value: unknown;
-  readonly onChange: (value: unknown) => void;
+  /** The schema of the server. */
+  readonly of: unknown;
+  /** Called with a valid value. */
   readonly onSubmit: (value: unknown) => void;
   /** The buttons. */
   readonly children: ComponentChildren;
 }
 
 /** A form for the properties of an object: fields made from its schema, or its JSON. */
-export function ArgumentsForm({ id, schema, value, onChange, onSubmit, children }: Props): JSX.Element {
-  const [failure, setFailure] = useState<string>();
+export function ArgumentsForm({ id, of, onSubmit, children }: Props): JSX.Element {
+  const schema = useMemo(() => untitledSchemaOf(of), [of]);
+  const [value, setValue] = useState<unknown>({});
+  const [hasFailed, setHasFailed] = useState(false);
   const [isJson, setIsJson] = useState(false);
-  const showJson = useRef(false);
   const [text, setText] = useState("");
   // An object, so that an equal message is shown again.
   const [error, setError] = useState<{ readonly text: string }>();
-  const problem = typeof schema === "string" ? schema : failure;
+  const problem = typeof schema === "string" ? schema : hasFailed ? "No form can be made of the schema" : undefined;
 
   /** Passes the object of the text on, or shows why there is none. @returns false without an object. */
   const read = (isExact: boolean, onObject: (object: unknown) => void): boolean => {
@@ -33,90 +328,44 @@ export function ArgumentsForm({ id, schema, value, onChange, onSubmit, children 
     if (typeof parsed !== "string") onObject(parsed);
     return typeof parsed !== "string";
   };
-  const switchTo = (json: boolean): void => {
-    if (json) setText(JSON.stringify(value ?? {}, null, 2));
-    else if (!read(false, onChange)) return;
-    showJson.current = json;
-    setIsJson(json);
+  const onSwitch = (box: HTMLInputElement): void => {
+    if (box.checked) setText(JSON.stringify(value, null, 2));
+    // Invalid JSON cannot become a form.
+    else box.checked = !read(false, setValue);
+    setIsJson(box.checked);
+  };
+  const submitJson = (event: Event): void => {
+    event.preventDefault();
+    read(true, onSubmit);
   };
   return (
     <>
       {problem === undefined ? (
         <label class="switch">
-          <input
-            type="checkbox"
-            checked={isJson}
-            onInput={({ currentTarget }) => {
-              switchTo(currentTarget.checked);
-              // Invalid JSON cannot become a form.
-              currentTarget.checked = showJson.current;
-            }}
-          />{" "}
-          Edit as JSON
+          <input type="checkbox" checked={isJson} onInput={({ currentTarget }) => onSwitch(currentTarget)} /> Edit as JSON
         </label>
       ) : (
         <p class="note">{problem}: write the arguments as JSON.</p>
       )}
       {isJson || problem !== undefined || typeof schema === "string" ? (
-        <JsonForm id={`${id}-json`} text={text} error={error?.text} onInput={setText} onSubmit={() => read(true, onSubmit)}>
-          {children}
-        </JsonForm>
-      ) : (
-        <SchemaForm
-          schema={schema}
-          value={value}
-          id={id}
-          onChange={onChange}
-          onSubmit={onSubmit}
-          onFailed={() => setFailure("No form can be made of the schema")}
-        >
+        <form onSubmit={submitJson}>
+          <JsonField id={`${id}-json`} text={text} error={error?.text} onInput={setText} />
           <div class="row">{children}</div>
-        </SchemaForm>
+        </form>
+      ) : (
+        <Boundary onFailed={() => setHasFailed(true)}>
+          <Form
+            {...FORM}
+            idPrefix={id}
+            schema={schema}
+            formData={value}
+            onChange={({ formData }) => setValue(formData)}
+            onSubmit={({ formData }) => onSubmit(formData)}
+          >
+            <div class="row">{children}</div>
+          </Form>
+        </Boundary>
       )}
     </>
-  );
-}
-
-/** A form with a text field for a JSON object. */
-function JsonForm({
-  id,
-  text,
-  error,
-  onInput,
-  onSubmit,
-  children,
-}: {
-  readonly id: string;
-  readonly text: string;
-  readonly error: string | undefined;
-  readonly onInput: (text: string) => void;
-  readonly onSubmit: () => void;
-  readonly children: ComponentChildren;
-}): JSX.Element {
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    onSubmit();
-  };
-  return (
-    <form onSubmit={submit}>
-      <div class="field">
-        <label for={id}>Arguments as JSON</label>
-        <textarea
-          id={id}
-          rows={8}
-          spellcheck={false}
-          value={text}
-          aria-invalid={error !== undefined}
-          aria-describedby={error === undefined ? undefined : `${id}-error`}
-          onInput={({ currentTarget }) => onInput(currentTarget.value)}
-        />
-        {error !== undefined && (
-          <p id={`${id}-error`} class="error" role="alert">
-            {error}
-          </p>
-        )}
-      </div>
-      <div class="row">{children}</div>
-    </form>
   );
 }

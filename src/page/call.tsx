@@ -1,12 +1,11 @@
-import type { Progress } from "@modelcontextprotocol/client";
+import type { ElicitResult, Progress } from "@modelcontextprotocol/client";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
-import { formSchemaOf, isObject } from "./form-schema.ts";
+import { isObject } from "./form-schema.ts";
 import { durationText } from "./format.ts";
 import { Boundary, Button, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
-import type { CallResult, ListedTool } from "./tool.ts";
-import type { LoadCalls } from "./use-tools.ts";
+import type { CallResult, ListedTool, LoadCalls, Question } from "./mcp-calls.ts";
 
 /** Raster images. An SVG can refer to other files, so it is shown as text. */
 const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
@@ -101,8 +100,6 @@ interface Props {
 
 /** The form to call a tool, and the result of the last call. */
 export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.Element {
-  const schema = useMemo(() => formSchemaOf(tool.inputSchema), [tool]);
-  const [value, setValue] = useState<unknown>({});
   const [chosen, setChosen] = useState<boolean>();
   const mayAsk = chosen ?? !asksElsewhere;
   const { call, start, cancel } = useCall(tool, loadCalls);
@@ -124,13 +121,7 @@ export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.El
   );
   return (
     <div class="call">
-      <ArgumentsForm
-        id={`${id}-arguments`}
-        schema={schema}
-        value={value}
-        onChange={setValue}
-        onSubmit={(args) => !isRunning && start(args, mayAsk)}
-      >
+      <ArgumentsForm id={`${id}-arguments`} of={tool.inputSchema} onSubmit={(args) => !isRunning && start(args, mayAsk)}>
         <label class="switch">
           <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setChosen(currentTarget.checked)} /> Let the tool ask
           questions
@@ -179,4 +170,34 @@ function outcomeOf(call: Call): string {
   const duration = durationText(call.durationMs);
   if (call.kind === "failed") return `The call failed after ${duration}.`;
   return call.result.isError ? `The tool reports an error after ${duration}.` : `The call ended after ${duration}.`;
+}
+
+/** A question of a tool, with a form for the answer, and the number of further questions. It takes the focus, and gives it back. */
+export function QuestionForm({ question, waiting }: { readonly question: Question; readonly waiting: number }): JSX.Element {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    const former = document.activeElement;
+    heading.current?.focus();
+    return () => {
+      if (former instanceof HTMLElement && former.isConnected) former.focus();
+    };
+  }, []);
+  const send = (content: unknown): void =>
+    question.answer({ action: "accept", content: (isObject(content) ? content : {}) as NonNullable<ElicitResult["content"]> });
+  return (
+    <div class="question" role="group" aria-labelledby="question-title">
+      <h3 id="question-title" ref={heading} tabIndex={-1}>
+        The tool asks
+      </h3>
+      <TextBlock of={question.message} label="Question" />
+      {waiting > 0 && <p class="note">Questions after this one: {waiting}.</p>}
+      <ArgumentsForm id="question" of={question.schema} onSubmit={send}>
+        <button type="submit" class="primary">
+          Send answer
+        </button>
+        <Button text="Decline" onClick={() => question.answer({ action: "decline" })} />
+        <Button text="Cancel question" onClick={() => question.answer({ action: "cancel" })} />
+      </ArgumentsForm>
+    </div>
+  );
 }

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import Plot from "uplot";
 import { HISTORY_LIMITS, type PageSecond, type PageState } from "../http/page-update.ts";
 import { bytesText, countText, durationText } from "./format.ts";
@@ -13,6 +13,8 @@ interface ChartLine {
   readonly label: string;
   /** A custom property of the style sheet. */
   readonly color: string;
+  /** A value for each time; null for a gap. */
+  readonly values: readonly (number | null)[];
 }
 
 interface Props {
@@ -22,16 +24,13 @@ interface Props {
   readonly lines: readonly ChartLine[];
   /** In seconds since the epoch. */
   readonly times: readonly number[];
-  /** For each line, a value for each time; null for a gap. */
-  readonly values: readonly (readonly (number | null)[])[];
 }
 
 /** A small line chart with a legend and a text alternative. */
-function Chart({ title, summary, lines, times, values }: Props): JSX.Element {
+function Chart({ title, summary, lines, times }: Props): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot>(undefined);
-  const isDark = useIsDark();
-  const data: Plot.AlignedData = [[...times], ...values.map((each) => [...each])];
+  const data: Plot.AlignedData = [[...times], ...lines.map(({ values }) => [...values])];
   // Set by the effect below, which runs first.
   const latest = useRef(data);
   latest.current = data;
@@ -47,8 +46,7 @@ function Chart({ title, summary, lines, times, values }: Props): JSX.Element {
       observer.disconnect();
       created.destroy();
     };
-    // The colours of the canvas are those of the scheme in which it is created.
-  }, [lines, isDark]);
+  }, []);
   useEffect(() => plot.current?.setData(data), [times.at(-1), times.length]);
 
   return (
@@ -70,7 +68,8 @@ function Chart({ title, summary, lines, times, values }: Props): JSX.Element {
 
 function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.Options {
   const style = getComputedStyle(element);
-  const color = (name: string): string => style.getPropertyValue(name).trim();
+  // A function, because each drawing has the colours of the present scheme.
+  const color = (name: string) => (): string => style.getPropertyValue(name).trim();
   const axis = {
     stroke: color("--dim"),
     grid: { stroke: color("--edge"), width: 1 },
@@ -108,52 +107,40 @@ function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.O
   };
 }
 
-function useIsDark(): boolean {
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  const [isDark, setIsDark] = useState(query.matches);
-  useEffect(() => {
-    const update = (): void => setIsDark(query.matches);
-    query.addEventListener("change", update);
-    return () => query.removeEventListener("change", update);
-  }, []);
-  return isDark;
-}
-
-const COUNT_LINES: readonly ChartLine[] = [
-  { label: "requests", color: "--line" },
-  { label: "errors", color: "--bad" },
-];
-const LATENCY_LINES: readonly ChartLine[] = [
-  { label: "mean", color: "--line" },
-  { label: "longest", color: "--wait" },
-];
-
 /** Requests and latency of the last 120 seconds. */
 export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] }): JSX.Element {
-  const times = seconds.map(({ at }) => Date.parse(at) / 1000);
+  const times = seconds.map(({ number }) => number);
   const total = (of: (second: PageSecond) => number): number => seconds.reduce((sum, second) => sum + of(second), 0);
   const requests = total((second) => second.requests);
   const errors = total((second) => second.errors);
   const timed = total((second) => second.timed);
-  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
-  const totalMs = total((second) => (second.meanMs ?? 0) * second.timed);
+  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs));
+  const totalMs = total((second) => second.totalMs);
   return (
     <Section id="charts" title="Last two minutes">
       <div class="charts">
         <Chart
           title="Requests per second"
           summary={`${countText(requests, "request")}, ${countText(errors, "error")}`}
-          lines={COUNT_LINES}
           times={times}
-          values={[seconds.map((second) => second.requests), seconds.map((second) => second.errors)]}
+          lines={[
+            { label: "requests", color: "--line", values: seconds.map((second) => second.requests) },
+            { label: "errors", color: "--bad", values: seconds.map((second) => second.errors) },
+          ]}
         />
         <Chart
           title="Latency in ms"
           summary={timed === 0 ? "no requests" : `mean ${durationText(totalMs / timed)}, longest ${durationText(longestMs)}`}
-          lines={LATENCY_LINES}
           times={times}
           // A second without a latency is a gap in the line.
-          values={[seconds.map((second) => second.meanMs), seconds.map((second) => second.longestMs)]}
+          lines={[
+            {
+              label: "mean",
+              color: "--line",
+              values: seconds.map((second) => (second.timed === 0 ? null : second.totalMs / second.timed)),
+            },
+            { label: "longest", color: "--wait", values: seconds.map((second) => (second.timed === 0 ? null : second.longestMs)) },
+          ]}
         />
       </div>
     </Section>
@@ -161,13 +148,13 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
 }
 
 export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
-  const { memory, rssBytes, sessions, statelessClients, openStreams, uptimeMs } = state;
+  const { memory, rssBytes, sessions, stateless, openStreams, uptimeMs } = state;
   const lanes = Object.entries(state.lanes).filter(
     ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
   );
   const figures = {
     Sessions: sessions,
-    "Clients without a session": statelessClients,
+    "Clients without a session": stateless?.clients ?? 0,
     "Open streams": openStreams,
     "Resident memory": bytesText(rssBytes),
     "Sidecar runs for": durationText(uptimeMs),

@@ -8,6 +8,7 @@ import {
   type PageState,
   type PageUpdate,
 } from "../http/page-update.ts";
+import { isObject } from "./form-schema.ts";
 import { errorText } from "./format.ts";
 
 /** An entry with a number that stays the same, for the list it is shown in. */
@@ -46,8 +47,8 @@ function appended<Value>(kept: readonly Numbered<Value>[], added: readonly Value
 /** Relative to the page, whose path may have a prefix. */
 const EVENTS_PATH = "page/events";
 const PAGE_HEADER = { "Claw-Mcp-Stdio-Page": "1" };
-const MIN_PAUSE_MS = 1000;
-const MAX_PAUSE_MS = 10_000;
+/** The time until a page that is hidden, or has lost its connection, looks again. A hidden one is called later by some browsers. */
+const PAUSE_MS = 1000;
 /** An update arrives about each second. Without one for this long, the connection is dead. */
 const SILENCE_MS = 15_000;
 const UNAUTHORIZED = 401;
@@ -60,34 +61,25 @@ const TOKEN = /^[\x21-\x7e]+$/;
  * Follows the sidecar's updates by `fetch`, because EventSource sends no headers. A hidden page has no stream: a browser has six connections to
  * an origin, and the sidecar has few streams.
  *
- * @param set changes the page. A stream that fails or ends is opened again, unless the token is missing or wrong.
+ * @param set changes the page. A stream that fails or ends is opened again, unless the token is missing or wrong, or other pages have replaced it.
  */
 async function follow(token: string | undefined, set: (next: (former: Page) => Page) => void, end: AbortSignal): Promise<void> {
-  let pauseMs = MIN_PAUSE_MS;
-  for (;;) {
-    if (!isVisible()) await until(isVisible, end);
-    if (end.aborted) return;
+  for (; !end.aborted; await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))) {
+    if (document.hidden) continue;
     const hidden = new AbortController();
-    const onChange = (): void => hidden.abort();
-    document.addEventListener("visibilitychange", onChange);
-    const failure = await readStream(token, AbortSignal.any([end, hidden.signal]), (update, isFirst) => {
-      pauseMs = MIN_PAUSE_MS;
-      set(({ model }) => ({ connection: { kind: "live" }, model: updatedModel(isFirst ? undefined : model, update) }));
-    });
-    document.removeEventListener("visibilitychange", onChange);
-    if (end.aborted) return;
-    if (hidden.signal.aborted) continue;
-    if (failure === "unauthorized") {
-      set(() => ({ model: undefined, connection: { kind: "unauthorized", isWrong: token !== undefined } }));
-      return;
-    }
+    document.addEventListener("visibilitychange", () => hidden.abort(), { signal: hidden.signal });
+    const failure = await readStream(token, AbortSignal.any([end, hidden.signal]), (update, isFirst) =>
+      set(({ model }) => ({ connection: { kind: "live" }, model: updatedModel(isFirst ? undefined : model, update) })),
+    );
+    const isHidden = hidden.signal.aborted;
+    hidden.abort();
+    if (end.aborted || isHidden) continue;
+    if (failure === "unauthorized")
+      return set(() => ({ model: undefined, connection: { kind: "unauthorized", isWrong: token !== undefined } }));
     const reason = failure === REPLACED ? failure : `${failure} The page tries again.`;
     set(({ model }) => ({ model, connection: { kind: "lost", reason } }));
-    // If it connected at once, two pages could replace each other for ever.
-    if (failure === REPLACED) await until(() => !isVisible(), end);
-    // Not longer than until the reader is back.
-    else await until(isVisible, end, pauseMs);
-    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
+    // If it connected again, two pages could replace each other for ever.
+    if (failure === REPLACED) return;
   }
 }
 
@@ -97,39 +89,32 @@ async function readStream(
   end: AbortSignal,
   onUpdate: (update: PageUpdate, isFirst: boolean) => void,
 ): Promise<string> {
-  const silence = new AbortController();
-  const restartTimer = (timer?: ReturnType<typeof setTimeout>): ReturnType<typeof setTimeout> => {
-    clearTimeout(timer);
-    return setTimeout(() => silence.abort(), SILENCE_MS);
-  };
   if (token !== undefined && !TOKEN.test(token)) return "unauthorized";
+  const silence = new AbortController();
+  const restartTimer = (): ReturnType<typeof setTimeout> => setTimeout(() => silence.abort(), SILENCE_MS);
   let timer = restartTimer();
   try {
     const headers = { ...PAGE_HEADER, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
-    const response = await fetch(EVENTS_PATH, {
-      headers,
-      cache: "no-store",
-      signal: AbortSignal.any([end, silence.signal]),
-    });
+    const response = await fetch(EVENTS_PATH, { headers, cache: "no-store", signal: AbortSignal.any([end, silence.signal]) });
     if (response.status === UNAUTHORIZED) return "unauthorized";
     if (!response.ok || response.body === null) return await messageOf(response);
     let isFirst = true;
-    let isReplaced = false;
+    let reason = "The connection has ended.";
     const parser = createParser({
       onEvent: ({ event, data }) => {
-        if (event === "replaced") isReplaced = true;
+        if (event === "replaced") reason = REPLACED;
         if (event !== "update") return;
         onUpdate(JSON.parse(data) as PageUpdate, isFirst);
         isFirst = false;
       },
     });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return isReplaced ? REPLACED : "The connection has ended.";
-      timer = restartTimer(timer);
-      parser.feed(value);
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      clearTimeout(timer);
+      timer = restartTimer();
+      parser.feed(next.value);
     }
+    return reason;
   } catch (error) {
     return silence.signal.aborted ? "No update has arrived for some time." : errorText(error);
   } finally {
@@ -138,34 +123,9 @@ async function readStream(
 }
 
 async function messageOf(response: Response): Promise<string> {
-  const body = (await response.json().catch(() => undefined)) as { readonly error?: { readonly message?: unknown } } | undefined;
-  const message = body?.error?.message;
-  return typeof message === "string" ? message : `HTTP status ${response.status}`;
-}
-
-function isVisible(): boolean {
-  return document.visibilityState !== "hidden";
-}
-
-/** Resolves at a change of the page or of the network if the condition holds then; else after a time, if there is one, or at the end. */
-function until(holds: () => boolean, end: AbortSignal, ms?: number): Promise<void> {
-  return new Promise((resolve) => {
-    const over = new AbortController();
-    const { signal } = over;
-    const finish = (): void => {
-      clearTimeout(timer);
-      over.abort();
-      resolve();
-    };
-    const look = (): void => {
-      if (holds()) finish();
-    };
-    const timer = ms === undefined ? undefined : setTimeout(finish, ms);
-    document.addEventListener("visibilitychange", look, { signal });
-    window.addEventListener("online", look, { signal });
-    end.addEventListener("abort", finish, { signal });
-    if (end.aborted) finish();
-  });
+  const body: unknown = await response.json().catch(() => undefined);
+  const error = isObject(body) ? body["error"] : undefined;
+  return isObject(error) && typeof error["message"] === "string" ? error["message"] : `HTTP status ${response.status}`;
 }
 
 export type Connection =

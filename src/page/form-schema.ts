@@ -15,7 +15,7 @@ export function pointerNames(fragment: string): string[] {
     .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** Subschemas, each followed reference counted again. A form with more would freeze the browser. */
+/** A form with more would freeze the browser. */
 const MAX_SUBSCHEMAS = 500;
 const MAX_DEPTH = 20;
 /** Of the items or properties that the form would create at once. */
@@ -27,7 +27,7 @@ const MAX_TEXT_LENGTH = 2000;
 
 const SUBSCHEMA = new Set(["items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "additionalItems"]);
 const SUBSCHEMA_LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems", "items"]);
-const SUBSCHEMA_MAP = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
+const SUBSCHEMA_MAP = new Set(["properties", "dependentSchemas"]);
 /** Keywords whose values are not schemas. A property of such a name cannot be referred to either. */
 const NO_SCHEMAS = new Set(["default", "const", "enum", "enumNames", "required", "dependentRequired"]);
 const SCALAR = new Set(["string", "number", "integer", "boolean"]);
@@ -40,7 +40,7 @@ const TEXT = new Set(["title", "description"]);
 const KEPT = new Set(
   [
     [...SUBSCHEMA, ...SUBSCHEMA_LIST, ...SUBSCHEMA_MAP, ...TEXT],
-    ["$ref", "type", "enum", "enumNames", "const", "default", "readOnly", "required", "dependentRequired"],
+    ["type", "enum", "enumNames", "const", "default", "readOnly", "required", "dependentRequired"],
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"],
     ["minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"],
   ].flat(),
@@ -56,10 +56,7 @@ export function formSchemaOf(schema: unknown): RJSFSchema | string {
   // Arguments are always an object, so the type may be missing.
   if (schema["type"] !== undefined && schema["type"] !== "object") return "The schema is not one of an object";
   try {
-    const budget = { left: MAX_SUBSCHEMAS };
-    const copy = { ...copied(schema, 0, budget), type: "object" as const };
-    measure(copy, copy, [], { left: MAX_SUBSCHEMAS });
-    return copy;
+    return { ...copyOf(schema), type: "object" };
   } catch (error) {
     if (error instanceof FormError) return error.message;
     return "The schema is not valid";
@@ -68,72 +65,51 @@ export function formSchemaOf(schema: unknown): RJSFSchema | string {
 
 class FormError extends Error {}
 
-interface Budget {
-  left: number;
-}
+/** Returns a copy without the keywords that the form must not see, and with the target of each reference in place of it. */
+function copyOf(root: JsonObject): JsonObject {
+  let count = 0;
+  return copy(root, 0);
 
-/** Returns a copy without the keywords that the form must not see. */
-function copied(schema: unknown, depth: number, budget: Budget): JsonObject {
-  if (typeof schema === "boolean") return schema ? {} : { not: {} };
-  if (!isObject(schema)) throw new FormError("A part of the schema is not an object");
-  spend(budget, depth);
-  const entries: (readonly [string, unknown])[] = [];
-  for (const [key, value] of Object.entries(schema)) {
-    if (!KEPT.has(key)) continue;
-    // A field for text or a number cannot show it.
-    if (key === "default" && typeof value === "object" && SCALAR.has(String(schema["type"]))) continue;
-    if (key === "default" && countEntries(value) > MAX_CREATED) continue;
-    entries.push([key, copiedKeyword(key, value, depth, budget)]);
+  function copy(schema: unknown, depth: number): JsonObject {
+    if (typeof schema === "boolean") return schema ? {} : { not: {} };
+    if (!isObject(schema)) throw new FormError("A part of the schema is not an object");
+    // A schema that contains itself ends here too.
+    if (++count > MAX_SUBSCHEMAS || depth > MAX_DEPTH) throw new FormError("The schema is too large for a form");
+    const { $ref: reference } = schema;
+    const entries: [string, unknown][] = reference === undefined ? [] : Object.entries(copy(referenced(root, reference), depth + 1));
+    for (const [key, value] of Object.entries(schema)) {
+      if (!KEPT.has(key)) continue;
+      // A field for text or a number cannot show it.
+      if (key === "default" && typeof value === "object" && SCALAR.has(String(schema["type"]))) continue;
+      if (key === "default" && countEntries(value) > MAX_CREATED) continue;
+      entries.push([key, copyKeyword(key, value, depth)]);
+    }
+    return Object.fromEntries(entries);
   }
-  return Object.fromEntries(entries);
-}
 
-function copiedKeyword(key: string, value: unknown, depth: number, budget: Budget): unknown {
-  if (TEXT.has(key)) return typeof value === "string" ? escapeInvisible(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
-  if (key === "allOf" && countAlternatives(value) > MAX_ALTERNATIVES) throw new FormError("The schema has too many alternatives");
-  if (SUBSCHEMA_LIST.has(key) && Array.isArray(value)) return value.map((each) => copied(each, depth + 1, budget));
-  if (SUBSCHEMA_MAP.has(key)) {
-    if (!isObject(value)) throw new FormError(`"${key}" of the schema is not an object`);
-    // The form addresses values by their names.
-    if (Object.hasOwn(value, "__proto__")) throw new FormError('A property is named "__proto__"');
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each, depth + 1, budget)]));
+  function copyKeyword(key: string, value: unknown, depth: number): unknown {
+    if (TEXT.has(key)) return typeof value === "string" ? escapeInvisible(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
+    if (SUBSCHEMA_LIST.has(key) && Array.isArray(value)) {
+      const parts = value.map((each) => copy(each, depth + 1));
+      if (key === "allOf" && countAlternatives(parts) > MAX_ALTERNATIVES) throw new FormError("The schema has too many alternatives");
+      return parts;
+    }
+    if (SUBSCHEMA_MAP.has(key)) {
+      if (!isObject(value)) throw new FormError(`"${key}" of the schema is not an object`);
+      // The form addresses values by their names.
+      if (Object.hasOwn(value, "__proto__")) throw new FormError('A property is named "__proto__"');
+      return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copy(each, depth + 1)]));
+    }
+    if (key === "additionalProperties" && typeof value === "boolean") return value;
+    if (SUBSCHEMA.has(key)) return copy(value, depth + 1);
+    if (key === "const" && countEntries(value) > MAX_CREATED) throw new FormError("The schema wants too large a value");
+    if (key === "enum" && (!Array.isArray(value) || value.length > MAX_OPTIONS)) throw new FormError("The schema has too many options");
+    if (key === "required" && (!Array.isArray(value) || value.some((name) => typeof name !== "string")))
+      throw new FormError('"required" of the schema is not a list of names');
+    if ((key === "minItems" || key === "minProperties") && !(typeof value === "number" && value <= MAX_CREATED))
+      throw new FormError("The schema wants too many items");
+    return value;
   }
-  if (key === "additionalProperties" && typeof value === "boolean") return value;
-  if (SUBSCHEMA.has(key)) return copied(value, depth + 1, budget);
-  if (key === "const" && countEntries(value) > MAX_CREATED) throw new FormError("The schema wants too large a value");
-  if (key === "enum" && (!Array.isArray(value) || value.length > MAX_OPTIONS)) throw new FormError("The schema has too many options");
-  if (key === "required" && (!Array.isArray(value) || value.some((name) => typeof name !== "string")))
-    throw new FormError('"required" of the schema is not a list of names');
-  if ((key === "minItems" || key === "minProperties") && !(typeof value === "number" && value <= MAX_CREATED))
-    throw new FormError("The schema wants too many items");
-  return value;
-}
-
-/** Counts the subschemas of the form with all references followed. It fails if there are too many, or if they contain themselves. */
-function measure(schema: unknown, root: JsonObject, followed: readonly string[], budget: Budget): void {
-  if (Array.isArray(schema)) {
-    for (const each of schema) measure(each, root, followed, budget);
-    return;
-  }
-  if (!isObject(schema)) return;
-  spend(budget, followed.length);
-  const reference = schema["$ref"];
-  if (reference !== undefined) {
-    if (typeof reference !== "string" || !reference.startsWith("#")) throw new FormError("The schema refers to another document");
-    if (followed.includes(reference)) throw new FormError("The schema contains itself");
-    measure(referenced(root, reference), root, [...followed, reference], budget);
-  }
-  for (const [key, value] of Object.entries(schema)) {
-    // A definition counts when it is referred to.
-    if (key === "$defs" || key === "definitions") continue;
-    if (SUBSCHEMA_MAP.has(key) && isObject(value)) for (const each of Object.values(value)) measure(each, root, followed, budget);
-    else if (SUBSCHEMA.has(key) || SUBSCHEMA_LIST.has(key)) measure(value, root, followed, budget);
-  }
-}
-
-function spend(budget: Budget, depth: number): void {
-  budget.left--;
-  if (budget.left < 0 || depth > MAX_DEPTH) throw new FormError("The schema is too large for a form");
 }
 
 /** Returns the number of combinations that the form would try: the alternatives of all parts, multiplied. */
@@ -152,12 +128,14 @@ function countEntries(value: unknown): number {
 }
 
 /** Returns the target of a reference such as `#/$defs/name`. */
-function referenced(root: JsonObject, reference: string): unknown {
-  let target: unknown = root;
-  for (const name of pointerNames(reference)) {
-    if (NO_SCHEMAS.has(name)) throw new FormError("The schema refers to a part that is not a schema");
-    target = typeof target === "object" && target !== null && Object.hasOwn(target, name) ? (target as JsonObject)[name] : undefined;
-  }
+function referenced(root: JsonObject, reference: unknown): unknown {
+  if (typeof reference !== "string" || !reference.startsWith("#")) throw new FormError("The schema refers to another document");
+  const names = pointerNames(reference);
+  if (names.some((name) => NO_SCHEMAS.has(name))) throw new FormError("The schema refers to a part that is not a schema");
+  const target = names.reduce<unknown>(
+    (part, name) => (typeof part === "object" && part !== null && Object.hasOwn(part, name) ? (part as JsonObject)[name] : undefined),
+    root,
+  );
   if (target === undefined) throw new FormError("The schema refers to a part that is missing");
   return target;
 }

@@ -6,9 +6,9 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const MIB = 1024 * 1024;
 
-/** Returns the local time of an ISO date, with the day if it is not today. */
-export function timeText(iso: string): string {
-  const date = new Date(iso);
+/** Returns the local time, with the day if it is not today. @param at in ISO 8601, or in milliseconds since the epoch. */
+export function timeText(at: string | number): string {
+  const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "unknown";
   const time = date.toLocaleTimeString("en-GB");
   return date.toDateString() === new Date().toDateString() ? time : `${date.toLocaleDateString("en-CA")} ${time}`;

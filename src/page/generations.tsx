@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { PageExit, PageGeneration } from "../http/page-update.ts";
+import type { PageGeneration } from "../http/page-update.ts";
 import { timeText } from "./format.ts";
 import { Fact, Section, Text, TextBlock, TextFact } from "./text.tsx";
 
@@ -83,7 +83,7 @@ function GenerationDetails({ generation }: { readonly generation: PageGeneration
   );
 }
 
-function ExitDetails({ exit }: { readonly exit: PageExit }): JSX.Element {
+function ExitDetails({ exit }: { readonly exit: NonNullable<PageGeneration["exit"]> }): JSX.Element {
   const { kind, reason, likelyCause, exitCode, signal, stderrTail } = exit;
   return (
     <>

@@ -1,15 +1,78 @@
-// First, because zod reads the configuration when it is loaded.
-import "./without-generated-code.ts";
 import {
   Client,
-  type JSONRPCMessage,
-  type jsonSchemaValidator,
+  type ElicitRequestFormParams,
+  type ElicitResult,
   type Progress,
   SdkHttpError,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
-import type { JsonObject } from "./form-schema.ts";
-import { type CallResult, callResultOf, type ListedTool, listedTools, type OpenQuestions, type ToolList } from "./tool.ts";
+import { isObject, type JsonObject } from "./form-schema.ts";
+
+/** A question that a tool asks during its call. */
+export interface Question {
+  readonly key: number;
+  readonly message: string;
+  readonly schema: ElicitRequestFormParams["requestedSchema"];
+  readonly answer: (result: ElicitResult) => void;
+}
+
+/** A tool as the server lists it. Only its name is checked. */
+export interface ListedTool {
+  readonly name: string;
+  readonly title: string | undefined;
+  readonly description: string | undefined;
+  readonly annotations: JsonObject;
+  readonly inputSchema: unknown;
+  readonly outputSchema: unknown;
+  /** True if it runs only as a task, which the page does not create. */
+  readonly needsTask: boolean;
+}
+
+export interface ToolList {
+  readonly tools: readonly ListedTool[];
+  /** Entries of the list without a name. */
+  readonly invalidCount: number;
+}
+
+/** Returns the tools of a result of `tools/list`. */
+function listedTools(entries: readonly unknown[]): ToolList {
+  const tools: ListedTool[] = [];
+  for (const entry of entries) {
+    const { name, title, description, inputSchema, outputSchema, execution, ...rest }: JsonObject = isObject(entry) ? entry : {};
+    if (typeof name !== "string") continue;
+    const annotations = isObject(rest["annotations"]) ? rest["annotations"] : {};
+    tools.push({
+      name,
+      title: text(title) ?? text(annotations["title"]),
+      description: text(description),
+      annotations,
+      inputSchema,
+      outputSchema,
+      needsTask: isObject(execution) && execution["taskSupport"] === "required",
+    });
+  }
+  return { tools, invalidCount: entries.length - tools.length };
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/** The result of a call, as the server sent it. */
+export interface CallResult {
+  readonly content: readonly unknown[];
+  /** Undefined if there is none. */
+  readonly structuredContent: unknown;
+  readonly isError: boolean;
+}
+
+function callResultOf(result: unknown): CallResult {
+  const { content, structuredContent, isError }: JsonObject = isObject(result) ? result : {};
+  return { content: Array.isArray(content) ? content : [], structuredContent, isError: isError === true };
+}
+
+/** Loads the official client when it is first needed. */
+export type LoadCalls = () => Promise<McpCalls>;
 
 /** The sidecar and the reader end calls, not the client. */
 const TIMEOUT_MS = 24 * 60 * 60 * 1000;
@@ -20,12 +83,8 @@ const MAX_TOOLS = 5000;
 const NOT_FOUND = 404;
 const METHOD_NOT_ALLOWED = 405;
 
-/** The key of the result that `withUncheckedParts` has moved. */
-const UNCHECKED = "claw-mcp-stdio/unchecked";
-/** The page shows results as they are. */
-const noValidator: jsonSchemaValidator = {
-  getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
-};
+/** Accepts any result: the page shows results as they are, and one invalid entry must not hide the others. */
+const ANY_RESULT = { "~standard": { version: 1, vendor: "claw-mcp-stdio", validate: (value: unknown) => ({ value }) } } as const;
 
 interface Connection {
   readonly client: Client;
@@ -39,15 +98,17 @@ interface Connection {
 export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
-  readonly #questions: OpenQuestions;
+  readonly #setQuestions: (next: (open: readonly Question[]) => readonly Question[]) => void;
+  #questionCount = 0;
   /** By whether tools may ask. The one for calls that may not ask has no capabilities, so that the sidecar needs no process for its questions. */
   readonly #connections = new Map<boolean, Promise<Connection>>();
   #running = 0;
 
-  constructor(url: URL, token: string | undefined, questions: OpenQuestions) {
+  /** @param setQuestions changes the open questions, oldest first. */
+  constructor(url: URL, token: string | undefined, setQuestions: (next: (open: readonly Question[]) => readonly Question[]) => void) {
     this.#url = url;
     this.#token = token;
-    this.#questions = questions;
+    this.#setQuestions = setQuestions;
   }
 
   listTools(): Promise<ToolList> {
@@ -55,10 +116,10 @@ export class McpCalls {
       const entries: unknown[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < MAX_LIST_PAGES; page++) {
-        const result = await client.request({ method: "tools/list", params: cursor === undefined ? {} : { cursor } });
-        const { tools, nextCursor } = uncheckedResult(result) as { readonly tools: readonly unknown[]; readonly nextCursor?: string };
-        for (const tool of tools) entries.push(tool);
-        if (nextCursor === undefined || nextCursor === cursor || entries.length >= MAX_TOOLS) break;
+        const result = await client.request({ method: "tools/list", params: cursor === undefined ? {} : { cursor } }, ANY_RESULT);
+        const { tools, nextCursor }: JsonObject = isObject(result) ? result : {};
+        for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) entries.push(tool);
+        if (typeof nextCursor !== "string" || nextCursor === cursor || entries.length >= MAX_TOOLS) break;
         cursor = nextCursor;
       }
       return listedTools(entries.slice(0, MAX_TOOLS));
@@ -77,15 +138,9 @@ export class McpCalls {
     }
     this.#running++;
     return this.#with(mayAsk, async (client) => {
-      const result = await client.callTool(
-        { name: tool.name, arguments: { ...args } },
-        {
-          signal,
-          onprogress: onProgress,
-          timeout: TIMEOUT_MS,
-        },
-      );
-      return callResultOf(uncheckedResult(result));
+      const params = { name: tool.name, arguments: args };
+      const options = { signal, onprogress: onProgress, timeout: TIMEOUT_MS };
+      return callResultOf(await client.request({ method: "tools/call", params }, ANY_RESULT, options));
     }).finally(() => {
       this.#running--;
     });
@@ -123,24 +178,29 @@ export class McpCalls {
   }
 
   async #connect(mayAsk: boolean): Promise<Connection> {
-    const client = new Client(
-      { name: "claw-mcp-stdio page", version: "1" },
-      {
-        capabilities: mayAsk ? { elicitation: { form: {} } } : {},
-        jsonSchemaValidator: noValidator,
-      },
-    );
+    const client = new Client({ name: "claw-mcp-stdio page", version: "1" }, { capabilities: mayAsk ? { elicitation: { form: {} } } : {} });
     if (mayAsk) {
       client.setRequestHandler("elicitation/create", (request, context) => {
         if (!("requestedSchema" in request.params)) return { action: "decline" };
-        return this.#questions.ask(request.params, context.mcpReq.signal);
+        return this.#ask(request.params, context.mcpReq.signal);
       });
     }
     const transport = new StreamableHTTPClientTransport(this.#url, { fetch: (target, init) => this.#fetch(target, init) });
     await client.connect(transport, { timeout: TIMEOUT_MS });
-    const receive = transport.onmessage;
-    Object.assign(transport, { onmessage: (message: JSONRPCMessage) => receive?.(withUncheckedParts(message)) });
     return { client, transport };
+  }
+
+  /** Resolves with the reader's answer. */
+  #ask({ message, requestedSchema: schema }: ElicitRequestFormParams, signal: AbortSignal): Promise<ElicitResult> {
+    return new Promise((resolve) => {
+      const answer = (result: ElicitResult): void => {
+        this.#setQuestions((open) => open.filter((each) => each !== question));
+        resolve(result);
+      };
+      const question: Question = { key: this.#questionCount++, message, schema, answer };
+      this.#setQuestions((open) => [...open, question]);
+      signal.addEventListener("abort", () => answer({ action: "cancel" }), { once: true });
+    });
   }
 
   /** Forgets a connection, unless another call has replaced it. */
@@ -158,20 +218,4 @@ export class McpCalls {
     // The end of a session is sent even if the page is gone.
     return fetch(target, { ...init, headers, keepalive: init?.method === "DELETE" });
   }
-}
-
-/** Hides tools and contents from the client. It would reject the whole result if one entry is invalid. */
-function withUncheckedParts(message: JSONRPCMessage): JSONRPCMessage {
-  if (!("result" in message)) return message;
-  const { tools, content, structuredContent: _structured, isError: _isError, _meta: meta, ...rest } = message.result;
-  const moved = { ...meta, [UNCHECKED]: message.result };
-  if (Array.isArray(tools)) return { ...message, result: { ...rest, tools: [], _meta: moved } };
-  if (Array.isArray(content)) return { ...message, result: { ...rest, content: [], _meta: moved } };
-  return message;
-}
-
-/** Returns the result as the server sent it. */
-function uncheckedResult(result: object): unknown {
-  const { _meta: meta }: { readonly _meta?: Readonly<Record<string, unknown>> } = result;
-  return meta?.[UNCHECKED] ?? result;
 }

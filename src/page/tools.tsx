@@ -1,9 +1,9 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import type { PageState } from "../http/page-update.ts";
 import { countText, endpointUrl, visibleLines } from "./format.ts";
+import type { ListedTool, LoadCalls, McpCalls, Question, ToolList } from "./mcp-calls.ts";
 import { Button, ErrorText, JsonBlock, Section, Text, TextBlock } from "./text.tsx";
-import type { ListedTool, Question, ToolList } from "./tool.ts";
-import { listOf, type LoadCalls, useTools } from "./use-tools.ts";
 
 /** A part of the page whose code is loaded when it is first shown. */
 function Loaded<Module>({
@@ -160,45 +160,84 @@ function Questions({ questions }: { readonly questions: readonly Question[] }): 
   const [first] = questions;
   if (first === undefined) return null;
   return (
-    <Loaded load={() => import("./question-form.tsx")}>
+    <Loaded load={() => import("./call.tsx")}>
       {({ QuestionForm }) => <QuestionForm key={first.key} question={first} waiting={questions.length - 1} />}
     </Loaded>
   );
 }
 
+/**
+ * Lists the server's tools, and again after each change. The former list stays, with the forms that are open in it.
+ *
+ * @param serverKey changes with the server's generation; undefined while its tools must not be listed.
+ */
+function useTools(endpointPath: string, token: string | undefined, serverKey: string | undefined) {
+  const [{ list, error }, setListing] = useState<{ readonly list?: ToolList | undefined; readonly error?: unknown }>({});
+  const [questions, setQuestions] = useState<readonly Question[]>([]);
+  const [changes, setChanges] = useState(0);
+  const { loadCalls, close } = useMemo(() => {
+    let calls: Promise<McpCalls> | undefined;
+    const load: LoadCalls = () =>
+      (calls ??= import("./mcp-calls.ts").then((module) => new module.McpCalls(endpointUrl(endpointPath), token, setQuestions)));
+    return { loadCalls: load, close: (): void => void calls?.then((each) => each.close()) };
+  }, [endpointPath, token]);
+
+  useEffect(() => {
+    window.addEventListener("pagehide", close);
+    return () => {
+      window.removeEventListener("pagehide", close);
+      close();
+    };
+  }, [close]);
+
+  useEffect(() => {
+    if (serverKey === undefined) return undefined;
+    let isCurrent = true;
+    const finish = (found: ToolList | undefined, failure?: unknown): void => {
+      if (isCurrent) setListing((former) => ({ list: found ?? former.list, error: failure }));
+    };
+    finish(undefined);
+    loadCalls()
+      .then((calls) => calls.listTools())
+      .then(finish, (failure: unknown) => finish(undefined, failure));
+    return () => {
+      isCurrent = false;
+    };
+  }, [loadCalls, serverKey, changes]);
+
+  return { loadCalls, list, error, questions, refresh: (): void => setChanges(changes + 1) };
+}
+
 const MIN_TOOLS_FOR_FILTER = 11;
 const MAX_SHOWN_TOOLS = 200;
 
-interface Props {
-  /** Null if the MCP endpoint has another address. */
-  readonly endpointPath: string | null;
-  readonly isIsolated: boolean;
-  readonly hasOwnServerForQuestions: boolean;
-  readonly isReady: boolean;
-  /** Changes with the server's generation. */
-  readonly serverKey: string;
-  readonly token: string | undefined;
-}
-
 /** The server's tools, to read and to call. */
-export function Tools({ endpointPath, ...rest }: Props): JSX.Element {
+export function Tools({ state, token }: { readonly state: PageState; readonly token: string | undefined }): JSX.Element {
+  const { endpointPath } = state;
   return (
     <Section id="tools" title="Tools">
       {endpointPath === null ? (
         <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
       ) : (
-        <EndpointTools {...rest} endpointPath={endpointPath} />
+        <EndpointTools endpointPath={endpointPath} state={state} token={token} />
       )}
     </Section>
   );
 }
 
-function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.Element {
-  const { endpointPath, isIsolated, hasOwnServerForQuestions, isReady, serverKey, token } = props;
+function EndpointTools({
+  endpointPath,
+  state: { isIsolated, hasOwnServerForQuestions, generation, readyAt },
+  token,
+}: {
+  readonly endpointPath: string;
+  readonly state: PageState;
+  readonly token: string | undefined;
+}): JSX.Element {
   const [isRequested, setIsRequested] = useState(!isIsolated);
-  const mayList = isRequested && (isReady || isIsolated);
-  const { loadCalls, listing, questions, refresh } = useTools(endpointPath, token, mayList ? serverKey : undefined);
-  const list = listOf(listing);
+  const mayList = isRequested && (readyAt !== null || isIsolated);
+  const { loadCalls, list, error, questions, refresh } = useTools(endpointPath, token, mayList ? `${generation} ${readyAt}` : undefined);
+  const isWaiting = list === undefined && error === undefined && isRequested;
   return (
     <>
       <Questions questions={questions} />
@@ -208,12 +247,11 @@ function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.El
           <Button text="List tools" onClick={() => setIsRequested(true)} />
         </p>
       )}
-      {isRequested && listing.kind === "waiting" && <p>The tools are listed when the server is ready.</p>}
-      {listing.kind === "listing" && <p>The tools are being listed…</p>}
-      {listing.kind === "failed" && (
+      {isWaiting && <p>{mayList ? "The tools are being listed…" : "The tools are listed when the server is ready."}</p>}
+      {error !== undefined && (
         <div class="error" role="alert">
           <p>The tools cannot be listed.</p>
-          <ErrorText of={listing.error} />
+          <ErrorText of={error} />
           <Button text="List tools again" onClick={refresh} />
         </div>
       )}

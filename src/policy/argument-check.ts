@@ -17,15 +17,11 @@ export type CheckRequest =
 export interface CheckReply {
   readonly report?: SchemaReport;
   readonly problems?: readonly string[];
-  /** Set by the main thread. */
-  readonly failure?: CheckFailure;
+  /** Set by the main thread. Without a limit, the thread ended by itself. */
+  readonly failure?: { readonly exceededLimit?: "cpu time" | "memory" | "time" | undefined; readonly reason: string };
 }
 
-interface CheckFailure {
-  /** Undefined if the thread ended by itself. */
-  readonly exceededLimit?: "cpu time" | "memory" | "time" | undefined;
-  readonly reason: string;
-}
+type CheckFailure = NonNullable<CheckReply["failure"]>;
 
 const MAX_CHECK_CPU_MS = 200;
 const MAX_COMPILE_CPU_MS = 500;

@@ -181,11 +181,6 @@ const MAX_STATUS_TOOLS = 100;
 /** Each private server may have a different drift. */
 const MAX_PRIVATE_DRIFTS = 1000;
 
-/** The drift of a tool. Its definitions are omitted, because they would stay in memory. */
-interface KnownDrift extends Pick<ToolDrift, "name" | "kinds"> {
-  readonly fingerprint: string;
-}
-
 /**
  * Compares servers' tools with the reviewed ones: name, description, input schema and annotations, in the form of the descriptor. It has no
  * other part of a tool.
@@ -199,8 +194,8 @@ export class PinnedDescriptor {
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
   /** A server may change its tools at any rate. */
   readonly #mayLog: () => boolean;
-  /** The drift of the shared lane; undefined until its server has listed its tools. */
-  #shared: readonly KnownDrift[] | undefined;
+  /** The drift of the shared lane, by fingerprint; undefined until its server has listed its tools. */
+  #shared: ReadonlyMap<string, Pick<ToolDrift, "name" | "kinds">> | undefined;
   /** The fingerprints that were logged: all of the shared lane, and those of private lanes since its last change. */
   #logged = new Set<string>();
 
@@ -224,34 +219,31 @@ export class PinnedDescriptor {
    * @param fields log fields of the server, with `lane` for a private one.
    */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
-    const drifts = compareTools(this.#descriptor.tools, tools).map((drift) => ({
-      name: drift.name,
-      kinds: drift.kinds,
-      fingerprint: fingerprintOf(drift),
-    }));
-    this.#logNew(
-      drifts.filter(({ fingerprint }) => !this.#logged.has(fingerprint)),
-      fields,
+    // The definitions are omitted, because they would stay in memory.
+    const drifts = new Map(
+      compareTools(this.#descriptor.tools, tools).map((each) => [fingerprintOf(each), { name: each.name, kinds: each.kinds }]),
     );
+    const added = [...drifts].flatMap(([fingerprint, drift]) => (this.#logged.has(fingerprint) ? [] : [drift]));
+    this.#logNew(added, fields);
     if (fields["lane"] === undefined) this.#onShared(drifts, fields);
-    else if (this.#logged.size >= MAX_PRIVATE_DRIFTS + (this.#shared?.length ?? 0)) this.#logged = fingerprintsOf(this.#shared);
-    for (const { fingerprint } of drifts) this.#logged.add(fingerprint);
+    else if (this.#logged.size >= MAX_PRIVATE_DRIFTS + (this.#shared?.size ?? 0)) this.#logged = new Set(this.#shared?.keys());
+    for (const fingerprint of drifts.keys()) this.#logged.add(fingerprint);
   }
 
   /** The drift of the shared lane, for `/status`. */
   get status(): object {
     const { config, secrets } = this.#context;
-    const drift = (this.#shared ?? []).slice(0, MAX_STATUS_TOOLS);
+    const drift = [...(this.#shared?.values() ?? [])].slice(0, MAX_STATUS_TOOLS);
     return {
       mode: config.descriptorMode,
       file: secrets.redact(config.descriptor ?? ""),
       reviewedTools: this.#reviewed.size,
-      driftedTools: this.#shared?.length ?? null,
+      driftedTools: this.#shared?.size ?? null,
       drift: drift.map(({ name, kinds }) => ({ name: this.#shown(name), kinds })),
     };
   }
 
-  #logNew(drifts: readonly KnownDrift[], fields: LogFields): void {
+  #logNew(drifts: readonly Pick<ToolDrift, "name" | "kinds">[], fields: LogFields): void {
     const { log, config } = this.#context;
     const { descriptorMode: mode } = config;
     if (drifts.length === 0 || !this.#mayLog()) return;
@@ -262,14 +254,14 @@ export class PinnedDescriptor {
       log.warn({ ...fields, count: drifts.length - MAX_LOG_LINES, mode }, "more tools differ from the descriptor");
   }
 
-  #onShared(drifts: readonly KnownDrift[], fields: LogFields): void {
+  #onShared(drifts: ReadonlyMap<string, Pick<ToolDrift, "name" | "kinds">>, fields: LogFields): void {
     const before = this.#shared;
     this.#shared = drifts;
-    const fingerprints = fingerprintsOf(drifts);
-    if (fingerprintsOf(before).symmetricDifference(fingerprints).size > 0) this.#logged = fingerprints;
-    const names = new Set(drifts.map(({ name }) => name));
-    const gone = (before ?? []).filter(({ name }) => !names.has(name));
-    const isClean = drifts.length === 0;
+    const fingerprints = new Set(drifts.keys());
+    if (fingerprints.symmetricDifference(before ?? new Set()).size > 0) this.#logged = fingerprints;
+    const names = new Set(drifts.values().map(({ name }) => name));
+    const gone = [...(before?.values() ?? [])].filter(({ name }) => !names.has(name));
+    const isClean = drifts.size === 0;
     if ((gone.length === 0 && !(before === undefined && isClean)) || !this.#mayLog()) return;
     const { log } = this.#context;
     if (isClean) return log.info({ ...fields, count: this.#reviewed.size }, "all tools match the descriptor");
@@ -281,8 +273,4 @@ export class PinnedDescriptor {
   #shown(name: string): string {
     return readableName(this.#context.secrets.redact(name));
   }
-}
-
-function fingerprintsOf(drifts: readonly KnownDrift[] = []): Set<string> {
-  return new Set(drifts.map(({ fingerprint }) => fingerprint));
 }

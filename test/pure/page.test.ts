@@ -12,13 +12,20 @@ describe("the schema of a form", () => {
     expect(formSchemaOf(schema)).toEqual({ type: "object", properties: { a: { type: "string", minLength: 2 } }, required: ["a"] });
   });
 
+  it("the target of a reference takes its place, without the keywords that are omitted", () => {
+    const properties = { a: { $ref: "#/$defs/a", title: "A" }, b: { $ref: "#/x/b" } };
+    const schema = { properties, $defs: { a: { $ref: "#/x/b", minLength: 1 } }, x: { b: { type: "string", pattern: "^(a+)+$" } } };
+    const copy = { type: "object", properties: { a: { type: "string", minLength: 1, title: "A" }, b: { type: "string" } } };
+    expect(formSchemaOf(schema)).toEqual(copy);
+  });
+
   it.each([
     ["a list", [1]],
     ["a schema of a string", { type: "string" }],
     ["a reference to itself", { $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } }],
     ["a reference to another document", { properties: { a: { $ref: "https://example.org/a" } } }],
     ["a reference to a default", { properties: { a: { default: { type: "string" } }, b: { $ref: "#/properties/a/default" } } }],
-    ["a reference into an unknown keyword", { properties: { a: { $ref: "#/x/a" } }, x: { a: {} } }],
+    ["a reference to what is missing", { properties: { a: { $ref: "#/x/a" } } }],
     ["too many properties", { properties: Object.fromEntries(Array.from({ length: 501 }, (_, index) => [`p${index}`, {}])) }],
     ["too many required items", { properties: { a: { type: "array", minItems: 21, items: {} } } }],
     ["alternatives that multiply", { allOf: Array.from({ length: 14 }, () => ({ anyOf: [{}, {}, {}, {}] })) }],
@@ -50,7 +57,7 @@ describe("the model of the page", () => {
   const update = (requests: number): PageUpdate => ({
     state: { state: "ready" } as PageState,
     seconds: [],
-    requests: Array.from({ length: requests }, () => ({ at: "", method: null, tool: null, durationMs: null, ending: "results" as const })),
+    requests: Array.from({ length: requests }, () => ({ at: 0, method: null, tool: null, durationMs: null, ending: "results" as const })),
     logLines: [],
     generations: undefined,
   });
