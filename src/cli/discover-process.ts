@@ -3,7 +3,7 @@ import { readCommandLine } from "../config/command-line.ts";
 import { loadConfig } from "../config/load.ts";
 import { maskCommand } from "../config/secret-file.ts";
 import { createContext } from "../context.ts";
-import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/versions.ts";
+import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../mcp/message.ts";
 import { logOf } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
 import type { ChildCommand } from "../process/child.ts";

@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
-import { addTraceContext, type TraceContext, traceContextOf } from "../mcp/rewrite.ts";
+import { addTraceContext, traceContextOf } from "../mcp/rewrite.ts";
 import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
@@ -206,7 +206,7 @@ function tooLarge(maxBytes: number): SidecarError {
   return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes });
 }
 
-function* readLong(text: string, trace: TraceContext | undefined): Generator<undefined, Reading> {
+function* readLong(text: string, trace: ReadonlyMap<string, string> | undefined): Generator<undefined, Reading> {
   const reading = yield* readInSteps(text);
   return trace === undefined ? reading : yield* addTraceContext(reading, trace);
 }

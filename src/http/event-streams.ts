@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { toOneLine } from "../mcp/rewrite.ts";
-import { hasPrimedStreams } from "../mcp/versions.ts";
+import { hasPrimedStreams } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
 import { responseElsewhere } from "../server/failures.ts";
 import type { Session } from "../session/session.ts";

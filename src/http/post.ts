@@ -3,8 +3,17 @@ import type { Context } from "../context.ts";
 import { JsonScanner, Shape } from "../json/read.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { hasBatches, isModernMessage, isModernVersion, LEGACY_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import {
+  hasBatches,
+  idTextOf,
+  isModernMessage,
+  isModernVersion,
+  LEGACY_PROTOCOL_VERSIONS,
+  type Message,
+  type NotificationMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../mcp/message.ts";
 import type { Defects } from "../observe/log.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";

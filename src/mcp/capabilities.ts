@@ -1,4 +1,4 @@
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, findPath, stringOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "./message.ts";
@@ -45,13 +45,10 @@ export function nameOf(kinds: AskKinds): string {
 
 /** Returns the client capabilities that permit these questions. */
 export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object>> {
-  const form = isSubset(AskKind.form, kinds) ? { form: {} } : undefined;
-  const url = isSubset(AskKind.url, kinds) ? { url: {} } : undefined;
-  return {
-    ...(form === undefined && url === undefined ? {} : { elicitation: { ...form, ...url } }),
-    ...(isSubset(AskKind.sampling, kinds) ? { sampling: isSubset(AskKind.samplingTools, kinds) ? { tools: {} } : {} } : {}),
-    ...(isSubset(AskKind.roots, kinds) ? { roots: {} } : {}),
-  };
+  const ifHas = <Part extends object>(kind: AskKinds, part: Part): Part | undefined => (isSubset(kind, kinds) ? part : undefined);
+  const elicitation = { ...ifHas(AskKind.form, { form: {} }), ...ifHas(AskKind.url, { url: {} }) };
+  const sampling = ifHas(AskKind.sampling, { sampling: { ...ifHas(AskKind.samplingTools, { tools: {} }) } });
+  return { ...(Object.keys(elicitation).length > 0 && { elicitation }), ...sampling, ...ifHas(AskKind.roots, { roots: {} }) };
 }
 
 /**
@@ -60,18 +57,11 @@ export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object
  * @param capabilitiesAt the start of the object in the text.
  */
 export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
-  const objects = (start: number, ...names: string[]): boolean[] =>
-    findMembers(text, start, names).spans.map((span) => span !== undefined && text[span.start] === "{");
-  const [elicitation, sampling] = findMembers(text, capabilitiesAt, ["elicitation", "sampling"]).spans;
-  let kinds: AskKinds = objects(capabilitiesAt, "roots")[0] === true ? AskKind.roots : 0;
-  if (elicitation !== undefined && text[elicitation.start] === "{") {
-    const [form = false, url = false] = objects(elicitation.start, "form", "url");
-    kinds |= (form || !url ? AskKind.form : 0) | (url ? AskKind.url : 0);
-  }
-  if (sampling !== undefined && text[sampling.start] === "{") {
-    kinds |= AskKind.sampling | (objects(sampling.start, "tools")[0] === true ? AskKind.samplingTools : 0);
-  }
-  return kinds;
+  const has = (...path: string[]): boolean => text[findPath(text, capabilitiesAt, path)?.start ?? -1] === "{";
+  const url = has("elicitation", "url") ? AskKind.url : 0;
+  const form = url === 0 ? has("elicitation") : has("elicitation", "form");
+  const sampling = has("sampling") ? AskKind.sampling | (has("sampling", "tools") ? AskKind.samplingTools : 0) : 0;
+  return (form ? AskKind.form : 0) | url | sampling | (has("roots") ? AskKind.roots : 0);
 }
 
 /** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
@@ -118,12 +108,18 @@ function findMissingIn(before: JsonObject, now: JsonObject, depth: number): stri
   return undefined;
 }
 
+/** The lists that may change. */
+export const LISTS = ["tools", "prompts", "resources"] as const;
+
 /** Returns the lists with `listChanged`. */
-export function changingLists({ declared }: Capabilities): string[] {
-  return ["tools", "prompts", "resources"].filter((name) => {
-    const capability = declared[name];
-    return isJsonObject(capability) && capability["listChanged"] === true;
-  });
+export function changingLists(declared: JsonObject): (typeof LISTS)[number][] {
+  return LISTS.filter((name) => declares(declared, name, "listChanged"));
+}
+
+/** True if server capabilities have this one, such as `resources.subscribe`. */
+export function declares(capabilities: JsonObject, name: string, member: string): boolean {
+  const capability = capabilities[name];
+  return isJsonObject(capability) && capability[member] === true;
 }
 
 /** @param resultText the JSON text of an `InitializeResult`. */

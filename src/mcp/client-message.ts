@@ -47,40 +47,23 @@ const OF_RESPONSE = [
 /** The members of the envelope that a message of one kind must not have. */
 const FOREIGN_MEMBERS = { request: OF_RESPONSE, notification: OF_RESPONSE, response: [["params", Slot.params]] } as const;
 
-type IsOfType = (text: string) => boolean;
-
 /** The types of JSON values that are checked, by their names for people. */
 const TYPES = {
   "a string": (text) => text.startsWith('"'),
   "a number": (text) => /^[-\d]/.test(text),
   // Of an id or a token. An integer may have any spelling and size, because the server gets another one.
   "a string or an integer": (text) => text.startsWith('"') || (/^[-\d]/.test(text) && isWhole(Number(text))),
-} as const satisfies Record<string, IsOfType>;
+} as const satisfies Record<string, (text: string) => boolean>;
 
-/** The parameters of the notifications that official servers act on, with their types, and those that are required. */
-const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, readonly (readonly [string, keyof typeof TYPES, "required"?])[]> = new Map([
-  [
-    "notifications/cancelled",
-    [
-      ["requestId", "a string or an integer"],
-      ["reason", "a string"],
-    ],
-  ],
-  [
-    "notifications/progress",
-    [
-      ["progressToken", "a string or an integer", "required"],
-      ["progress", "a number", "required"],
-      ["total", "a number"],
-      ["message", "a string"],
-    ],
-  ],
+/** The parameters of the notifications that official servers act on, with their types. */
+const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, Readonly<Record<string, keyof typeof TYPES>>> = new Map([
+  ["notifications/cancelled", { requestId: "a string or an integer", reason: "a string" }],
+  ["notifications/progress", { progressToken: "a string or an integer", progress: "a number", total: "a number", message: "a string" }],
 ]);
+const REQUIRED_PARAMS: ReadonlySet<string> = new Set(["progressToken", "progress"]);
 
-/** A value that is kept, logged or compared, and the most bytes of its JSON text. */
-type Limit = readonly [name: string, slot: number, maxBytes: number];
-
-const LIMITS: readonly Limit[] = [
+/** The values that are kept, logged or compared, and the most bytes of their JSON texts. */
+const LIMITS: readonly (readonly [name: string, slot: number, maxBytes: number])[] = [
   ["id", Slot.id, MAX_ID_BYTES],
   ["method", Slot.method, MAX_NAME_BYTES],
   ["progressToken", Slot.metaProgressToken, MAX_ID_BYTES],
@@ -88,7 +71,7 @@ const LIMITS: readonly Limit[] = [
   ["requestId", Slot.requestId, MAX_ID_BYTES],
 ];
 /** The limits of the values in `params` that are kept, by method. */
-const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
+const LIMIT_OF_METHOD: ReadonlyMap<string, (typeof LIMITS)[number]> = new Map([
   ["tools/call", ["name", Slot.toolName, MAX_NAME_BYTES]],
   ["prompts/get", ["name", Slot.toolName, MAX_NAME_BYTES]],
   ["resources/subscribe", ["uri", Slot.uri, MAX_URI_BYTES]],
@@ -183,11 +166,11 @@ function findWrongParam({ kind, method, text, outline }: RequestMessage | Notifi
   const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
   const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
   if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
-  const names = params.map(([name]) => name);
+  const names = Object.keys(params);
   const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
-  for (const [index, [name, type, required]] of params.entries()) {
+  for (const [index, [name, type]] of Object.entries(params).entries()) {
     const value = textOf(text, spans[index]);
-    if (value === undefined ? required !== undefined : !TYPES[type](value)) return `"${name}" must be ${type}`;
+    if (value === undefined ? REQUIRED_PARAMS.has(name) : !TYPES[type](value)) return `"${name}" must be ${type}`;
   }
   return undefined;
 }

@@ -1,10 +1,9 @@
 import { applyEdits, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { decodeString, detached, shorten, skipValue, STOP, walkMembers } from "../json/text.ts";
-import { readValue } from "../json/value.ts";
 import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
 import { SidecarError } from "./errors.ts";
-import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+import { MetaKey, readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
 import type { FoundResult } from "./translate.ts";
 
 const INPUT_REQUIRED = "input_required";
@@ -74,22 +73,22 @@ export function questionFailed(description: string): SidecarError {
 }
 
 function readQuestions(text: string, start: number): Question[] | string {
-  const questions: (Question | undefined)[] = [];
+  const questions: Question[] = [];
   const keys = new Set<string>();
-  let excess: string | undefined;
+  let problem: string | undefined;
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
     const end = skipValue(text, valueStart);
-    if (questions.length === MAX_QUESTIONS) excess = `more than ${MAX_QUESTIONS} questions`;
-    if (end - keyStart > MAX_QUESTION_LENGTH) excess = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
-    if (excess !== undefined) return STOP;
-    keys.add(decodeString(text, keyStart, keyEnd));
-    questions.push(readQuestion(detached(text.slice(keyStart, keyEnd), text), text.slice(valueStart, end)));
-    return end;
+    if (keys.size === MAX_QUESTIONS) problem = `more than ${MAX_QUESTIONS} questions`;
+    else if (end - keyStart > MAX_QUESTION_LENGTH) problem = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
+    else if (keys.size === keys.add(decodeString(text, keyStart, keyEnd)).size) problem = "a key of inputRequests occurs twice";
+    else {
+      const question = readQuestion(detached(text.slice(keyStart, keyEnd), text), text.slice(valueStart, end));
+      if (question === undefined) problem = "a question has an unknown method, or params that are not an object";
+      else questions.push(question);
+    }
+    return problem === undefined ? end : STOP;
   });
-  if (excess !== undefined) return excess;
-  if (keys.size < questions.length) return "a key of inputRequests occurs twice";
-  const read = questions.filter((question) => question !== undefined);
-  return read.length < questions.length ? "a question has an unknown method, or params that are not an object" : read;
+  return problem ?? questions;
 }
 
 /** @param text the `InputRequest`. @returns undefined if it is invalid. */
@@ -115,7 +114,7 @@ export function withElicitationId({ kinds, request }: Question, id: string): Req
 
 /** The params of a question that belong to its connection or to a revision with sessions. */
 const REMOVED_PARAMS: ReadonlySet<string> = new Set(["task", "elicitationId"]);
-const REMOVED_META: ReadonlySet<string> = new Set(["progressToken", "io.modelcontextprotocol/related-task"]);
+const REMOVED_META: ReadonlySet<string> = new Set(["progressToken", MetaKey.relatedTask]);
 const ACTIONS: ReadonlySet<string | undefined> = new Set(["accept", "decline", "cancel"]);
 
 const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
@@ -128,24 +127,21 @@ const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 
 /** Returns a server's request as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
-export function embeddedText({ method, text, outline }: RequestMessage): string {
-  const params = outline.span(Slot.params);
-  if (params === undefined) return `{"method":${JSON.stringify(method)},"params":{}}`;
-  const part = text.slice(params.start, params.end);
-  const edits = removeMembers(part, 0, (name) => REMOVED_PARAMS.has(name));
-  const meta = findMembers(part, 0, ["_meta"]).spans[0];
-  if (meta !== undefined && part[meta.start] === "{") edits.push(...removeMembers(part, meta.start, (name) => REMOVED_META.has(name)));
-  return `{"method":${JSON.stringify(method)},"params":${applyEdits(part, edits)}}`;
+export function embeddedText({ method, outline }: RequestMessage): string {
+  const params = outline.textAt(Slot.params) ?? "{}";
+  const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
+  const meta = findMembers(params, 0, ["_meta"]).spans[0];
+  if (meta !== undefined && params[meta.start] === "{") edits.push(...removeMembers(params, meta.start, (name) => REMOVED_META.has(name)));
+  return `{"method":${JSON.stringify(method)},"params":${applyEdits(params, edits)}}`;
 }
 
 /** Returns the key that a server has chosen for its question by the id: a plain string. Undefined for any other id, such as a number. */
-export function chosenKey({ id }: RequestMessage): string | undefined {
+export function chosenKey(id: unknown): string | undefined {
   return typeof id === "string" && PLAIN_KEY.test(id) ? id : undefined;
 }
 
-export function keyOf(request: RequestMessage, taken: Pick<ReadonlySet<string>, "has">): string {
-  const { id } = request;
-  const wanted = chosenKey(request) ?? `ask-${typeof id === "number" ? id : "text"}`;
+export function keyOf(id: unknown, taken: ReadonlySet<string>): string {
+  const wanted = chosenKey(id) ?? `ask-${typeof id === "number" ? id : "text"}`;
   let key = wanted;
   for (let number = 2; taken.has(key); number++) key = `${wanted}-${number}`;
   return key;
@@ -202,8 +198,7 @@ const MAX_TEXT_LENGTH = 300;
  */
 export function missingCapability(body: string, missing: AskKinds): SidecarError | undefined {
   const reason = missing === 0 ? undefined : failureText(body);
-  if (reason === undefined) return undefined;
-  return undeclared(missing, `, and then failed: ${reason}`);
+  return reason === undefined ? undefined : undeclared(missing, `, and then failed: ${reason}`);
 }
 
 /** Returns the error for questions of these kinds, which a client has not declared. @param consequence follows in the message. */
@@ -217,11 +212,13 @@ function undeclared(missing: AskKinds, consequence = ""): SidecarError {
 /** Returns the text of a JSON-RPC error, or of a result with `isError`; undefined for any other response. */
 function failureText(body: string): string | undefined {
   const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
-  const isError = result === undefined ? undefined : findPath(body, result.start, ["isError"]);
-  if (error === undefined && (isError === undefined || readValue(body, isError) !== true)) return undefined;
-  const content = result === undefined ? undefined : findPath(body, result.start, ["content"]);
+  const isError = result !== undefined && textOf(body, findPath(body, result.start, ["isError"])) === "true";
+  if (error === undefined && !isError) return undefined;
+  const content = result && findPath(body, result.start, ["content"]);
   const first = content === undefined || body[content.start] !== "[" ? undefined : findElements(body, content.start, 1)[0];
-  const span = error === undefined ? first && findPath(body, first.start, ["text"]) : findPath(body, error.start, ["message"]);
-  const text = span === undefined ? undefined : readValue(body, span);
-  return typeof text === "string" ? shorten(text, MAX_TEXT_LENGTH) : "no reason given";
+  const text = stringOf(
+    body,
+    error === undefined ? first && findPath(body, first.start, ["text"]) : findPath(body, error.start, ["message"]),
+  );
+  return text === undefined ? "no reason given" : shorten(text, MAX_TEXT_LENGTH);
 }

@@ -109,14 +109,6 @@ export function toOneLine(text: string): string {
   return oneLine;
 }
 
-/** The headers of a request whose values reach the server in `_meta`, each checked (MCP 2026-07-28, basic, OpenTelemetry trace context). */
-export interface TraceContext {
-  readonly traceparent: string | undefined;
-  /** Undefined without `traceparent`, which it belongs to. */
-  readonly tracestate: string | undefined;
-  readonly baggage: string | undefined;
-}
-
 /** W3C Trace Context §3.2. Zeros are not valid ids, and ff is no version. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
 /** An entry of a list may be empty. W3C Trace Context §3.3. */
@@ -126,26 +118,34 @@ const MAX_TRACESTATE_LENGTH = 512;
 const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~]+[ \t]*)?(?:;[!#-+\--:<-[\]-~ \t]*)*$/i;
 const MAX_BAGGAGE_LENGTH = 8192;
 
-/** Returns the valid headers of a request; undefined without any. */
-export function traceContextOf(headers: Readonly<Record<string, string | readonly string[] | undefined>>): TraceContext | undefined {
+/**
+ * Returns the valid headers of a request whose values reach the server in `_meta`; undefined without any (MCP 2026-07-28, basic, OpenTelemetry
+ * trace context). A state belongs to its parent.
+ */
+export function traceContextOf(
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+): ReadonlyMap<string, string> | undefined {
   const { traceparent, tracestate, baggage } = headers;
   if (traceparent === undefined && baggage === undefined) return undefined;
-  const parent = typeof traceparent === "string" && TRACEPARENT.test(traceparent) ? traceparent : undefined;
-  const state = parent === undefined ? undefined : validList(tracestate, MAX_TRACESTATE_LENGTH, TRACESTATE_ENTRY);
-  const context = { traceparent: parent, tracestate: state, baggage: validList(baggage, MAX_BAGGAGE_LENGTH, BAGGAGE_ENTRY) };
-  return context.traceparent === undefined && context.baggage === undefined ? undefined : context;
+  const context = new Map<string, string>();
+  if (typeof traceparent === "string" && TRACEPARENT.test(traceparent)) {
+    context.set("traceparent", traceparent);
+    if (isList(tracestate, MAX_TRACESTATE_LENGTH, TRACESTATE_ENTRY)) context.set("tracestate", tracestate);
+  }
+  if (isList(baggage, MAX_BAGGAGE_LENGTH, BAGGAGE_ENTRY)) context.set("baggage", baggage);
+  return context.size === 0 ? undefined : context;
 }
 
-function validList(text: string | readonly string[] | undefined, maxLength: number, entry: RegExp): string | undefined {
-  if (typeof text !== "string" || text === "" || text.length > maxLength) return undefined;
-  return text.split(",").every((each) => entry.test(each.trim())) ? text : undefined;
+function isList(text: string | readonly string[] | undefined, maxLength: number, entry: RegExp): text is string {
+  if (typeof text !== "string" || text === "" || text.length > maxLength) return false;
+  return text.split(",").every((each) => entry.test(each.trim()));
 }
 
 /**
  * Adds the trace context of an HTTP request to the `_meta` of its JSON-RPC requests, unless their client has set it there. Notifications have
  * no span of their own. `initialize` is kept, and sent again to later processes.
  */
-export function* addTraceContext(reading: Reading, context: TraceContext): Generator<undefined, Reading> {
+export function* addTraceContext(reading: Reading, context: ReadonlyMap<string, string>): Generator<undefined, Reading> {
   if (reading.kind !== "batch") return yield* addToMessage(reading, context);
   const messages: (Message | InvalidMessage)[] = [];
   for (const message of reading.messages) messages.push(yield* addToMessage(message, context));
@@ -153,30 +153,23 @@ export function* addTraceContext(reading: Reading, context: TraceContext): Gener
 }
 
 /** The edited text is read again, so that all later edits can rely on its outline. */
-function* addToMessage(message: Message | InvalidMessage, context: TraceContext): Generator<undefined, Message | InvalidMessage> {
+function* addToMessage(
+  message: Message | InvalidMessage,
+  context: ReadonlyMap<string, string>,
+): Generator<undefined, Message | InvalidMessage> {
   const edit = message.kind === "request" && message.method !== "initialize" ? traceEdit(message, context) : undefined;
   if (edit === undefined) return message;
   const edited = yield* readInSteps(applyEdits(message.text, [edit]));
   return edited.kind === "batch" ? message : edited;
 }
 
-function traceEdit(request: RequestMessage, context: TraceContext): Edit | undefined {
+function traceEdit(request: RequestMessage, context: ReadonlyMap<string, string>): Edit | undefined {
   const { text, outline } = request;
-  const { traceparent, tracestate, baggage } = context;
-  if (!outline.has(Slot.meta)) return firstOfParams(request, `"_meta":{${membersText(context)}}`);
-  if (!outline.isObject(Slot.meta)) return undefined;
-  const start = outline.start(Slot.meta);
-  const [ownParent, ownState, ownBaggage] = findMembers(text, start, ["traceparent", "tracestate", "baggage"]).spans;
-  // A state is of use only with its parent.
-  const isOwn = ownParent !== undefined || ownState !== undefined;
-  const added = membersText({
-    traceparent: isOwn ? undefined : traceparent,
-    tracestate: isOwn ? undefined : tracestate,
-    baggage: ownBaggage === undefined ? baggage : undefined,
-  });
-  return added === "" ? undefined : firstMembers(text, start, added);
-}
-
-function membersText(context: TraceContext): string {
-  return JSON.stringify(context).slice(1, -1);
+  const meta = outline.start(Slot.meta);
+  if (meta !== -1 && !outline.isObject(Slot.meta)) return undefined;
+  const [parent, state, baggage] = meta === -1 ? [] : findMembers(text, meta, ["traceparent", "tracestate", "baggage"]).spans;
+  const isOwn = (key: string): boolean => (key === "baggage" ? baggage : (parent ?? state)) !== undefined;
+  const added = [...context].filter(([key]) => !isOwn(key)).map(([key, value]) => `"${key}":${JSON.stringify(value)}`);
+  if (added.length === 0) return undefined;
+  return meta === -1 ? firstOfParams(request, `"_meta":{${added.join(",")}}`) : firstMembers(text, meta, added.join(","));
 }

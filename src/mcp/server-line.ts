@@ -12,6 +12,7 @@ import {
   MESSAGE,
   NO_CONTENT,
   type NotificationMessage,
+  isPlain,
   type Reading,
   readInSteps,
   type ResponseMessage,
@@ -44,15 +45,6 @@ const MAX_MESSAGE_LENGTH = 500;
 
 /** The beginning of a response: a brace and one of its members. */
 const RESPONSE_START = /\{[ \t]*"(?:jsonrpc|id|result|error)"[ \t]*:/g;
-
-/** True for a reading that needs nothing else. Almost all are, so this is cheap. */
-export function isPlain(reading: Reading): boolean {
-  if (reading.kind === "request" || reading.kind === "notification") return true;
-  if (reading.kind !== "response" || typeof reading.id !== "number") return false;
-  const { outline } = reading;
-  if (outline.has(Slot.error) || outline.has(Slot.method) || outline.has(Slot.params)) return false;
-  return outline.isObject(Slot.result) && outline.unknownName === undefined && outline.isUnambiguous;
-}
 
 /** Completes the reading of a line that is not plain. @param reading what a strict reader makes of the line. */
 export function* settle(line: string, reading: Reading): Generator<undefined, ServerReading> {

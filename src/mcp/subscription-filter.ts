@@ -1,18 +1,17 @@
 import { findAmbiguous, findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
+import { changingLists, declares, LISTS } from "./capabilities.ts";
 import { invalidParams, type SidecarError } from "./errors.ts";
-import { isJsonObject, type JsonObject, type SentText, Slot } from "./message.ts";
+import { type JsonObject, type SentText, Slot } from "./message.ts";
 
 /** The longest filter of a client. In UTF-16 units. */
 const MAX_FILTER_LENGTH = 256 * 1024;
 
-/** The lists that may change (MCP 2026-07-28, basic/utilities/subscriptions). */
-const LISTS = ["tools", "prompts", "resources"] as const;
 type List = (typeof LISTS)[number];
 
 /** The notifications that a subscription asks for, or gets. */
 export interface SubscriptionFilter {
-  /** Those whose changes are wanted. */
+  /** Those whose changes are wanted (MCP 2026-07-28, basic/utilities/subscriptions). */
   readonly lists: ReadonlySet<List>;
   /** The URIs of resources whose updates are wanted. */
   readonly uris: ReadonlySet<string>;
@@ -53,26 +52,14 @@ export const ALL_LISTS: ReadonlySet<List> = new Set(LISTS);
 
 /** Returns the part of a filter that a server with these capabilities can serve for a session. */
 export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
-  const declares = (capability: string, member: string): boolean => {
-    const value = capabilities[capability];
-    return isJsonObject(value) && value[member] === true;
-  };
-  return {
-    lists: new Set([...lists].filter((list) => declares(list, "listChanged"))),
-    uris: declares("resources", "subscribe") ? uris : new Set(),
-    tasks: new Set(),
-  };
+  const supported = lists.intersection(new Set(changingLists(capabilities)));
+  return { lists: supported, uris: declares(capabilities, "resources", "subscribe") ? uris : new Set(), tasks: new Set() };
 }
 
 /** Returns the filter as the params of a request have it. */
 export function filterMembers({ lists, uris }: SubscriptionFilter): object {
   const members = Object.fromEntries([...lists].map((list) => [memberOf(list), true]));
   return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
-}
-
-/** Returns the filter as the JSON text of an acknowledgement. */
-export function filterText(filter: SubscriptionFilter): string {
-  return JSON.stringify(filterMembers(filter));
 }
 
 /** True if a subscription with this filter gets the notification. @param uri that of a resource update. */
@@ -82,7 +69,7 @@ export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri
 }
 
 /** Returns one change of each accepted list, as the server itself would announce it. */
-export function listChanges(lists: SubscriptionFilter["lists"]): string[] {
+export function listChanges(lists: Iterable<List>): string[] {
   return [...lists].map((list) => JSON.stringify({ jsonrpc: "2.0", method: methodOf(list) }));
 }
 

@@ -2,7 +2,7 @@ import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, skipValue, walkElements } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
-import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
+import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
 import type { Defects } from "./log.ts";
 import type { MetricName } from "./metrics.ts";
 import type { Redact } from "./redact.ts";

@@ -11,11 +11,11 @@ import {
   outgoing,
   type OverlongLine,
   readMessage,
+  refusesRevision,
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
 import { OTHER_TEXT, type ResponseAfterText, type ServerReading } from "../mcp/server-line.ts";
-import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";

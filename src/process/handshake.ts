@@ -1,13 +1,18 @@
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
-import { type JsonObject, type Message, MetaKey, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { requestToServer } from "../mcp/rewrite.ts";
 import {
+  type JsonObject,
+  type Message,
+  MetaKey,
   MODERN_PROTOCOL_VERSIONS,
   NEWEST_LEGACY_PROTOCOL_VERSION,
   NEWEST_MODERN_PROTOCOL_VERSION,
   refusesRevision,
-} from "../mcp/versions.ts";
+  type RequestMessage,
+  type ResponseMessage,
+  Slot,
+} from "../mcp/message.ts";
+import { requestToServer } from "../mcp/rewrite.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
 /** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */

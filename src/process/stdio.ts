@@ -2,8 +2,17 @@ import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Context } from "../context.ts";
 import { EnvelopeScanner } from "../json/envelope.ts";
-import { type Batch, LONG_TEXT_LENGTH, type Outgoing, type OverlongLine, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
-import { isPlain, type ServerReading, settle } from "../mcp/server-line.ts";
+import {
+  type Batch,
+  isPlain,
+  LONG_TEXT_LENGTH,
+  type Outgoing,
+  type OverlongLine,
+  readInSteps,
+  readText,
+  withoutSteps,
+} from "../mcp/message.ts";
+import { type ServerReading, settle } from "../mcp/server-line.ts";
 import { HOLDER_SHARE, lastingTime, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";

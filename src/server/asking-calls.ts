@@ -1,25 +1,27 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { type Context, onDrain } from "../context.ts";
 import { decodeString } from "../json/text.ts";
-import { type AskKinds, isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
-import { SidecarError } from "../mcp/errors.ts";
+import { readValue } from "../json/value.ts";
+import { type AskKinds, AskMethod, isSubset } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { inputRequired, transformToModernClient } from "../mcp/translate.ts";
+import { chosenKey, earlyAnswersOf, isAnswer, keyOf } from "../mcp/questions.ts";
 import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
+import { inputRequired, serverInfoOf } from "../mcp/translate.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import { type AskedCall, type Asking, Reply, type ReplyTarget, type ServerAsk } from "../session/reply.ts";
+import { type Askable, Reply, type ReplyTarget, type Transform } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
-import { serversPerClient } from "./pool.ts";
-import { earlyAnswersOf, missingCapability } from "../mcp/questions.ts";
-import { bindingOf, OpenAsks } from "./asks.ts";
+import type { ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
+import type { Lane } from "./lane.ts";
+import type { Question, Questions } from "./questions.ts";
+import { serversPerClient } from "./pool.ts";
 import type { StatelessRequest } from "./stateless-client.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;
-
-/** The first transforms of a reply. The lane adds others. */
-const OWN_TRANSFORMS = 2;
+/** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
+const PROGRESS_MS = 20_000;
 
 /** The errors of a call whose server has answered it. After any other error, the call is gone. */
 const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE", "UPSTREAM_INVALID_RESPONSE", "INTERNAL_ERROR"]);
@@ -30,80 +32,57 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE",
  *
  * The call has the reply of the client's current request. Between two requests it is parked, with a reply whose response is kept here.
  */
-export class AskingCall implements Asking, ReplyTarget {
+export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
-  readonly #context: Context;
+  declared: AskKinds;
+  missing: AskKinds = 0;
+  /** The state that the client's next request must have, while the call is parked. Only `ParkedCalls` changes it. */
+  state: string | undefined;
+  /** The time at which the client is asked; while the call is parked, that of the next sign to the server, or of the end. */
+  readonly timer: Timer;
+  readonly #questions: Questions;
   readonly #parked: ParkedCalls;
-  readonly #serverInfo: string | undefined;
-  readonly #raiseLevel: (level: string) => void;
   readonly #binding: string;
-  readonly #asks: OpenAsks;
-  /** The kinds of questions that the client has declared in its last request. */
-  #declared: AskKinds = 0;
-  /** The kinds of questions that were refused because the client has not declared them. */
-  #missing: AskKinds = 0;
-  #call: AskedCall | undefined;
-  /** The reply of the request that waits for the response; undefined while the call is parked, and after its end. */
-  #reply: Reply | undefined;
-  /** The parts of the first reply that the lane has added. */
-  #ofLane: Pick<Reply, "transforms" | "onDisconnect"> | undefined;
+  /** Answers that the client has sent with its first request, by key. Each is used once. */
+  readonly #early: Map<string, string>;
+  /** Undefined until its server asks. */
+  #call: ClientCall | undefined;
+  /** What the reply of the client's last request had. */
+  #transforms: readonly Transform[] = [];
+  #onDisconnect: (() => void) | undefined;
+  #expiresAtMs = 0;
   /** The response to the call, if it has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
-  readonly #settling: Timer;
 
-  /** @param raiseLevel raises the level of the log messages that the client gets. @param first not kept, because its text may be long. */
-  constructor(
-    context: Context,
-    parked: ParkedCalls,
-    serverInfo: string | undefined,
-    raiseLevel: (level: string) => void,
-    first: StatelessRequest,
-  ) {
-    this.#context = context;
-    this.#parked = parked;
-    this.#settling = new Timer(context.timers, () => this.#settle());
-    this.#raiseLevel = raiseLevel;
-    this.#serverInfo = serverInfo;
-    this.memory = first.memory;
-    this.#asks = new OpenAsks(first.memory, earlyAnswersOf(first.request));
-    this.#binding = first.envelope.declared === 0 ? "" : bindingOf(first.request);
+  /** @param questions those of the server. @param first not kept, because its text may be long. */
+  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
+    [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
+    this.declared = envelope.declared;
+    this.#early = new Map(earlyAnswersOf(request));
+    this.#binding = bindingOf(request);
+    const { timers } = questions.lane.context;
+    this.timer = new Timer(timers, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
   }
 
-  /** Begins a request of the client. Must be called for the first one, before the lane gets it. */
-  begin({ reply, request, envelope }: StatelessRequest): void {
-    this.#reply = reply;
-    this.#declared = envelope.declared;
-    reply.asking = this;
-    reply.transforms.push(
-      transformToModernClient(request, envelope, this.#serverInfo),
-      (text) => missingCapability(text, this.#missing) ?? text,
-    );
-    reply.onEnd = () => {
-      this.#endRequest();
-      this.#dropAsks();
-    };
+  get lane(): Lane {
+    return this.#questions.lane;
   }
 
-  ask(ask: ServerAsk, call: AskedCall): void {
-    this.#call = call;
-    this.#asks.add(ask);
-    this.#settleSoon();
-  }
-
-  canAnswer(request: RequestMessage): boolean {
-    return isSubset(kindsOf(request), this.#declared);
-  }
-
-  onRefused(request: RequestMessage): void {
-    if (!this.canAnswer(request)) this.#missing |= offeredKinds(kindsOf(request));
-  }
-
-  withdraw(ask: ServerAsk): void {
-    this.#asks.withdraw(ask);
+  /** Asks the client about its call, together with the questions that follow soon. */
+  ask(question: Question, call: ClientCall): void {
+    const id = readValue(question.idText);
+    question.key = keyOf(id, new Set(this.#questions.about(call).map(({ key }) => key)));
+    question.call = this.#call = call;
+    question.memory = this.memory.reserve("requests", textMemoryBytes(question.text));
+    if (question.memory === undefined) return this.#refuse(question, "The sidecar has no memory left for this question");
+    // Another key could be that of another question in each call.
+    const early = question.key === chosenKey(id) ? this.#early.get(question.key) : undefined;
+    this.#early.delete(question.key);
+    if (early !== undefined && isAnswer(question.method, early)) this.#questions.answer(question, "result", early);
+    else if (this.state === undefined) this.#settleSoon();
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {
-    this.#dropAsks();
     let memory: Reservation | undefined;
     if (typeof outcome === "string") memory = this.memory.reserve("requests", textMemoryBytes(outcome));
     else if (outcome !== undefined && KEPT_ERRORS.has(outcome.code)) memory = this.memory.hold("requests", 0);
@@ -115,89 +94,112 @@ export class AskingCall implements Asking, ReplyTarget {
     return this.#binding === bindingOf(request);
   }
 
-  /** @returns the error if the queue of the server's stdin is too full for these answers. */
-  roomError(answers: ReadonlyMap<string, string>): SidecarError | undefined {
-    return this.#call?.roomError([...answers.values()].join(""));
-  }
-
   /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
-  resume(next: StatelessRequest, answers: ReadonlyMap<string, string>): void {
-    const { reply, request, envelope } = next;
-    this.begin(next);
-    reply.transforms.push(...(this.#ofLane?.transforms ?? []));
-    if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome.response, reply);
-    reply.onDisconnect = this.#ofLane?.onDisconnect;
+  resume({ reply, request, envelope }: StatelessRequest, answers: ReadonlyMap<string, string>): void {
+    const call = this.#call;
+    reply.askable = this;
+    this.declared = envelope.declared;
+    reply.transforms.push(...this.#transforms);
+    if (call === undefined || this.#outcome !== undefined) return this.#respondOutcome(reply);
+    reply.onDisconnect = this.#onDisconnect;
     // The server has the call already.
     if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
-    this.#call?.resume(reply, progressTokenText(request));
-    if (envelope.logLevel !== undefined) this.#raiseLevel(envelope.logLevel);
-    this.#missing |= this.#asks.answer(answers, envelope.declared);
+    call.reply = reply;
+    call.progressTokenText = progressTokenText(request);
+    this.lane.calls.resume(call);
+    for (const question of this.#questions.about(call)) {
+      const answer = question.isShown ? answers.get(question.key) : undefined;
+      if (answer !== undefined && isAnswer(question.method, answer)) this.#questions.answer(question, "result", answer);
+      else if (!isSubset(question.kinds, this.declared)) {
+        this.missing |= question.kinds;
+        this.#refuse(question, "The client no longer declares this capability");
+      }
+    }
     this.#settleSoon();
   }
 
+  /** Ends the call at the server, after it was removed from the parked ones. Answers in place of a client that has not come back. */
   expire(reason: string): void {
-    this.#asks.expire();
     this.#outcome?.memory.release();
-    if (this.#outcome === undefined) this.#call?.cancel(reason);
+    const call = this.#call;
+    if (call === undefined || this.#outcome !== undefined) return;
+    for (const question of this.#questions.about(call)) {
+      // An elicitation can be cancelled, a sampling cannot.
+      if (question.method === AskMethod.elicitation) this.#questions.answer(question, "result", '{"action":"cancel"}');
+      else this.#questions.fail(question, -1, "The client did not answer in time");
+    }
+    this.lane.calls.giveUp(call, reason, "unread");
   }
 
-  showProgress(): void {
-    this.#asks.showProgress();
-  }
-
-  #respondOutcome(outcome: string | SidecarError, reply: Reply): void {
+  #respondOutcome(reply: Reply): void {
     this.#outcome?.memory.release();
+    const outcome = this.#outcome?.response ?? internalError(true);
     if (outcome instanceof SidecarError) return reply.fail(outcome);
     const response = readMessage(outcome, "server");
     if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
     else reply.fail(internalError(true));
   }
 
-  #dropAsks(): void {
-    this.#asks.refuse("The call of this question has ended");
-  }
-
-  #endRequest(): void {
-    this.#settling.clear();
-    this.#reply = undefined;
+  #refuse(question: Question, reason: string): void {
+    this.#questions.fail(question, JsonRpcErrorCode.InvalidRequest, reason);
   }
 
   #settleSoon(): void {
-    if (this.#reply === undefined || this.#asks.isEmpty) return;
-    this.#settling.set(Math.min(this.#settling.atMs, this.#context.nowMs() + SETTLE_MS));
+    this.timer.set(Math.min(this.timer.atMs, this.lane.context.nowMs() + SETTLE_MS));
   }
 
   /** Asks the client: parks the call, and ends the request with the questions. */
   #settle(): void {
-    const reply = this.#reply;
-    if (reply === undefined || this.#asks.isEmpty) return;
-    const added = this.#parked.add(this);
-    if ("refusal" in added) return this.#asks.refuse(added.refusal);
-    const result = inputRequired(this.#asks.show(), this.#serverInfo, added.state);
-    this.#endRequest();
-    this.#ofLane ??= { transforms: reply.transforms.slice(OWN_TRANSFORMS), onDisconnect: reply.onDisconnect };
-    reply.onEnd = undefined;
-    reply.transforms.length = 0;
-    const waiting = new Reply(this.#context, reply.idText, reply.acceptedAtMs, this);
-    waiting.asking = this;
-    this.#call?.park(waiting);
+    const call = this.#call;
+    const { calls, context } = this.lane;
+    const questions = call === undefined ? [] : this.#questions.about(call);
+    if (call === undefined || questions.length === 0) return;
+    const state = this.#parked.add(this);
+    if (typeof state !== "string") {
+      for (const question of questions) this.#refuse(question, state.refusal);
+      return;
+    }
+    const { config, nowMs } = context;
+    this.#expiresAtMs = nowMs() + config.parkTimeoutMs;
+    this.timer.set(Math.min(this.#expiresAtMs, nowMs() + PROGRESS_MS));
+    for (const question of questions) question.isShown = true;
+    const texts = questions.map(({ key, text }) => `${JSON.stringify(key)}:${text}`);
+    const result = inputRequired(texts, serverInfoOf(calls.lastHandshake?.resultText ?? "{}"), state);
+    const { reply } = call;
+    this.#transforms = reply.transforms.splice(0);
+    this.#onDisconnect = reply.onDisconnect;
+    call.reply = new Reply(context, reply.idText, reply.acceptedAtMs, this);
+    call.reply.askable = this;
+    calls.park(call);
     reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${result}}`);
   }
+
+  #onParked(nowMs: number): void {
+    if (nowMs >= this.#expiresAtMs) return this.#parked.expire(this);
+    this.timer.set(Math.min(this.#expiresAtMs, nowMs + PROGRESS_MS));
+    for (const question of this.#questions.about(this.#call)) this.#questions.showProgress(question);
+  }
+}
+
+/** Returns a text that is the same only for requests with the same method, name and arguments. */
+function bindingOf({ method, text, outline }: RequestMessage): string {
+  const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
+  const parts = spans.map((span) => span && text.slice(span.start, span.end));
+  return createHash("sha256")
+    .update(JSON.stringify([method, ...parts]))
+    .digest("base64");
 }
 
 const STATE_BYTES = 24;
 /** The share of all parked calls that one client may have. */
 const CLIENT_SHARE = 1 / 4;
-/** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
-const PROGRESS_MS = 20_000;
 
 /** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
   readonly #maxPerClient: number;
-  /** Each has a timer for its end, and for signs to its server until then. */
-  readonly #byState = new Map<string, { readonly call: AskingCall; readonly timer: Timer }>();
+  readonly #byState = new Map<string, AskingCall>();
   #expired = 0;
   #refused = 0;
 
@@ -217,36 +219,32 @@ export class ParkedCalls {
   }
 
   hasAnyOf(holder: MemoryHolder): boolean {
-    return this.#byState.values().some(({ call }) => call.memory.holder === holder);
+    return this.#of(holder).length > 0;
   }
 
   /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
-  add(call: AskingCall): { readonly state: string } | { readonly refusal: string } {
-    const { config, nowMs, timers, draining } = this.#context;
-    const { maxParkedCalls: maxParked, parkTimeoutMs: timeoutMs } = config;
-    const own = this.#byState.values().filter((each) => each.call.memory.holder === call.memory.holder);
+  add(call: AskingCall): string | { readonly refusal: string } {
+    const { config, draining } = this.#context;
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
-    if (this.#byState.size >= maxParked || own.toArray().length >= this.#maxPerClient) {
+    if (this.#byState.size >= config.maxParkedCalls || this.#of(call.memory.holder).length >= this.#maxPerClient) {
       this.#refused++;
-      return { refusal: `Too many calls wait for answers: ${maxParked} in all, ${this.#maxPerClient} of one client` };
+      return { refusal: `Too many calls wait for answers: ${config.maxParkedCalls} in all, ${this.#maxPerClient} of one client` };
     }
-    const state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
-    const expiresAtMs = nowMs() + timeoutMs;
-    const timer = new Timer(timers, (atMs) => {
-      if (atMs >= expiresAtMs) {
-        this.#expired++;
-        return this.#end(state, call, "its client has not answered in time");
-      }
-      timer.set(Math.min(expiresAtMs, atMs + PROGRESS_MS));
-      call.showProgress();
-    });
-    timer.set(Math.min(expiresAtMs, nowMs() + PROGRESS_MS));
-    this.#byState.set(state, { call, timer });
-    return { state };
+    call.state = `${this.#replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
+    this.#byState.set(call.state, call);
+    return call.state;
   }
 
   remove(call: AskingCall): void {
-    for (const [state, parked] of this.#byState) if (parked.call === call) this.#forget(state);
+    call.timer.clear();
+    if (call.state !== undefined) this.#byState.delete(call.state);
+    call.state = undefined;
+  }
+
+  /** Ends a call whose client has not answered in time. */
+  expire(call: AskingCall): void {
+    this.#expired++;
+    this.#end(call, "its client has not answered in time");
   }
 
   /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
@@ -255,15 +253,17 @@ export class ParkedCalls {
     const span = outline.span(Slot.repeatedState);
     if (span === undefined) return undefined;
     const state = text[span.start] === '"' ? decodeString(text, span.start, span.end) : "";
-    const call = this.#byState.get(state)?.call;
+    const call = this.#byState.get(state);
     return call?.memory.holder === holder && call.isFor(request) ? call : this.#unknownState(state);
   }
 
   /** Ends the calls of a holder at the server; all by default. */
   end(reason: string, holder?: MemoryHolder): void {
-    for (const [state, { call }] of this.#byState) {
-      if (holder === undefined || call.memory.holder === holder) this.#end(state, call, reason);
-    }
+    for (const call of holder === undefined ? this.#byState.values() : this.#of(holder)) this.#end(call, reason);
+  }
+
+  #of(holder: MemoryHolder): AskingCall[] {
+    return [...this.#byState.values()].filter((call) => call.memory.holder === holder);
   }
 
   #unknownState(state: string): SidecarError {
@@ -277,13 +277,8 @@ export class ParkedCalls {
     return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
   }
 
-  #end(state: string, call: AskingCall, reason: string): void {
-    this.#forget(state);
+  #end(call: AskingCall, reason: string): void {
+    this.remove(call);
     this.#context.defects.guard("question", () => call.expire(reason));
-  }
-
-  #forget(state: string): void {
-    this.#byState.get(state)?.timer.clear();
-    this.#byState.delete(state);
   }
 }

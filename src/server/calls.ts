@@ -64,8 +64,8 @@ export class Calls {
   onTimeout: ((call: Call) => void) | undefined;
   /** Called when a call of a client that the server has is given up. */
   onAbandoned: ((call: Call) => void) | undefined;
-  /** Called after the end of each client's call. */
-  onEnd: (() => void) | undefined;
+  /** Called when a client's call has ended, was parked, or goes on after that. */
+  onChanged: ((call: Call) => void) | undefined;
   /** Counts the calls that were passed to a stdin, and the server's messages, in one order. The number of the last of both, and of the last message. */
   lastNumber = 0;
   lastMessageNumber = 0;
@@ -448,6 +448,7 @@ export class Calls {
     call.state = "parked";
     this.#close(call);
     this.queue.free(call);
+    this.onChanged?.(call);
   }
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
@@ -459,6 +460,7 @@ export class Calls {
     this.queue.take(call);
     this.#open(call);
     this.#schedule(call);
+    this.onChanged?.(call);
   }
 
   /**
@@ -507,7 +509,7 @@ export class Calls {
     call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
     if (kind === "client" && state !== "parked") this.#close(call);
     this.queue.free(call);
-    if (kind === "client") this.onEnd?.();
+    if (kind === "client") this.onChanged?.(call);
     if (reply === undefined || outcome === "unread") return;
     try {
       if (outcome instanceof SidecarError) reply.fail(outcome);

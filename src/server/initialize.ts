@@ -2,9 +2,9 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { negotiateProtocolVersion, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { listChanges } from "../mcp/subscription-filter.ts";
 import { initializeResult } from "../mcp/translate.ts";
-import { negotiateProtocolVersion } from "../mcp/versions.ts";
 import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -130,7 +130,7 @@ export class SessionCapabilities {
 
   announceTo(session: Session): void {
     const { declared = {} } = this.#current ?? {};
-    for (const list of changingLists({ protocolVersion: undefined, declared })) session.deliverOnce(listChanged(list).text);
+    for (const text of listChanges(changingLists(declared))) session.deliverOnce(text);
   }
 
   /** Removes a session. Does nothing for a client without one. */
@@ -144,7 +144,7 @@ export class SessionCapabilities {
    *
    * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
    */
-  change(handshake: UpstreamHandshake, isPrivate: boolean): NotificationMessage[] {
+  change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
     const { generation, resultText } = handshake;
     const isFirst = this.#current === undefined;
     // Most servers answer the same after each start. Sessions that rely on that object then lack nothing.
@@ -170,7 +170,7 @@ export class SessionCapabilities {
       reason ??= missing;
     }
     if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : changingLists(now).map(listChanged);
+    return isFirst ? [] : listChanges(changingLists(now.declared));
   }
 
   /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */
@@ -187,10 +187,4 @@ export class SessionCapabilities {
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
     for (const session of sessions) this.#endSession(session);
   }
-}
-
-function listChanged(list: string): NotificationMessage {
-  const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
-  if (message.kind !== "notification") throw new Error(`the announcement of ${list} is not a notification`);
-  return message;
 }

@@ -5,13 +5,14 @@ import {
   type NotificationMessage,
   type Outgoing,
   type OverlongLine,
+  refusesRevision,
   type RequestMessage,
+  readMessage,
   type ResponseMessage,
   Slot,
 } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
-import { refusesRevision } from "../mcp/versions.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -181,7 +182,10 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     const changes = this.#capabilities.change(handshake, this.routing.isPrivate);
-    for (const change of changes) this.routing.onServerNotification(change);
+    for (const text of changes) {
+      const change = readMessage(text, "server");
+      if (change.kind === "notification") this.routing.onServerNotification(change);
+    }
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.context.nowMs());
     calls.queue.isReady = true;

@@ -1,33 +1,21 @@
 import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { editsOf, messageToServer, notificationToClient, progressTokenText, requestToClient } from "../mcp/rewrite.ts";
+import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { editsOf, messageToServer, notificationToClient, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import { Timer } from "../timers.ts";
-import { MAX_RENEWED_TIMES, RequestIds, type RequestDecision } from "./call.ts";
+import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import { answerPing, cancellation, errorAnswer, LIST_CHANGED, type Routing } from "./routing.ts";
+import { Questions } from "./questions.ts";
+import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
 import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
-
-/** A request of the server that its client has not answered. */
-interface ForwardedRequest {
-  /** The id for the client. */
-  readonly id: number;
-  /** The JSON text of the server's request id. */
-  readonly idText: string;
-  /** The JSON text of the server's progress token. */
-  readonly progressTokenText: string | undefined;
-  /** The end of the time in which the client may answer. */
-  readonly timer: Timer;
-}
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
@@ -37,9 +25,7 @@ export class PrivateRouting implements Routing {
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
-  /** By ids that are minted here, so that a late answer never matches a request of the next generation. */
-  readonly #forwarded = new Map<unknown, ForwardedRequest>();
-  readonly #ids = new RequestIds();
+  readonly #questions: Questions;
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
   readonly state = new DesiredState();
@@ -60,10 +46,17 @@ export class PrivateRouting implements Routing {
     this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
     this.#isInitialized = isInitialized;
+    this.#questions = new Questions(lane, MAX_FORWARDED_REQUESTS);
+    this.#questions.onOverdue = (question) => {
+      const reason = `The client did not answer ${shorten(question.method)} in time`;
+      this.#questions.fail(question, JsonRpcErrorCode.SessionOrTimeout, reason);
+      this.#emit(cancellation(question.id, "timeout"));
+      lane.calls.extend(lane.context.nowMs());
+    };
   }
 
   get isWaitingForClient(): boolean {
-    return this.#forwarded.size > 0;
+    return this.#questions.size > 0;
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
@@ -76,7 +69,7 @@ export class PrivateRouting implements Routing {
     const { method } = notification;
     if (method === "notifications/progress") {
       const token = notification.outline.numberAt(Slot.progressToken);
-      const tokenText = this.#forwarded.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
+      const tokenText = this.#questions.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
       return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
     if (method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
@@ -98,27 +91,25 @@ export class PrivateRouting implements Routing {
 
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
-    const request = this.#forwarded.get(response.id);
-    if (request === undefined) return this.#ids.has(response.id) ? undefined : answerElsewhere();
-    const text = messageToServer(response, editsOf(response, request.idText, Slot.id));
+    const question = this.#questions.get(response.id);
+    if (question === undefined) return this.#questions.ids.has(response.id) ? undefined : answerElsewhere();
+    const { id, idText, progressTokenText } = question;
+    const text = messageToServer(response, editsOf(response, idText, Slot.id));
     if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
-    this.#take(request);
-    if (request.progressTokenText !== undefined && isCreateTaskResult(response))
-      this.#taskTokens.keep(request.id, request.progressTokenText);
+    this.#questions.close(question);
+    if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, progressTokenText);
     calls.extend(context.nowMs());
     return undefined;
   }
 
   onServerNotification(notification: NotificationMessage): void {
-    const { method, text, outline } = notification;
+    const { method, text } = notification;
     // They are not related to a request, and so do not belong on a request's stream.
     if (LIST_CHANGED.test(method) || method === "notifications/resources/updated") this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
-      const idText = outline.textAt(Slot.requestId);
-      const request = this.#forwarded.values().find((each) => each.idText === idText);
-      if (request === undefined) return this.#lane.dropped.notification(method);
-      this.#take(request);
-      this.#emit(notificationToClient(notification, Slot.requestId, String(request.id)));
+      const question = this.#questions.withdraw(notification);
+      if (question === undefined) return this.#lane.dropped.notification(method);
+      this.#emit(notificationToClient(notification, Slot.requestId, String(question.id)));
     } else this.#emit(text);
   }
 
@@ -126,13 +117,12 @@ export class PrivateRouting implements Routing {
     const { calls, dropped } = this.#lane;
     if (request.method === "ping") {
       if (!calls.sendInternal(answerPing(request))) dropped.request(request.method);
-    } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
-      // The client might use the other value.
-      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
-    } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
-      const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
-      this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
-    } else this.#forward(request);
+      return;
+    }
+    const question = this.#questions.open(request);
+    if (question === undefined) return;
+    this.#questions.startDeadline(question);
+    this.#emit(requestToClient(request, question.id));
   }
 
   onReady(): void {
@@ -144,10 +134,9 @@ export class PrivateRouting implements Routing {
 
   onLost(): void {
     this.#isReady = false;
-    const forwarded = [...this.#forwarded.values()];
-    this.#forgetForwarded();
+    this.#taskTokens.clear();
     // The client may be asking a person.
-    for (const { id } of forwarded) this.#emit(cancellation(id, "the MCP server has stopped"));
+    for (const { id } of this.#questions.closeAll()) this.#emit(cancellation(id, "the MCP server has stopped"));
   }
 
   onListener(): void {
@@ -156,42 +145,10 @@ export class PrivateRouting implements Routing {
 
   onCallerEnd(caller: Caller): void {
     this.#isOver = true;
-    this.#forgetForwarded();
+    this.#questions.closeAll();
+    this.#taskTokens.clear();
     this.state.end(caller);
     this.#kept.release();
-  }
-
-  #forward(request: RequestMessage): void {
-    const { calls, dropped, context } = this.#lane;
-    const { config, nowMs, timers } = context;
-    const id = this.#ids.mint();
-    const idText = idTextOf(request);
-    const { method } = request;
-    const timer = new Timer(timers, () => {
-      this.#forwarded.delete(id);
-      const reason = `The client did not answer ${shorten(method)} in time`;
-      if (!calls.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
-      this.#emit(cancellation(id, "timeout"));
-      calls.extend(nowMs());
-    });
-    timer.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
-    this.#forwarded.set(id, { id, idText, progressTokenText: progressTokenText(request), timer });
-    this.#emit(requestToClient(request, id));
-  }
-
-  #take({ id, timer }: ForwardedRequest): void {
-    timer.clear();
-    this.#forwarded.delete(id);
-  }
-
-  #forgetForwarded(): void {
-    for (const request of this.#forwarded.values()) this.#take(request);
-    this.#taskTokens.clear();
-  }
-
-  #refuse(request: RequestMessage, code: number, reason: string): void {
-    const { calls, dropped } = this.#lane;
-    if (!calls.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
   }
 
   /**

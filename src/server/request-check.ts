@@ -2,9 +2,8 @@ import type { IncomingHttpHeaders } from "node:http";
 import { findAmbiguous, findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../mcp/message.ts";
+import { findOtherCase, findRepeated, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
-import { MODERN_PROTOCOL_VERSIONS } from "../mcp/versions.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

@@ -1,4 +1,5 @@
 import { findMembers, stringOf } from "../json/find.ts";
+import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { isInputRequired } from "../mcp/questions.ts";
@@ -124,13 +125,11 @@ export class SharedRouting implements Routing {
   onServerRequest(request: RequestMessage): void {
     const { calls, dropped } = this.lane;
     const isPing = request.method === "ping" && this.#era === "legacy";
-    if (!calls.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
+    if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) dropped.request(request.method);
     const [only, another] = isPing ? [] : calls.ofClients;
-    if (another === undefined && calls.hasOnePrincipal) only?.reply.asking?.onRefused(request);
-  }
-
-  protected refusalOf(request: RequestMessage): string {
-    return refuseRequest(request);
+    const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
+    const kinds = kindsOf(request);
+    if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
   onReady(handshake: UpstreamHandshake): void {

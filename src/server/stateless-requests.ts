@@ -16,15 +16,17 @@ import {
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Reply } from "../session/reply.ts";
+import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
+import { AskingRouting } from "./asking-routing.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
+import type { Routing } from "./routing.ts";
 import { RequestState } from "./request-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
-import { answersOf, checkQuestions } from "../mcp/questions.ts";
+import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
@@ -207,25 +209,32 @@ export class StatelessRequests {
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
-    const raiseLevel = (level: string): void => this.#raiseLevel(client, level, lane);
-    if (envelope.logLevel !== undefined) raiseLevel(envelope.logLevel);
+    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
     reply.logLevel = envelope.logLevel ?? "off";
-    const serverInfo = this.#serverInfo(handshake);
-    const mayAsk = parked !== undefined && ASKING_METHODS.has(request.method);
-    if (mayAsk) new AskingCall(this.#context, parked, serverInfo, raiseLevel, stateless).begin(stateless);
-    else reply.transforms.push(transformToModernClient(request, envelope, serverInfo));
+    const askable = this.#askableOf(stateless, lane.routing);
+    if (ASKING_METHODS.has(request.method)) reply.askable = askable;
+    const transform = transformToModernClient(request, askable, this.#serverInfo(handshake));
+    reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
     lane.request(client, reply, requestToLegacyServer(request, envelope));
+  }
+
+  #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
+    const mayAsk = routing instanceof AskingRouting && ASKING_METHODS.has(stateless.request.method);
+    if (mayAsk && this.#parked !== undefined) return new AskingCall(routing.questions, this.#parked, stateless);
+    return { declared: stateless.envelope.declared, missing: 0 };
   }
 
   #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
     const { request, envelope, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
+    const { lane } = parked;
     const isOverloaded = client.callsInFlight >= maxSessionRequests;
-    const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : parked.roomError(answers);
+    const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : lane.calls.inputRoomError([...answers.values()].join(""));
     if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
     reply.logLevel = envelope.logLevel ?? "off";
+    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
     parked.resume(stateless, answers);
   }
 

@@ -10,7 +10,7 @@ import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
-import { accepts, contains, filterText, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
+import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type ModernSubscription, Subscription } from "./subscriptions.ts";
 
 /** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
@@ -57,7 +57,7 @@ class LegacySubscription extends StatelessClient {
     await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.context.config.maxSessionRequests) }, subscribeInTurn));
     if (this.#subscription.isEnded) return;
     this.#accepted = { ...this.#accepted, uris };
-    this.#subscription.acknowledge(filterText(this.#accepted));
+    this.#subscription.acknowledge(JSON.stringify(filterMembers(this.#accepted)));
     this.#isAcknowledged = true;
     this.#notify();
   }

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { isLegacyVersion } from "../mcp/versions.ts";
+import { isLegacyVersion } from "../mcp/message.ts";
 import type { Principal } from "./session.ts";
 
 const KEY_BYTES = 32;

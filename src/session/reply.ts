@@ -1,38 +1,13 @@
 import type { Context } from "../context.ts";
+import type { AskKinds } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { RequestMessage, ResponseMessage } from "../mcp/message.ts";
+import type { ResponseMessage } from "../mcp/message.ts";
 import { isErrorResponse, type RequestEnding, type RequestRecord } from "../observe/record.ts";
 
-/** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
-export interface ServerAsk {
-  readonly request: RequestMessage;
-  /** Sends the response. Does nothing if the server no longer waits for it. @param text the JSON text of the value. */
-  answer(member: "result" | "error", text: string): void;
-  /** Shows the server that the client is still there, if it wants progress. */
-  showProgress(): void;
-}
-
-/** The call of a question. */
-export interface AskedCall {
-  /** Parks the call until `resume`: it takes no slot and no time. @param waiting keeps its response meanwhile. */
-  park(waiting: Reply): void;
-  /** Continues the call. @param reply that of the client's next request. @param progressTokenText that of the request. */
-  resume(reply: Reply, progressTokenText: string | undefined): void;
-  /** Cancels a parked call at the server. */
-  cancel(reason: string): void;
-  /** @returns the error if the queue of the server's stdin is too full for these answers. */
-  roomError(text: string): SidecarError | undefined;
-}
-
-/** Passes questions of the server to the client of a call. */
-export interface Asking {
-  /** True if the client has declared this kind of question. */
-  canAnswer(request: RequestMessage): boolean;
-  /** Called for a question that was refused, although it is about this call. */
-  onRefused(request: RequestMessage): void;
-  ask(ask: ServerAsk, call: AskedCall): void;
-  /** Must be called if the server has withdrawn a question, or has exited. */
-  withdraw(ask: ServerAsk): void;
+/** What the server may ask the client of a call: the kinds that the client has declared, and those that it was not asked, because it has not. */
+export interface Askable {
+  declared: AskKinds;
+  missing: AskKinds;
 }
 
 /**
@@ -72,8 +47,8 @@ export class Reply {
   record: RequestRecord | undefined;
   /** The least severe log messages that the client wants for this request; `off` for none. Undefined if the request does not say. */
   logLevel: string | undefined;
-  /** Passes questions of the server to the client. Undefined if the request cannot have any. */
-  asking: Asking | undefined;
+  /** Undefined if the server cannot ask anything during the request. */
+  askable: Askable | undefined;
   /** Called once if the client disconnects before the reply has finished, and cannot reconnect for the response. */
   onDisconnect: (() => void) | undefined;
   /** Called once at the end: before the response, while the client still accepts messages, or after a disconnect. */

@@ -3,7 +3,6 @@ import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { AskingRouting } from "../../src/server/asking-routing.ts";
-import { serverInfoOf } from "../../src/mcp/translate.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
@@ -41,7 +40,9 @@ function start(
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench((access) => new AskingRouting(access, () => undefined));
+  const bench = new LaneBench((lane) => new AskingRouting(lane, () => undefined), { parkTimeoutMs: PARK_TIMEOUT_MS });
+  const { routing } = bench.lane;
+  if (!(routing instanceof AskingRouting)) throw new Error("the lane has another routing");
   bench.start({});
   const caller = new StatelessCaller();
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
@@ -52,8 +53,7 @@ function start(
   let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {
     const sent = send(declared, "1");
-    asked = new AskingCall(context(), parked, serverInfoOf("{}"), () => undefined, sent);
-    asked.begin(sent);
+    asked = sent.reply.askable = new AskingCall(routing.questions, parked, sent);
     bench.lane.request(caller, sent.reply, request);
     return sent.reply;
   };
@@ -98,7 +98,7 @@ describe("a question to a client without a session", () => {
     call();
     bench.heard();
     for (let id = 0; id < 65; id++) bench.say({ ...QUESTION, id });
-    expect(bench.heard()).toMatchObject([{ id: 64, error: { message: "Too many questions are not answered yet" } }]);
+    expect(bench.heard()).toMatchObject([{ id: 64, error: { message: "The client already has 64 requests to answer" } }]);
     const { bench: other, call: callOther } = start();
     callOther();
     callOther();

@@ -1,10 +1,16 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { idTextOf, readMessage } from "../../../src/mcp/message.ts";
+import {
+  hasBatches,
+  hasPrimedStreams,
+  idTextOf,
+  LEGACY_PROTOCOL_VERSIONS,
+  NEWEST_LEGACY_PROTOCOL_VERSION,
+  readMessage,
+} from "../../../src/mcp/message.ts";
 import { memberOf, nodeOf, poisonEngine, valueOf } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText } from "../../support/json-text.ts";
 import { LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/sdk/types.js";
-import { hasBatches, hasPrimedStreams, LEGACY_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION } from "../../../src/mcp/versions.ts";
 
 describe("a message", () => {
   it("a message is classified as the reference reader classifies it", () => {

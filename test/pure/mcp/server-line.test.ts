@@ -1,8 +1,8 @@
 import { JSONRPCMessageSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readText } from "../../../src/mcp/message.ts";
-import { isPlain, requestIdOf, type ServerReading, settle } from "../../../src/mcp/server-line.ts";
+import { isPlain, readText } from "../../../src/mcp/message.ts";
+import { requestIdOf, type ServerReading, settle } from "../../../src/mcp/server-line.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 
 function read(line: string): ServerReading {

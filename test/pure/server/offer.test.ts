@@ -61,12 +61,13 @@ describe("the capabilities of a restarted server", () => {
 
 describe("the lists that may change", () => {
   it("the lists that may change are those with listChanged true", () => {
-    expect(
-      changingLists(offer({ tools: { listChanged: true }, prompts: { listChanged: "true" }, resources: { subscribe: true } })),
-    ).toEqual(["tools"]);
-    expect(
-      changingLists(offer({ tasks: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true } })),
-    ).toEqual(["prompts", "resources"]);
-    expect(changingLists(offer({ tools: true, prompts: null }))).toEqual([]);
+    expect(changingLists({ tools: { listChanged: true }, prompts: { listChanged: "true" }, resources: { subscribe: true } })).toEqual([
+      "tools",
+    ]);
+    expect(changingLists({ tasks: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true } })).toEqual([
+      "prompts",
+      "resources",
+    ]);
+    expect(changingLists({ tools: true, prompts: null })).toEqual([]);
   });
 });

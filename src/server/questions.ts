@@ -1,0 +1,140 @@
+import { type AskKinds, kindsOf } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode } from "../mcp/errors.ts";
+import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { messageToServer, progressTokenText } from "../mcp/rewrite.ts";
+import type { Reservation } from "../memory.ts";
+import { Timer } from "../timers.ts";
+import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
+import type { Lane } from "./lane.ts";
+import { errorAnswer } from "./routing.ts";
+
+/** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
+export interface Question {
+  /** The id for the client of a session. */
+  readonly id: number;
+  /** The JSON text of the server's id; or of the key in its result. */
+  readonly idText: string;
+  readonly method: string;
+  /** What a client must have declared. */
+  readonly kinds: AskKinds;
+  /** The JSON text of the server's progress token. */
+  readonly progressTokenText: string | undefined;
+  /** The call that it is about; undefined while it is not known, and for a private server. */
+  call: ClientCall | undefined;
+  /** The JSON text for a client without a session, and its key. */
+  text: string;
+  key: string;
+  /** True if a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
+  isShown: boolean;
+  memory: Reservation | undefined;
+  /** The end of the time for the answer of a session. */
+  readonly deadline: Timer;
+}
+
+/** The questions of one server that are open, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
+export class Questions extends Map<unknown, Question> {
+  /** Minted here, so that a late answer never matches a question of the next server. */
+  readonly ids = new RequestIds();
+  readonly lane: Lane;
+  /** Called when the server has got its answer, or has withdrawn the question. */
+  onClosed: (() => void) | undefined;
+  /** Called with a question that the client of a session has not answered in time. */
+  onOverdue: ((question: Question) => void) | undefined;
+  readonly #maxCount: number;
+  #progress = 0;
+
+  constructor(lane: Lane, maxCount: number) {
+    super();
+    [this.lane, this.#maxCount] = [lane, maxCount];
+  }
+
+  /** Opens the question of a request of the server. @returns undefined if it was refused. */
+  open(request: RequestMessage): Question | undefined {
+    const { outline } = request;
+    const { InvalidRequest, ServerError } = JsonRpcErrorCode;
+    // The client might use the other value.
+    const isAmbiguous = outline.isRepeated(Slot.id) || outline.isRepeated(Slot.method);
+    if (isAmbiguous) this.refuse(request, InvalidRequest, "The id or the method of the request occurs twice");
+    else if (this.size < this.#maxCount) return this.add(request, idTextOf(request));
+    else this.refuse(request, ServerError, `The client already has ${this.#maxCount} requests to answer`);
+    return undefined;
+  }
+
+  add(request: RequestMessage, idText: string): Question {
+    const id = this.ids.mint();
+    const question: Question = {
+      id,
+      idText,
+      method: request.method,
+      kinds: kindsOf(request),
+      progressTokenText: progressTokenText(request),
+      call: undefined,
+      text: "",
+      key: "",
+      isShown: false,
+      memory: undefined,
+      deadline: new Timer(this.lane.context.timers, () => this.onOverdue?.(question)),
+    };
+    this.set(id, question);
+    return question;
+  }
+
+  /** Gives the client of a session its time for the answer. */
+  startDeadline({ deadline }: Question): void {
+    const { config, nowMs } = this.lane.context;
+    deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
+  }
+
+  /** Returns the questions about a call. @param call undefined for those whose call is not known. */
+  about(call: Call | undefined): Question[] {
+    return [...this.values()].filter((question) => question.call === call);
+  }
+
+  /** @returns false if the question was closed before. */
+  close({ id, deadline, memory }: Question): boolean {
+    deadline.clear();
+    memory?.release();
+    return this.delete(id);
+  }
+
+  /** Closes all questions, because their server or their client is gone. */
+  closeAll(): Question[] {
+    return [...this.values()].filter((question) => this.close(question));
+  }
+
+  /** Closes the question that the server has withdrawn. @returns undefined if there is none. */
+  withdraw({ outline }: NotificationMessage): Question | undefined {
+    const idText = outline.textAt(Slot.requestId);
+    const question = this.values().find((each) => each.idText === idText);
+    if (question !== undefined && this.close(question)) this.onClosed?.();
+    return question;
+  }
+
+  /** Sends a server with sessions the answer to its request. @param text the JSON text of the value. */
+  answer(question: Question, member: "result" | "error", text: string): void {
+    if (!this.close(question)) return;
+    const response = readMessage(`{"jsonrpc":"2.0","id":${question.idText},"${member}":${text}}`);
+    if (response.kind !== "invalid") this.#send(question, messageToServer(response));
+    this.onClosed?.();
+  }
+
+  fail(question: Question, code: number, message: string): void {
+    this.answer(question, "error", JSON.stringify({ code, message }));
+  }
+
+  /** Refuses a request of the server without opening a question. */
+  refuse(request: RequestMessage, code: number, reason: string): void {
+    this.#send(request, errorAnswer(idTextOf(request), code, reason));
+  }
+
+  /** Shows the server that the client is still there, if it wants progress. */
+  showProgress(question: Question): void {
+    if (question.progressTokenText === undefined) return;
+    const params = `{"progressToken":${question.progressTokenText},"progress":${++this.#progress}}`;
+    this.#send(question, `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  }
+
+  #send({ method, call }: { readonly method: string; readonly call?: ClientCall | undefined }, text: string): void {
+    if (!this.lane.calls.sendInternal(text, call?.caller.memory)) this.lane.dropped.request(method);
+  }
+}
