@@ -8,15 +8,7 @@ import { isCommandUnusable } from "./exit.ts";
 import { Generation, type ServerProgram } from "./generation.ts";
 import { type Handshake, HandshakeError } from "./handshake.ts";
 import { ServerLog } from "./output-log.ts";
-import type {
-  Upstream,
-  UpstreamExit,
-  UpstreamHandshake,
-  UpstreamListener,
-  UpstreamObserver,
-  UpstreamStatus,
-  UpstreamTraffic,
-} from "./port.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
@@ -104,16 +96,14 @@ export class Supervisor implements Upstream {
       restarts: Math.max(0, this.#generationCount - 1),
       lastExit: this.#lastExit,
       nextRetryAt: this.#nextRetryAt,
+      outputs: this.#generation?.output.outputs ?? 0,
+      isReading: this.#generation?.output.isReading ?? false,
+      inputs: this.#generation?.input.writes ?? 0,
     };
   }
 
   restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
-  }
-
-  traffic(): UpstreamTraffic {
-    const { outputs = 0, isReading = false } = this.#generation?.output ?? {};
-    return { outputs, isReading, inputs: this.#generation?.input.writes ?? 0 };
   }
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */
