@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import { stdout } from "node:process";
 import { fileURLToPath } from "node:url";
-import { flagUsage } from "../src/config/option.ts";
+import { flagUsage, type Option } from "../src/config/option.ts";
 import { COMMON_OPTIONS, OPTION_GROUPS } from "../src/config/options.ts";
 import { actionOf, ERROR_CATALOG, type ErrorEntry, type SidecarErrorCode, SPECIAL_CLIENTS, type SpecialClient } from "../src/mcp/errors.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
@@ -43,7 +43,7 @@ function readmeMarkdown(): string {
 
 function configurationMarkdown(): string {
   const sections = Object.entries(OPTION_GROUPS).map(([group, options]) => {
-    const rows = Object.values(options).map((option) =>
+    const rows = Object.values<Option<unknown>>(options).map((option) =>
       row([`\`${option.variable}\``, code(flagUsage(option)), code(option.defaultText), option.description]),
     );
     return [`## ${group}`, "", row(["variable", "flag", "default", "meaning"]), row(["---", "---", "---", "---"]), ...rows, ""].join("\n");

@@ -56,7 +56,6 @@ export class McpServer {
   readonly #opener: SessionOpener;
   /** Undefined if requests without a session are not served. */
   readonly #stateless: StatelessRequests | undefined;
-  readonly #startedAtMs: number;
   /** The time that the first process took to be ready. */
   #bootMs = 0;
   #endpoint: McpEndpoint | undefined;
@@ -70,7 +69,7 @@ export class McpServer {
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
     const servesStateless = config.modern === "on" && isolation !== "session";
     this.#context = servesStateless ? context : { ...context, config: { ...config, childEra: "legacy" } };
-    [this.#options, this.#startedAtMs] = [options, nowMs()];
+    this.#options = options;
     const sessions = (this.#sessions = new SessionStore(context));
     this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name));
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
@@ -81,8 +80,9 @@ export class McpServer {
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);
     }
     memory.onShortage("share", (bytes, holder) => this.#pool.freeUnsent(bytes, holder));
+    const startedAtMs = nowMs();
     void this.firstReady.then(({ era }) => {
-      this.#bootMs = nowMs() - this.#startedAtMs;
+      this.#bootMs = nowMs() - startedAtMs;
       if (era === "modern") log.info({ mode: era }, "server era found");
     });
   }

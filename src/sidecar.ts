@@ -1,7 +1,7 @@
 import { type Context, createContext } from "./context.ts";
 import { AuthTokenReload, AuthTokens } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
-import { OPTIONS, POLICY_OPTIONS } from "./config/options.ts";
+import { OPTION_GROUPS, OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import { isLoopback } from "./config/authority.ts";
 import { createStatus, createStatusRoute } from "./http/health.ts";
@@ -52,7 +52,8 @@ function logSessionKeys({ config, log }: Context): void {
 async function loadPolicy(context: Context, descriptor: Descriptor | undefined): Promise<ToolPolicy | undefined> {
   const { config } = context;
   // A mode has no effect without a descriptor.
-  const keys = (Object.keys(POLICY_OPTIONS) as (keyof typeof POLICY_OPTIONS)[]).filter((key) => key !== "descriptorMode");
+  const { descriptorMode: _, ...rules } = OPTION_GROUPS["Tool policy"];
+  const keys = Object.keys(rules) as (keyof typeof rules)[];
   if (keys.every((key) => config[key] === undefined || config[key] === false || config[key] === "off")) return undefined;
   const { ToolPolicy } = await import("./policy/tool-policy.ts");
   const policy = new ToolPolicy(context, descriptor);

@@ -70,7 +70,7 @@ export function helpText(columns: number | undefined, isFull: boolean): string {
     `Example:\n${wrap(SERVE_EXAMPLE, INDENT)}`,
     `General:\n${list(GENERAL)}`,
     ...Object.entries(OPTION_GROUPS).flatMap(([group, all]) => {
-      const options = Object.values(all).filter((option) => isFull || COMMON_OPTIONS.includes(option));
+      const options = Object.values<Option<unknown>>(all).filter((option) => isFull || COMMON_OPTIONS.includes(option));
       return options.length === 0 ? [] : [`${group}:\n${list(options.map(entryOf))}`];
     }),
     wrap(`Flags take precedence over environment variables. In descriptions, variables are named without ${VARIABLE_PREFIX}.`),

@@ -32,347 +32,333 @@ import { MIN_KEY_LENGTH } from "./secret-file.ts";
 /** The sidecar waits for twice as long, at most 10 s more, and Node's timers have a limit. */
 const MAX_IDLE_MS = MAX_TIMER_MS - 10_000;
 
-const HTTP_OPTIONS = named({
-  addr: option(
-    listenAddress,
-    "Listen address; takes precedence over HOST and PORT. Without a host, the sidecar listens on all interfaces; port 0 selects a free port, which is logged.",
-  ),
-  host: option(listenHost, "Host to listen on, or `*` for all interfaces. The image sets `*`.", "127.0.0.1"),
-  port: option(port, "Listen port, `8080` or `:8080`.", 8080),
-  adminAddr: option(
-    listenAddress,
-    "Listen address for `/status`, `/metrics` and the page, which the other address then lacks. Both have the health paths. Default: the address of the endpoint.",
-  ),
-  page: option(onOff, "Web page at `/`. Default: `on` if only this machine can reach it."),
-  path: option(endpointPath, "Path of the MCP endpoint.", ROUTES.endpoint.path),
-  authToken: option(
-    bearerToken,
-    "Bearer token that clients must send as `Authorization: Bearer TOKEN`. Without a token, every client may call. Prefer the variable, because flags appear in the process list; a token of fewer than 16 characters is logged as a warning.",
-  ),
-  authTokenFile: option(
-    anyText("FILE"),
-    "File of valid tokens, one per line, each of at least 16 characters; empty lines and lines that begin with # are ignored. Changes take effect without a restart, and the sessions of a removed token end. Cannot be combined with AUTH_TOKEN.",
-  ),
-  requireAuth: option(
-    onOff,
-    "Mandatory authentication: with `on`, the sidecar does not start unless AUTH_TOKEN or AUTH_TOKEN_FILE is set.",
-    "off",
-  ),
-  allowedOrigins: option(
-    origins,
-    "Origins of web pages that may send requests, such as `https://app.example,http://localhost:5173`, or `*` for all. Default: the origins of this machine (localhost, 127.0.0.1, [::1]) on any port.",
-  ),
-  allowedHosts: option(
-    hosts,
-    "Hosts that requests may name besides this machine, such as `mcp.example,10.0.0.5:8080`; without a port, any port is allowed. `*.mcp.example` allows all names below mcp.example, at any depth, but not that name itself; `*` allows all hosts. Default: none if the sidecar listens on loopback only, else all.",
-  ),
-  legacySse: option(
-    onOffWord,
-    "HTTP+SSE transport of MCP 2024-11-05 for clients that support nothing newer; deprecated. `on` adds it at `/sse` and `/messages`.",
-    "off",
-  ),
-  modern: option(
-    onOffWord,
-    "Requests without a session, of MCP 2026-07-28. `off` answers them as a server does that knows sessions only. With ISOLATION=session they are off.",
-    "on",
-  ),
-  requestTimeoutMs: option(
-    milliseconds(),
-    "Time limit of a request, from its arrival to the server's response. Progress and server requests renew it, up to ten times this value in all.",
-    60_000,
-  ),
-  streamAfterMs: option(
-    milliseconds(),
-    "Time after which a pending response becomes an event stream, if the client accepts one. A message that precedes the response starts the stream sooner.",
-    10_000,
-  ),
-  keepAliveMs: option(
-    milliseconds(),
-    "Interval of comments on open event streams. They keep proxies and clients from closing a quiet connection.",
-    15_000,
-  ),
-  headersTimeoutMs: option(milliseconds(), "Time limit for a client to send the headers of a request; a slower one gets 408.", 10_000),
-  bodyTimeoutMs: option(milliseconds(), "Time limit for a client to send a whole request; a slower one gets 408.", 60_000),
-  connectionIdleTimeoutMs: option(
-    milliseconds(MAX_IDLE_MS),
-    "Time after which a client should close its idle connection, which it is told in whole seconds. The sidecar closes it up to 10 s later. A balancer in front needs a shorter time of its own, so that no request is sent on a closing connection.",
-    120_000,
-  ),
-  readerTimeoutMs: option(
-    milliseconds(),
-    "Time for which a client may leave pending output unread. Its connection is then closed, at the latest after 1.5 times this value.",
-    30_000,
-  ),
-});
-
-const LIMIT_OPTIONS = named({
-  memoryBudgetBytes: option(
-    bytes(2 ** 40, MIB),
-    "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single body may have a fifth of it, and a message of the server a quarter. Default: a quarter of the container's memory above 56 MiB, at least 2 MiB and at most 256 MiB.",
-  ),
-  maxBodyBytes: option(bytes(), "Largest request body, at most a fifth of MEMORY_BUDGET_BYTES; a larger one gets 413.", 4 * MIB),
-  maxLineBytes: option(
-    bytes(),
-    "Longest message of the server, at most a quarter of MEMORY_BUDGET_BYTES. A longer one is discarded, and its request fails.",
-    64 * MIB,
-  ),
-  maxConnections: option(
-    count(),
-    "Maximum number of connections with a client's request, for each listen address: one with a valid token, or if none is configured, any but a probe. Above it, a request gets OVERLOADED; if no token is configured, the connection that has been idle for longest is closed first, if there is one.",
-    4096,
-  ),
-  maxConnectionsWithoutToken: option(
-    count(),
-    "Maximum number of all other connections, for each listen address. One more closes the one of them that has been idle for longest, else the oldest. If no token is configured, they may also use what MAX_CONNECTIONS leaves.",
-    512,
-  ),
-  maxInFlight: option(
-    count(),
-    "Maximum number of requests in flight at one server; further requests are queued. 1 is for a server that can do only one thing at a time, together with ISOLATION=shared.",
-    1024,
-  ),
-  maxSessionRequests: option(
-    count(),
-    "Maximum number of requests of one session, or of one client without a session, in flight or queued; further requests get 429.",
-    1024,
-  ),
-  maxHeldRequests: option(
-    count(),
-    "Maximum number of requests that are held for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
-    256,
-  ),
-  maxQueuedBytes: option(
-    bytes(),
-    "Maximum size of all messages that are queued or not yet read by the server; further requests get 503.",
-    64 * MIB,
-  ),
-  replayMaxBytes: option(
-    bytes(),
-    "Memory of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
-    32 * MIB,
-  ),
-  replayMaxAgeMs: option(milliseconds(), "Time for which an event is kept for replay.", 300_000),
-  replayMaxEvents: option(count(), "Maximum number of events kept for a single stream.", 1000),
-});
-
-const LOG_OPTIONS = named({
-  logLevel: option(oneOf(LOG_LEVELS, "LEVEL"), `Log level, one of ${LOG_LEVELS.join(", ")}. Payloads are never logged.`, "info"),
-  requestLog: option(
-    oneOf(REQUEST_LOG_MODES),
-    "Requests of clients in the log, without arguments and results: `off`, `errors` (rejected and failed ones) or `all`. Under a flood, lines are counted instead.",
-    "errors",
-  ),
-  metrics: option(onOff, "Metrics for Prometheus at `/metrics`, under the same rules as `/status`.", "on"),
-});
-
 /** A fully truncated result is not shorter than this. */
 const MIN_RESULT_BYTES = 1024;
 
-export const POLICY_OPTIONS = named({
-  allowTools: option(
-    toolNames,
-    "Tools that clients may list and call, such as `search,read_*`; `*` matches any characters, `?` matches one. All others are hidden: `tools/list` omits them, and calls of them fail like those of unknown tools. Default: all.",
-  ),
-  denyTools: option(toolNames, "Tools that are hidden from clients, even if ALLOW_TOOLS matches them. Default: none."),
-  readOnly: option(
-    onOff,
-    "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint` (`readOnly` in pods). The server sets these annotations, and the sidecar does not verify them.",
-    "off",
-  ),
-  descriptor: option(
-    anyText("FILE"),
-    "Reviewed descriptor (`.claw-describe.json`, written by `discover`) with which the server's tools are compared. This happens at each start of the server, and when the server reports that its tools changed.",
-  ),
-  descriptorMode: option(
-    oneOf(["warn", "enforce"]),
-    "Effect of differences from DESCRIPTOR. `enforce` hides each tool whose name, description, input schema or annotations differ; `warn` only logs the differences and shows them in `/status`. Other members of a tool (`title`, `outputSchema`, `icons`, `execution`, `_meta`) are not compared.",
-    "enforce",
-  ),
-  argumentCheck: option(
-    oneOf(["off", "warn", "enforce"]),
-    "Check of a call's arguments against the tool's `inputSchema` before it is sent. `enforce` answers an invalid call with a result that names each wrong field (`isError`); `warn` logs and forwards it. If a schema cannot be used, this is logged once, and calls of its tool are forwarded.",
-    "off",
-  ),
-  toolTimeoutsMs: option(
-    toolNumbers(MAX_TIMER_MS, "MS"),
-    "Time limits of calls by tool, instead of REQUEST_TIMEOUT_MS, such as `search=5000,export_*=300000`. The first matching name applies. Default: none.",
-  ),
-  toolConcurrency: option(
-    toolNumbers(),
-    "Maximum number of calls of a tool in flight at one server process, such as `browser_*=1`; further calls are queued. The first matching name applies. Default: none.",
-  ),
-  toolCallsPerMinute: option(
-    toolNumbers(),
-    "Maximum number of calls of a tool per minute for all clients together, such as `search=60`; further calls get 429. Bursts up to this number are allowed. The first matching name applies. Default: none.",
-  ),
-  sessionCallsPerMinute: option(
-    count(),
-    "Maximum number of tool calls of one session, or of one client without a session, per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
-  ),
-  maxResultBytes: option(
-    bytes(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
-    "Largest response to a tool call. 1 kB of it, at most a quarter, is for what is added to the result, so a longer result than the rest is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
-  ),
-});
-
-const SERVER_OPTIONS = named({
-  command: option(
-    anyText("COMMAND"),
-    "Executable of the stdio MCP server, started without a shell. On the command line, the first argument after the options.",
-  ),
-  args: option(
-    jsonStrings,
-    "Arguments of the server, as a JSON array of strings. On the command line, all arguments after the command.",
-    "[]",
-  ),
-  cwd: option(anyText("DIR"), "Working directory of the server. Default: that of the sidecar."),
-  childEra: option(
-    oneOf(["auto", "legacy", "modern"], "ERA"),
-    "Protocol of the server for clients of MCP 2026-07-28, which has no sessions. `auto`: the server is asked at the first request of such a client, in a second process, because some servers exit or can never have a session after that question. With ISOLATION=shared there is no second process. `legacy`: the server has sessions, and is not asked. `modern`: the server has none, and gets no `initialize`. Clients of sessions can use it all the same.",
-    "auto",
-  ),
-  readyTimeoutMs: option(
-    milliseconds(),
-    "Time limit from the server's start to the end of its handshake (`initialize` or `server/discover`). A slower server is restarted, with twice the time, up to eight times READY_TIMEOUT_MS.",
-    60_000,
-  ),
-});
-
-const SESSION_OPTIONS = named({
-  isolation: option(
-    oneOf(["auto", "shared", "session"]),
-    "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one, for a server that can run only once. `session`: each session gets its own.",
-    "auto",
-  ),
-  maxSessions: option(
-    count(10_000_000),
-    "Maximum number of sessions. A new one above it evicts the session that was unused for longest; its next request opens it again. One with an open stream or a request in flight is not evicted: if all have one, the new one gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
-    10_000,
-  ),
-  sessionsPerMinute: option(
-    count(),
-    "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
-  ),
-  sessionKey: option(
-    keys(MIN_KEY_LENGTH),
-    `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, sessions go on at other replicas, and after a restart. The first key signs, and all are accepted. Prefer the file, because flags appear in the process list. Default: derived from the token of the client if it has at least ${MIN_KEY_LENGTH} characters, else random.`,
-  ),
-  sessionKeyFile: option(
-    anyText("FILE"),
-    "File of such keys, one per line; empty lines and lines that begin with # are ignored. `openssl rand -hex 32` makes a key. A change needs a restart. Cannot be combined with SESSION_KEY.",
-  ),
-  serverName: option(
-    serverName,
-    "Name of the MCP server in the signature of session ids. Sidecars with different servers and the same keys or tokens then reject the sessions of each other.",
-    "mcp",
-  ),
-  sessionMaxAgeMs: option(
-    milliseconds(),
-    "Age since `initialize` up to which a session goes on at another replica, after a restart, or after its eviction; the default is seven days. A session that stays open does not expire.",
-    604_800_000,
-  ),
-  maxPrivateServers: option(
-    count(100_000),
-    "Maximum number of server processes that have one client each: private ones, and those that may ask a client without a session, which has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
-    32,
-  ),
-  sessionIdleTimeoutMs: option(
-    milliseconds(),
-    "Time after which the private server of an unused session ends. The next request starts another one. Unused means no request in flight and no open stream. A process that may ask clients without a session ends after the same time.",
-    600_000,
-  ),
-  parkTimeoutMs: option(
-    milliseconds(),
-    "Time in which a client without a session answers the questions of a tool call. After it, the server's elicitations are cancelled, its other questions fail, and the call is cancelled.",
-    300_000,
-  ),
-  maxParkedCalls: option(
-    count(100_000),
-    "Maximum number of calls that wait for the answers of clients without a session. A client may have a quarter of it. Above it, the server's questions are refused.",
-    64,
-  ),
-});
-
-const SUPERVISION_OPTIONS = named({
-  restartBackoffMs: option(
-    milliseconds(),
-    "First pause before a restart. It doubles with each further restart, up to RESTART_MAX_MS.",
-    1000,
-  ),
-  restartMaxMs: option(
-    milliseconds(),
-    "Longest pause before a restart. A server that runs for this long is stable, and its next restart waits for RESTART_BACKOFF_MS only.",
-    15_000,
-  ),
-  holdTimeoutMs: option(
-    milliseconds(),
-    "Time for which a request is held while the server is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then it gets 503. For a busy server, this is at most half of REQUEST_TIMEOUT_MS, or of the tool's limit.",
-    20_000,
-  ),
-  preStopMs: option(
-    milliseconds(MAX_TIMER_MS, 0),
-    "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 meanwhile, and each response closes its connection, so that a balancer sends its requests to other replicas.",
-    0,
-  ),
-  drainTimeoutMs: option(
-    milliseconds(),
-    "Time limit for requests in flight to finish after SIGTERM, SIGINT or SIGHUP, and after PRE_STOP_MS.",
-    5000,
-  ),
-  crashLoopExits: option(
-    count(1000),
-    "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. The state is then `failed`, requests are rejected at once, and the server is restarted only every RESTART_MAX_MS.",
-    5,
-  ),
-  crashLoopPeriodMs: option(
-    milliseconds(),
-    "Period in which CRASH_LOOP_EXITS exits make a crash loop. The crash loop is over once the server has been ready for this long.",
-    60_000,
-  ),
-  keepTrying: option(
-    onOff,
-    "Restarts of a server that exits before it was ever ready. With `off`, the sidecar ends with its exit code. Default: `on`; on a terminal outside of a container, `off`.",
-  ),
-  restartLimit: option(
-    count(),
-    "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
-  ),
-  pingIntervalMs: option(
-    milliseconds(),
-    "Interval of `ping` requests to an idle server; `server/discover` if it has no sessions. A ping without a response before the next one is a timeout that HUNG_TIMEOUTS counts. Default: no pings.",
-  ),
-  hungTimeouts: option(
-    count(1000),
-    "Number of consecutive timeouts of requests or pings, without any message from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
-    3,
-  ),
-  retry: option(
-    oneOf(["off", "protocol-reads", "read-only"]),
-    "Requests that are sent once more if the server exits before it responds. `protocol-reads`: those of the protocol that only read, such as `tools/list`; `read-only`: also calls of tools with the annotation `readOnlyHint`; `off`: none.",
-    "protocol-reads",
-  ),
-});
-
 /** The options by their groups, in the order of the documents: the most used groups first. */
-export const OPTION_GROUPS: Readonly<Record<string, Readonly<Record<string, Option<unknown>>>>> = {
-  "MCP server": SERVER_OPTIONS,
-  HTTP: HTTP_OPTIONS,
-  Sessions: SESSION_OPTIONS,
-  "Tool policy": POLICY_OPTIONS,
-  Supervision: SUPERVISION_OPTIONS,
-  Limits: LIMIT_OPTIONS,
-  Logs: LOG_OPTIONS,
+export const OPTION_GROUPS = {
+  "MCP server": named({
+    command: option(
+      anyText("COMMAND"),
+      "Executable of the stdio MCP server, started without a shell. On the command line, the first argument after the options.",
+    ),
+    args: option(
+      jsonStrings,
+      "Arguments of the server, as a JSON array of strings. On the command line, all arguments after the command.",
+      "[]",
+    ),
+    cwd: option(anyText("DIR"), "Working directory of the server. Default: that of the sidecar."),
+    childEra: option(
+      oneOf(["auto", "legacy", "modern"], "ERA"),
+      "Protocol of the server for clients of MCP 2026-07-28, which has no sessions. `auto`: the server is asked at the first request of such a client, in a second process, because some servers exit or can never have a session after that question. With ISOLATION=shared there is no second process. `legacy`: the server has sessions, and is not asked. `modern`: the server has none, and gets no `initialize`. Clients of sessions can use it all the same.",
+      "auto",
+    ),
+    readyTimeoutMs: option(
+      milliseconds(),
+      "Time limit from the server's start to the end of its handshake (`initialize` or `server/discover`). A slower server is restarted, with twice the time, up to eight times READY_TIMEOUT_MS.",
+      60_000,
+    ),
+  }),
+  HTTP: named({
+    addr: option(
+      listenAddress,
+      "Listen address; takes precedence over HOST and PORT. Without a host, the sidecar listens on all interfaces; port 0 selects a free port, which is logged.",
+    ),
+    host: option(listenHost, "Host to listen on, or `*` for all interfaces. The image sets `*`.", "127.0.0.1"),
+    port: option(port, "Listen port, `8080` or `:8080`.", 8080),
+    adminAddr: option(
+      listenAddress,
+      "Listen address for `/status`, `/metrics` and the page, which the other address then lacks. Both have the health paths. Default: the address of the endpoint.",
+    ),
+    page: option(onOff, "Web page at `/`. Default: `on` if only this machine can reach it."),
+    path: option(endpointPath, "Path of the MCP endpoint.", ROUTES.endpoint.path),
+    authToken: option(
+      bearerToken,
+      "Bearer token that clients must send as `Authorization: Bearer TOKEN`. Without a token, every client may call. Prefer the variable, because flags appear in the process list; a token of fewer than 16 characters is logged as a warning.",
+    ),
+    authTokenFile: option(
+      anyText("FILE"),
+      "File of valid tokens, one per line, each of at least 16 characters; empty lines and lines that begin with # are ignored. Changes take effect without a restart, and the sessions of a removed token end. Cannot be combined with AUTH_TOKEN.",
+    ),
+    requireAuth: option(
+      onOff,
+      "Mandatory authentication: with `on`, the sidecar does not start unless AUTH_TOKEN or AUTH_TOKEN_FILE is set.",
+      "off",
+    ),
+    allowedOrigins: option(
+      origins,
+      "Origins of web pages that may send requests, such as `https://app.example,http://localhost:5173`, or `*` for all. Default: the origins of this machine (localhost, 127.0.0.1, [::1]) on any port.",
+    ),
+    allowedHosts: option(
+      hosts,
+      "Hosts that requests may name besides this machine, such as `mcp.example,10.0.0.5:8080`; without a port, any port is allowed. `*.mcp.example` allows all names below mcp.example, at any depth, but not that name itself; `*` allows all hosts. Default: none if the sidecar listens on loopback only, else all.",
+    ),
+    legacySse: option(
+      onOffWord,
+      "HTTP+SSE transport of MCP 2024-11-05 for clients that support nothing newer; deprecated. `on` adds it at `/sse` and `/messages`.",
+      "off",
+    ),
+    modern: option(
+      onOffWord,
+      "Requests without a session, of MCP 2026-07-28. `off` answers them as a server does that knows sessions only. With ISOLATION=session they are off.",
+      "on",
+    ),
+    requestTimeoutMs: option(
+      milliseconds(),
+      "Time limit of a request, from its arrival to the server's response. Progress and server requests renew it, up to ten times this value in all.",
+      60_000,
+    ),
+    streamAfterMs: option(
+      milliseconds(),
+      "Time after which a pending response becomes an event stream, if the client accepts one. A message that precedes the response starts the stream sooner.",
+      10_000,
+    ),
+    keepAliveMs: option(
+      milliseconds(),
+      "Interval of comments on open event streams. They keep proxies and clients from closing a quiet connection.",
+      15_000,
+    ),
+    headersTimeoutMs: option(milliseconds(), "Time limit for a client to send the headers of a request; a slower one gets 408.", 10_000),
+    bodyTimeoutMs: option(milliseconds(), "Time limit for a client to send a whole request; a slower one gets 408.", 60_000),
+    connectionIdleTimeoutMs: option(
+      milliseconds(MAX_IDLE_MS),
+      "Time after which a client should close its idle connection, which it is told in whole seconds. The sidecar closes it up to 10 s later. A balancer in front needs a shorter time of its own, so that no request is sent on a closing connection.",
+      120_000,
+    ),
+    readerTimeoutMs: option(
+      milliseconds(),
+      "Time for which a client may leave pending output unread. Its connection is then closed, at the latest after 1.5 times this value.",
+      30_000,
+    ),
+  }),
+  Sessions: named({
+    isolation: option(
+      oneOf(["auto", "shared", "session"]),
+      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one, for a server that can run only once. `session`: each session gets its own.",
+      "auto",
+    ),
+    maxSessions: option(
+      count(10_000_000),
+      "Maximum number of sessions. A new one above it evicts the session that was unused for longest; its next request opens it again. One with an open stream or a request in flight is not evicted: if all have one, the new one gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
+      10_000,
+    ),
+    sessionsPerMinute: option(
+      count(),
+      "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
+    ),
+    sessionKey: option(
+      keys(MIN_KEY_LENGTH),
+      `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, sessions go on at other replicas, and after a restart. The first key signs, and all are accepted. Prefer the file, because flags appear in the process list. Default: derived from the token of the client if it has at least ${MIN_KEY_LENGTH} characters, else random.`,
+    ),
+    sessionKeyFile: option(
+      anyText("FILE"),
+      "File of such keys, one per line; empty lines and lines that begin with # are ignored. `openssl rand -hex 32` makes a key. A change needs a restart. Cannot be combined with SESSION_KEY.",
+    ),
+    serverName: option(
+      serverName,
+      "Name of the MCP server in the signature of session ids. Sidecars with different servers and the same keys or tokens then reject the sessions of each other.",
+      "mcp",
+    ),
+    sessionMaxAgeMs: option(
+      milliseconds(),
+      "Age since `initialize` up to which a session goes on at another replica, after a restart, or after its eviction; the default is seven days. A session that stays open does not expire.",
+      604_800_000,
+    ),
+    maxPrivateServers: option(
+      count(100_000),
+      "Maximum number of server processes that have one client each: private ones, and those that may ask a client without a session, which has at most half of them. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
+      32,
+    ),
+    sessionIdleTimeoutMs: option(
+      milliseconds(),
+      "Time after which the private server of an unused session ends. The next request starts another one. Unused means no request in flight and no open stream. A process that may ask clients without a session ends after the same time.",
+      600_000,
+    ),
+    parkTimeoutMs: option(
+      milliseconds(),
+      "Time in which a client without a session answers the questions of a tool call. After it, the server's elicitations are cancelled, its other questions fail, and the call is cancelled.",
+      300_000,
+    ),
+    maxParkedCalls: option(
+      count(100_000),
+      "Maximum number of calls that wait for the answers of clients without a session. A client may have a quarter of it. Above it, the server's questions are refused.",
+      64,
+    ),
+  }),
+  "Tool policy": named({
+    allowTools: option(
+      toolNames,
+      "Tools that clients may list and call, such as `search,read_*`; `*` matches any characters, `?` matches one. All others are hidden: `tools/list` omits them, and calls of them fail like those of unknown tools. Default: all.",
+    ),
+    denyTools: option(toolNames, "Tools that are hidden from clients, even if ALLOW_TOOLS matches them. Default: none."),
+    readOnly: option(
+      onOff,
+      "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint` (`readOnly` in pods). The server sets these annotations, and the sidecar does not verify them.",
+      "off",
+    ),
+    descriptor: option(
+      anyText("FILE"),
+      "Reviewed descriptor (`.claw-describe.json`, written by `discover`) with which the server's tools are compared. This happens at each start of the server, and when the server reports that its tools changed.",
+    ),
+    descriptorMode: option(
+      oneOf(["warn", "enforce"]),
+      "Effect of differences from DESCRIPTOR. `enforce` hides each tool whose name, description, input schema or annotations differ; `warn` only logs the differences and shows them in `/status`. Other members of a tool (`title`, `outputSchema`, `icons`, `execution`, `_meta`) are not compared.",
+      "enforce",
+    ),
+    argumentCheck: option(
+      oneOf(["off", "warn", "enforce"]),
+      "Check of a call's arguments against the tool's `inputSchema` before it is sent. `enforce` answers an invalid call with a result that names each wrong field (`isError`); `warn` logs and forwards it. If a schema cannot be used, this is logged once, and calls of its tool are forwarded.",
+      "off",
+    ),
+    toolTimeoutsMs: option(
+      toolNumbers(MAX_TIMER_MS, "MS"),
+      "Time limits of calls by tool, instead of REQUEST_TIMEOUT_MS, such as `search=5000,export_*=300000`. The first matching name applies. Default: none.",
+    ),
+    toolConcurrency: option(
+      toolNumbers(),
+      "Maximum number of calls of a tool in flight at one server process, such as `browser_*=1`; further calls are queued. The first matching name applies. Default: none.",
+    ),
+    toolCallsPerMinute: option(
+      toolNumbers(),
+      "Maximum number of calls of a tool per minute for all clients together, such as `search=60`; further calls get 429. Bursts up to this number are allowed. The first matching name applies. Default: none.",
+    ),
+    sessionCallsPerMinute: option(
+      count(),
+      "Maximum number of tool calls of one session, or of one client without a session, per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
+    ),
+    maxResultBytes: option(
+      bytes(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
+      "Largest response to a tool call. 1 kB of it, at most a quarter, is for what is added to the result, so a longer result than the rest is truncated: content is kept as far as it fits, a note at its end has the omitted bytes, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
+    ),
+  }),
+  Supervision: named({
+    restartBackoffMs: option(
+      milliseconds(),
+      "First pause before a restart. It doubles with each further restart, up to RESTART_MAX_MS.",
+      1000,
+    ),
+    restartMaxMs: option(
+      milliseconds(),
+      "Longest pause before a restart. A server that runs for this long is stable, and its next restart waits for RESTART_BACKOFF_MS only.",
+      15_000,
+    ),
+    holdTimeoutMs: option(
+      milliseconds(),
+      "Time for which a request is held while the server is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then it gets 503. For a busy server, this is at most half of REQUEST_TIMEOUT_MS, or of the tool's limit.",
+      20_000,
+    ),
+    preStopMs: option(
+      milliseconds(MAX_TIMER_MS, 0),
+      "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 meanwhile, and each response closes its connection, so that a balancer sends its requests to other replicas.",
+      0,
+    ),
+    drainTimeoutMs: option(
+      milliseconds(),
+      "Time limit for requests in flight to finish after SIGTERM, SIGINT or SIGHUP, and after PRE_STOP_MS.",
+      5000,
+    ),
+    crashLoopExits: option(
+      count(1000),
+      "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. The state is then `failed`, requests are rejected at once, and the server is restarted only every RESTART_MAX_MS.",
+      5,
+    ),
+    crashLoopPeriodMs: option(
+      milliseconds(),
+      "Period in which CRASH_LOOP_EXITS exits make a crash loop. The crash loop is over once the server has been ready for this long.",
+      60_000,
+    ),
+    keepTrying: option(
+      onOff,
+      "Restarts of a server that exits before it was ever ready. With `off`, the sidecar ends with its exit code. Default: `on`; on a terminal outside of a container, `off`.",
+    ),
+    restartLimit: option(
+      count(),
+      "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
+    ),
+    pingIntervalMs: option(
+      milliseconds(),
+      "Interval of `ping` requests to an idle server; `server/discover` if it has no sessions. A ping without a response before the next one is a timeout that HUNG_TIMEOUTS counts. Default: no pings.",
+    ),
+    hungTimeouts: option(
+      count(1000),
+      "Number of consecutive timeouts of requests or pings, without any message from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
+      3,
+    ),
+    retry: option(
+      oneOf(["off", "protocol-reads", "read-only"]),
+      "Requests that are sent once more if the server exits before it responds. `protocol-reads`: those of the protocol that only read, such as `tools/list`; `read-only`: also calls of tools with the annotation `readOnlyHint`; `off`: none.",
+      "protocol-reads",
+    ),
+  }),
+  Limits: named({
+    memoryBudgetBytes: option(
+      bytes(2 ** 40, MIB),
+      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single body may have a fifth of it, and a message of the server a quarter. Default: a quarter of the container's memory above 56 MiB, at least 2 MiB and at most 256 MiB.",
+    ),
+    maxBodyBytes: option(bytes(), "Largest request body, at most a fifth of MEMORY_BUDGET_BYTES; a larger one gets 413.", 4 * MIB),
+    maxLineBytes: option(
+      bytes(),
+      "Longest message of the server, at most a quarter of MEMORY_BUDGET_BYTES. A longer one is discarded, and its request fails.",
+      64 * MIB,
+    ),
+    maxConnections: option(
+      count(),
+      "Maximum number of connections with a client's request, for each listen address: one with a valid token, or if none is configured, any but a probe. Above it, a request gets OVERLOADED; if no token is configured, the connection that has been idle for longest is closed first, if there is one.",
+      4096,
+    ),
+    maxConnectionsWithoutToken: option(
+      count(),
+      "Maximum number of all other connections, for each listen address. One more closes the one of them that has been idle for longest, else the oldest. If no token is configured, they may also use what MAX_CONNECTIONS leaves.",
+      512,
+    ),
+    maxInFlight: option(
+      count(),
+      "Maximum number of requests in flight at one server; further requests are queued. 1 is for a server that can do only one thing at a time, together with ISOLATION=shared.",
+      1024,
+    ),
+    maxSessionRequests: option(
+      count(),
+      "Maximum number of requests of one session, or of one client without a session, in flight or queued; further requests get 429.",
+      1024,
+    ),
+    maxHeldRequests: option(
+      count(),
+      "Maximum number of requests that are held for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
+      256,
+    ),
+    maxQueuedBytes: option(
+      bytes(),
+      "Maximum size of all messages that are queued or not yet read by the server; further requests get 503.",
+      64 * MIB,
+    ),
+    replayMaxBytes: option(
+      bytes(),
+      "Memory of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
+      32 * MIB,
+    ),
+    replayMaxAgeMs: option(milliseconds(), "Time for which an event is kept for replay.", 300_000),
+    replayMaxEvents: option(count(), "Maximum number of events kept for a single stream.", 1000),
+  }),
+  Logs: named({
+    logLevel: option(oneOf(LOG_LEVELS, "LEVEL"), `Log level, one of ${LOG_LEVELS.join(", ")}. Payloads are never logged.`, "info"),
+    requestLog: option(
+      oneOf(REQUEST_LOG_MODES),
+      "Requests of clients in the log, without arguments and results: `off`, `errors` (rejected and failed ones) or `all`. Under a flood, lines are counted instead.",
+      "errors",
+    ),
+    metrics: option(onOff, "Metrics for Prometheus at `/metrics`, under the same rules as `/status`.", "on"),
+  }),
 };
 
 const ALL = {
-  ...SERVER_OPTIONS,
-  ...HTTP_OPTIONS,
-  ...SESSION_OPTIONS,
-  ...SUPERVISION_OPTIONS,
-  ...POLICY_OPTIONS,
-  ...LIMIT_OPTIONS,
-  ...LOG_OPTIONS,
-} as const;
+  ...OPTION_GROUPS["MCP server"],
+  ...OPTION_GROUPS.HTTP,
+  ...OPTION_GROUPS.Sessions,
+  ...OPTION_GROUPS.Supervision,
+  ...OPTION_GROUPS["Tool policy"],
+  ...OPTION_GROUPS.Limits,
+  ...OPTION_GROUPS.Logs,
+};
 
 export type OptionKey = keyof typeof ALL;
 

@@ -9,19 +9,12 @@ const HEIGHT = 140;
 const AXIS_WIDTH = 46;
 const AXIS_HEIGHT = 26;
 
-interface ChartLine {
-  readonly label: string;
-  /** A custom property of the style sheet. */
-  readonly color: string;
-  /** A value for each time; null for a gap. */
-  readonly values: readonly (number | null)[];
-}
-
 interface Props {
   readonly title: string;
   /** The text alternative. */
   readonly summary: string;
-  readonly lines: readonly ChartLine[];
+  /** `color` is a custom property of the style sheet. There is a value for each time; null for a gap. */
+  readonly lines: readonly { readonly label: string; readonly color: string; readonly values: readonly (number | null)[] }[];
   /** In seconds since the epoch. */
   readonly times: readonly number[];
 }
@@ -66,7 +59,7 @@ function Chart({ title, summary, lines, times }: Props): JSX.Element {
   );
 }
 
-function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.Options {
+function chartOptions(element: HTMLElement, lines: Props["lines"]): Plot.Options {
   const style = getComputedStyle(element);
   // A function, because each drawing has the colours of the present scheme.
   const color = (name: string) => (): string => style.getPropertyValue(name).trim();

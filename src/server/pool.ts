@@ -343,31 +343,34 @@ export class Pool {
     const maxServers = config.maxPrivateServers;
     const share = serversPerClient(maxServers);
     const all = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "stopping");
-    const own = all.filter(({ profile }) => profile.kind === "asking" && profile.holder === holder);
+    const byHolder = Map.groupBy(
+      all.filter(({ profile }) => profile.kind === "asking"),
+      ({ profile }) => profile.holder,
+    );
+    const own = byHolder.get(holder) ?? [];
     const hasShare = kind === "asking" && own.length >= share;
     if (!hasShare && all.length < maxServers) return undefined;
-    const counts = Map.groupBy(all, ({ profile }) => profile.holder);
-    const most = Math.max(2, ...counts.values().map(({ length }) => length));
-    const isSpare = ({ profile, session }: PooledServer): boolean =>
-      profile.kind === "private" ? session?.hasCalled !== true : counts.get(profile.holder)?.length === most;
+    const most = Math.max(2, ...byHolder.values().map(({ length }) => length));
     const candidates = (hasShare ? own : all).map((server) => {
-      const unusedMs = isSpare(server) ? SPARE_MS : UNUSED_MS;
-      const isOpening = server.profile.kind === "private" && server.session === undefined;
+      const { profile, session, isInUse, usedAtMs } = server;
+      const isPrivate = profile.kind === "private";
+      const isSpare = isPrivate ? session?.hasCalled !== true : byHolder.get(profile.holder)?.length === most;
       // The end of a use is not foreseeable. The session of a server that starts may remain unused.
-      const freeInMs = isOpening ? SPARE_MS : server.isInUse ? UNUSED_MS : server.usedAtMs + unusedMs - nowMs();
-      const idleInMs = (server.isInUse ? nowMs() : server.usedAtMs) + config.sessionIdleTimeoutMs - nowMs();
-      return { server, unusedMs, freeInMs, idleInMs };
+      const isSoon = isInUse ? isPrivate && session === undefined : isSpare;
+      const freeAtMs = (isInUse ? nowMs() : usedAtMs) + Math.min(isSoon ? SPARE_MS : UNUSED_MS, config.sessionIdleTimeoutMs);
+      return { server, isSpare, freeInMs: freeAtMs - nowMs() };
     });
     const [first] = candidates
       .filter(({ freeInMs }) => freeInMs <= 0)
-      .sort((a, b) => a.unusedMs - b.unusedMs || a.server.usedAtMs - b.server.usedAtMs);
-    const inMs = Math.min(...candidates.flatMap(({ freeInMs, idleInMs }) => [freeInMs, idleInMs]));
-    return first?.server ?? noPrivateServerLeft(maxServers, inMs, hasShare ? share : undefined);
+      .sort((a, b) => Number(b.isSpare) - Number(a.isSpare) || a.server.usedAtMs - b.server.usedAtMs);
+    const freeInMs = Math.min(...candidates.map((each) => each.freeInMs));
+    return first?.server ?? noPrivateServerLeft(maxServers, freeInMs, hasShare ? share : undefined);
   }
 
   #start(profile: Profile, observer?: UpstreamObserver): PooledServer {
     const { kind } = profile;
-    const server = this.#create(profile, kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`);
+    const name = kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`;
+    const server = this.#create(profile, name);
     const { config, nowMs, timers } = this.#context;
     const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, idle, atMs));
     this.#servers.set(server, idle);

@@ -91,7 +91,7 @@ export class SessionOpener {
       request,
       memory,
       open: (protocolVersion) => {
-        const claims = claimsOf(request, protocolVersion, this.#pool.isPrivate(request));
+        const claims = claimsOf(request, protocolVersion, server.profile.kind === "private");
         const id = canResume ? this.#ids.issue(claims, owner) : randomUUID();
         const session = this.#open(server, streams, { id, owner, protocolVersion, initialize: request });
         if (session instanceof SidecarError) return session;

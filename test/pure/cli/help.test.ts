@@ -1,12 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { helpText } from "../../../src/cli/help.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
-import { flagUsage } from "../../../src/config/option.ts";
+import { flagUsage, type Option } from "../../../src/config/option.ts";
 import { ALL_OPTIONS, COMMON_OPTIONS, OPTION_GROUPS } from "../../../src/config/options.ts";
 
 describe("the help text", () => {
   it("the help shows flag, variable, default and purpose of every option in its group", () => {
-    const options = Object.entries(OPTION_GROUPS).flatMap(([group, all]) => Object.values(all).map((option) => ({ group, option })));
+    const options = Object.entries(OPTION_GROUPS).flatMap(([group, all]) =>
+      Object.values<Option<unknown>>(all).map((option) => ({ group, option })),
+    );
     for (const { group, option } of options) {
       const { flag, variable, defaultText, description } = option;
       const [, section = ""] = helpText(undefined, true).split(`\n${group}:\n`);
