@@ -3,136 +3,62 @@ import type { Defects } from "./observe/log.ts";
 /** The maximum delay of a timer. A longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A point in time with a callback. Off until it is set, and again once it fires. */
-export class Timer {
-  /** Infinity while it is off. Only the list changes it. */
-  atMs = Number.POSITIVE_INFINITY;
-  /** Its place in the list; -1 while it is off. Only the list changes it. */
-  index = -1;
-  /** Its number among all that were set. Only the list changes it. */
-  sequence = 0;
-  readonly onDue: (nowMs: number) => void;
-  readonly #timers: Timers;
+/** What all timers share. */
+export class Timers {
+  /** The number of timers that are on. Only they change it. */
+  size = 0;
+  readonly nowMs: () => number;
+  readonly defects: Pick<Defects, "guard">;
 
-  /** @param onDue called each time it fires. Timers of the same time are called in the order in which they were set. */
-  constructor(timers: Timers, onDue: (nowMs: number) => void) {
-    this.#timers = timers;
-    this.onDue = onDue;
-  }
-
-  /** Turns it on, or moves it. Infinity turns it off. */
-  set(atMs: number): void {
-    this.#timers.move(this, atMs);
-  }
-
-  clear(): void {
-    this.#timers.move(this, Number.POSITIVE_INFINITY);
+  constructor(nowMs: () => number, defects: Pick<Defects, "guard">) {
+    this.nowMs = nowMs;
+    this.defects = defects;
   }
 }
 
-/**
- * All timers of the process, with one timer of Node for the earliest of them: a timer object of Node per call would cost more than the call.
- * A timer whose callback throws affects no other one.
- */
-export class Timers {
-  readonly #nowMs: () => number;
-  readonly #defects: Pick<Defects, "recover">;
-  /** Those that are on, as a binary heap. */
-  readonly #heap: Timer[] = [];
-  #sequence = 0;
-  #firedAtMs = Number.NEGATIVE_INFINITY;
-  /** The time for which the timer of Node is set. It is not moved when the earliest is turned off: it then fires once without effect. */
-  #nextAtMs = Number.POSITIVE_INFINITY;
+/** A point in time with a callback. Off until it is set, and again once it fires. It costs more than a call, so calls have one in common. */
+export class Timer {
+  /** Infinity while it is off. Only the timer changes it. */
+  atMs = Number.POSITIVE_INFINITY;
+  readonly #timers: Timers;
+  readonly #onDue: (nowMs: number) => void;
   #timeout: NodeJS.Timeout | undefined;
 
-  constructor(nowMs: () => number, defects: Pick<Defects, "recover">) {
-    this.#nowMs = nowMs;
-    this.#defects = defects;
+  constructor(timers: Timers, onDue: (nowMs: number) => void) {
+    this.#timers = timers;
+    this.#onDue = onDue;
   }
 
-  /** The number of timers that are on. */
-  get size(): number {
-    return this.#heap.length;
+  /** Turns it on, or moves it. */
+  set(atMs: number): void {
+    this.clear();
+    if (atMs === Number.POSITIVE_INFINITY) return;
+    this.atMs = atMs;
+    this.#timers.size++;
+    this.#wait();
   }
 
-  /** See `Timer.set`. */
-  move(timer: Timer, atMs: number): void {
-    const { index } = timer;
-    if (atMs === Number.POSITIVE_INFINITY) {
-      if (index === -1) return;
-      timer.atMs = atMs;
-      timer.index = -1;
-      const last = this.#heap.pop();
-      if (last !== undefined && last !== timer) this.#place(last, index);
-      return;
-    }
-    // A timer that is set for the past by a callback comes after all that are due now.
-    timer.atMs = Math.max(atMs, this.#firedAtMs);
-    timer.sequence = ++this.#sequence;
-    this.#place(timer, index === -1 ? this.#heap.length : index);
-    if (timer.atMs < this.#nextAtMs) this.#wakeAt(timer.atMs);
-  }
-
-  /** Puts a timer into the heap, at this index or where it belongs instead. */
-  #place(timer: Timer, free: number): void {
-    const heap = this.#heap;
-    let index = free;
-    while (index > 0) {
-      const above = (index - 1) >> 1;
-      const parent = heap[above];
-      if (parent === undefined || !isBefore(timer, parent)) break;
-      heap[index] = parent;
-      parent.index = index;
-      index = above;
-    }
-    for (;;) {
-      let below = index * 2 + 1;
-      let child = heap[below];
-      const other = heap[below + 1];
-      if (child !== undefined && other !== undefined && isBefore(other, child)) {
-        child = other;
-        below++;
-      }
-      if (child === undefined || !isBefore(child, timer)) break;
-      heap[index] = child;
-      child.index = index;
-      index = below;
-    }
-    heap[index] = timer;
-    timer.index = index;
-  }
-
-  #wakeAt(atMs: number): void {
+  clear(): void {
+    if (this.atMs === Number.POSITIVE_INFINITY) return;
     clearTimeout(this.#timeout);
-    this.#nextAtMs = atMs;
-    this.#timeout = setTimeout(this.#fire, Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(atMs - this.#nowMs()))));
+    this.atMs = Number.POSITIVE_INFINITY;
+    this.#timers.size--;
+  }
+
+  #wait(): void {
+    const waitMs = Math.ceil(this.atMs - this.#timers.nowMs());
+    this.#timeout = setTimeout(() => this.#fire(), Math.min(MAX_TIMER_MS, Math.max(0, waitMs)));
     // What waits for a deadline keeps the process alive through its sockets.
     this.#timeout.unref();
   }
 
-  readonly #fire = (): void => {
-    const nowMs = (this.#firedAtMs = this.#nowMs());
-    const lastSequence = this.#sequence;
-    // Timers that are set by the callbacks need no timer of Node yet.
-    this.#nextAtMs = Number.NEGATIVE_INFINITY;
-    let [first] = this.#heap;
-    // Those that a callback sets for now are due later, so that they cannot keep the event loop from anything else.
-    while (first !== undefined && first.atMs <= nowMs && first.sequence <= lastSequence) {
-      first.clear();
-      try {
-        first.onDue(nowMs);
-      } catch (error) {
-        this.#defects.recover("deadline", error);
-      }
-      [first] = this.#heap;
-    }
-    this.#nextAtMs = Number.POSITIVE_INFINITY;
-    if (first !== undefined) this.#wakeAt(first.atMs);
-  };
-}
-
-function isBefore(a: Timer, b: Timer): boolean {
-  return a.atMs < b.atMs || (a.atMs === b.atMs && a.sequence < b.sequence);
+  #fire(): void {
+    const nowMs = this.#timers.nowMs();
+    // A timeout of Node may be a moment early, and has a maximum.
+    if (nowMs < this.atMs) return this.#wait();
+    this.clear();
+    this.#timers.defects.guard("deadline", () => this.#onDue(nowMs));
+  }
 }
 
 /** The steps that wait for a turn. Each returns false if its work goes on. */

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -7,7 +8,8 @@ import { addTraceContext, traceContextOf } from "../mcp/rewrite.ts";
 import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
-import { discardBody, hasJsonBody, type Post, reject, sendDefect, sendProblem } from "./response.ts";
+import type { Principal, Session } from "../session/session.ts";
+import { type Accepted, acceptedBy, discardBody, hasJsonBody, holderOf, reject, sendDefect, sendProblem } from "./response.ts";
 
 /** Bytes that are read before the receiver decides about the rest. */
 const UNASKED_BYTES = 64 * 1024;
@@ -20,59 +22,44 @@ export interface MessageReceiver {
   onMessages(post: Post, messages: Message | Message[]): void;
 }
 
-/** The bodies of POST requests, with those that arrive in parts. */
-export class PostedBodies {
-  readonly #context: Context;
-  /** Those of which a part has arrived, the oldest first. Only the bodies change it. */
-  readonly arriving = new Set<PostedBody>();
-
-  constructor(context: Context) {
-    this.#context = context;
-    context.memory.onShortage("share", (bytes, holder) => this.#reject(bytes, holder));
-  }
-
-  /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */
-  read(post: Post, receiver: MessageReceiver): void {
-    const { request } = post;
-    const { config, memory } = this.#context;
-    const declaredBytes = Number(request.headers["content-length"] ?? 0);
-    if (!hasJsonBody(request)) {
-      this.reject(post, new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
-    } else if (declaredBytes > config.maxBodyBytes) this.reject(post, tooLarge(config.maxBodyBytes));
-    else if (!memory.hasRoomFor(post.holder, declaredBytes * BODY_COPIES)) this.reject(post, outOfMemory("The body was not read."));
-    else {
-      const body = new PostedBody(this.#context, this, post, receiver, declaredBytes);
-      request.on("data", body.onPart).on("end", body.onEnd).on("error", body.onClose).on("close", body.onClose);
-    }
-  }
-
-  reject({ request, response }: Post, error: SidecarError): void {
-    // Other errors are those of HTTP requests, which the counters of their statuses show.
-    if (error.code === "OUT_OF_MEMORY") this.#context.counters.byKey.refusals.count(error.code);
-    reject(request, response, error);
-  }
-
-  /** Rejects bodies of a client until this much memory is free. Those that have taken longest are first. */
-  #reject(bytes: number, holder: MemoryHolder): void {
-    let freeBytes = 0;
-    for (const body of this.arriving) {
-      if (freeBytes >= bytes) return;
-      if (body.holder !== holder) continue;
-      freeBytes += body.memoryBytes;
-      body.rejectArriving();
-    }
+/** The requests of which a part of the body has arrived, the oldest first. They make room if memory is short. */
+export class ArrivingPosts extends Set<Post> {
+  constructor({ memory }: Context) {
+    super();
+    memory.onShortage("share", (bytes, holder) => {
+      let freeBytes = 0;
+      for (const post of this) {
+        if (freeBytes >= bytes) return;
+        if (post.holder === holder) freeBytes += post.rejectArriving();
+      }
+    });
   }
 }
 
-/** One body. It uses callbacks, because a promise per message would cost more than the reading. A long body is parsed in steps. */
-class PostedBody {
-  readonly #context: Context;
-  readonly #bodies: PostedBodies;
+/**
+ * A request to the endpoint, and the body of a POST. It uses callbacks, because a promise per message would cost more than the reading. A
+ * long body is parsed in steps.
+ */
+export class Post {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly principal: Principal | undefined;
+  /** The time at which its time limits begin. */
+  readonly acceptedAtMs: number;
+  /** Its client, for whom its memory counts. */
   readonly holder: MemoryHolder;
-  readonly #post: Post;
-  readonly #receiver: MessageReceiver;
+  /** The revision that its header names. */
+  readonly version: string | undefined;
+  readonly accepted: Accepted;
+  /** The session that it uses. Only `use` changes it. */
+  session: Session | undefined;
+  /** Called when the response is read, or its connection has closed. */
+  onClosed: (() => void) | undefined;
+  readonly #context: Context;
+  #arriving: ArrivingPosts | undefined;
+  #receiver: MessageReceiver | undefined;
   /** 0 if it is unknown. */
-  readonly #declaredBytes: number;
+  #declaredBytes = 0;
   readonly #parts: Buffer[] = [];
   #length = 0;
   #isAdmitted = false;
@@ -82,48 +69,75 @@ class PostedBody {
   /** The memory of a body that arrives in parts. */
   #reserved: Reservation | undefined;
 
-  constructor(context: Context, bodies: PostedBodies, post: Post, receiver: MessageReceiver, declaredBytes: number) {
-    [this.#context, this.#bodies, this.#post, this.#receiver] = [context, bodies, post, receiver];
-    [this.holder, this.#declaredBytes] = [post.holder, declaredBytes];
+  constructor(context: Context, request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) {
+    [this.#context, this.request, this.response, this.principal] = [context, request, response, principal];
+    this.acceptedAtMs = context.nowMs();
+    this.holder = holderOf(request, principal);
+    this.accepted = acceptedBy(request);
+    this.version = request.headers["mcp-protocol-version"]?.toString();
+    response.on("close", this.#onClose);
   }
 
-  /** The memory of the parts that have arrived. */
-  get memoryBytes(): number {
-    return this.#reserved?.bytes ?? 0;
+  /** Keeps a session from eviction until the response is read, or its connection has closed. */
+  use(session: Session): void {
+    // The client of a long notification may have left. Nothing would end its use.
+    if (session === this.session || this.response.destroyed) return;
+    this.session?.endRequest(this.#context.nowMs());
+    this.session = session;
+    session.beginRequest();
   }
 
-  /** Rejects it for lack of memory while it arrives, which frees its memory. */
-  rejectArriving(): void {
+  readonly #onClose = (): void => {
+    this.session?.endRequest(this.#context.nowMs());
+    this.onClosed?.();
+  };
+
+  /** Reads the body, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */
+  read(receiver: MessageReceiver, arriving: ArrivingPosts): void {
+    const { request } = this;
+    const { config, memory } = this.#context;
+    const declaredBytes = Number(request.headers["content-length"] ?? 0);
+    [this.#receiver, this.#arriving, this.#declaredBytes] = [receiver, arriving, declaredBytes];
+    if (!hasJsonBody(request)) {
+      this.#reject(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
+    } else if (declaredBytes > config.maxBodyBytes) this.#reject(tooLarge(config.maxBodyBytes));
+    else if (!memory.hasRoomFor(this.holder, declaredBytes * BODY_COPIES)) this.#reject(outOfMemory("The body was not read."));
+    else request.on("data", this.#onPart).on("end", this.#onEnd).on("error", this.#onAborted);
+  }
+
+  /** Rejects it for lack of memory while it arrives. @returns the bytes that are free. */
+  rejectArriving(): number {
+    const freeBytes = this.#reserved?.bytes ?? 0;
     if (!this.#isDone) this.#reject(outOfMemory("The body was read only in part."));
+    return freeBytes;
   }
 
-  readonly onPart = (part: Buffer): void => {
+  readonly #onPart = (part: Buffer): void => {
     if (this.#isDone) return;
     this.#length += part.length;
     const { maxBodyBytes } = this.#context.config;
     if (this.#length > maxBodyBytes) return this.#reject(tooLarge(maxBodyBytes));
     // A body in one part is read in this turn of the event loop.
-    if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return this.rejectArriving();
+    if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return void this.rejectArriving();
     this.#parts.push(part);
     if (this.#isAdmitted || this.#length <= UNASKED_BYTES) return;
     this.#isAdmitted = true;
     if (!this.#isRejected()) return;
     this.#drop();
-    discardBody(this.#post.request);
+    discardBody(this.request);
   };
 
-  readonly onEnd = (): void => {
+  readonly #onEnd = (): void => {
     if (this.#isDone) return;
     const [first] = this.#parts;
     const bytes = first !== undefined && this.#parts.length === 1 ? first : Buffer.concat(this.#parts);
     if (!isUtf8(bytes)) return this.#reject(new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
-    this.#isDone = true;
-    this.#parts.length = 0;
+    this.#drop();
     // A body that has arrived keeps its memory until it is forwarded.
-    if (this.#reserved !== undefined) this.#bodies.arriving.delete(this);
+    if (this.#reserved !== undefined) this.#arriving?.delete(this);
     try {
       const text = bytes.toString("utf8");
-      const trace = traceContextOf(this.#post.request.headers);
+      const trace = traceContextOf(this.request.headers);
       if (text.length > LONG_TEXT_LENGTH) {
         runInSteps(
           readLong(text, trace),
@@ -137,8 +151,7 @@ class PostedBody {
     }
   };
 
-  readonly onClose = (): void => {
-    // This runs after every complete body too, so the error is created only if needed.
+  readonly #onAborted = (): void => {
     if (!this.#isDone) this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
   };
 
@@ -146,7 +159,7 @@ class PostedBody {
   #reserve(partBytes: number): boolean {
     if (this.#reserved === undefined) {
       this.#reserved = this.#context.memory.account(this.holder).hold("bodies", 0);
-      this.#bodies.arriving.add(this);
+      this.#arriving?.add(this);
     }
     return this.#reserved.tryGrow(partMemoryBytes(partBytes));
   }
@@ -154,7 +167,7 @@ class PostedBody {
   /** Asks the receiver about a long body. @returns true if the request is answered. */
   #isRejected(): boolean {
     try {
-      const isRejected = this.#receiver.rejectLong(this.#post, Buffer.concat(this.#parts));
+      const isRejected = this.#receiver?.rejectLong(this, Buffer.concat(this.#parts)) === true;
       if (isRejected) this.#release();
       return isRejected;
     } catch (error) {
@@ -166,9 +179,9 @@ class PostedBody {
   #forward(reading: Reading): void {
     try {
       const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
-      if ("code" in messages) return sendProblem(this.#post.response, messages);
+      if ("code" in messages) return sendProblem(this.response, messages);
       this.#isForwarded = true;
-      this.#receiver.onMessages(this.#post, messages);
+      this.#receiver?.onMessages(this, messages);
     } finally {
       // A request in the lane counts by itself.
       this.#reserved?.release();
@@ -179,7 +192,9 @@ class PostedBody {
     this.#drop();
     try {
       this.#release();
-      this.#bodies.reject(this.#post, error);
+      // Other errors are those of HTTP requests, which the counters of their statuses show.
+      if (error.code === "OUT_OF_MEMORY") this.#context.counters.byKey.refusals.count(error.code);
+      reject(this.request, this.response, error);
     } catch (defect) {
       this.#fail(defect);
     }
@@ -187,11 +202,11 @@ class PostedBody {
 
   #fail(error: unknown): void {
     this.#release();
-    this.#context.defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
+    this.#context.defects.recover("http body", error, () => sendDefect(this.response, this.#isForwarded));
   }
 
   #release(): void {
-    this.#bodies.arriving.delete(this);
+    this.#arriving?.delete(this);
     this.#reserved?.release();
   }
 

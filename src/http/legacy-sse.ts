@@ -5,7 +5,7 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
-import type { RequestRecord } from "../observe/record.ts";
+import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -14,11 +14,11 @@ import type { Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
-import type { MessageReceiver } from "./body.ts";
+import { type MessageReceiver, Post } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
-import { errorBody, holderOf, type Post, recordOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
+import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
@@ -146,9 +146,7 @@ export class LegacySse implements MessageReceiver {
       else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
     },
     legacyMessages: (request, response, principal) => {
-      const { nowMs } = this.#context;
-      const holder = holderOf(request, principal);
-      this.#endpoint.bodies.read({ request, response, principal, acceptedAtMs: nowMs(), holder, session: undefined }, this);
+      new Post(this.#context, request, response, principal).read(this, this.#endpoint.arriving);
     },
   };
 
@@ -222,7 +220,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, acceptedAtMs, recordOf(post, message));
+      return pair.initialize(this.#opener, message, acceptedAtMs, new RequestRecord(message, post));
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -230,7 +228,7 @@ export class LegacySse implements MessageReceiver {
     session.touch(nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const reply = pair.openReply(idTextOf(message), acceptedAtMs, recordOf(post, message, session));
+    const reply = pair.openReply(idTextOf(message), acceptedAtMs, new RequestRecord(message, post, session));
     forwardRequest(defects, session, reply, message);
   }
 

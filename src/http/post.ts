@@ -15,6 +15,7 @@ import {
   type ResponseMessage,
 } from "../mcp/message.ts";
 import type { Defects } from "../observe/log.ts";
+import { RequestRecord } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";
 import { internalError, sessionNotFound, shuttingDown } from "../server/failures.ts";
@@ -22,21 +23,16 @@ import { checkModernRequest } from "../server/request-check.ts";
 import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
 import type { Reply } from "../session/reply.ts";
-import { type Principal, Session } from "../session/session.ts";
+import { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
-import { type MessageReceiver, PostedBodies } from "./body.ts";
+import { ArrivingPosts, type MessageReceiver, Post } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { PostBatch, PostResponse } from "./reply.ts";
 import {
-  acceptsEventStream,
-  acceptsJson,
-  holderOf,
   MODERN_FRONT,
   modernErrorBody,
   permitsEventStream,
-  type Post,
-  recordOf,
   reject,
   type Route,
   sendAccepted,
@@ -49,11 +45,6 @@ import { UnreadOutput } from "./unread-output.ts";
 
 const { methods } = ROUTES.endpoint;
 const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((method) => method !== "GET") }) };
-
-/** Returns the revision that the header of a request names. */
-function versionOf({ headers }: IncomingMessage): string | undefined {
-  return headers["mcp-protocol-version"]?.toString();
-}
 
 const METHOD = new Shape({ method: {} });
 
@@ -85,7 +76,7 @@ function noStream({ headers }: IncomingMessage): SidecarError {
  */
 export class McpEndpoint implements MessageReceiver {
   readonly connections: SseConnections;
-  readonly bodies: PostedBodies;
+  readonly arriving: ArrivingPosts;
   readonly #context: Context;
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
@@ -96,24 +87,16 @@ export class McpEndpoint implements MessageReceiver {
     this.#context = context;
     [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
     this.connections = new SseConnections(context, new UnreadOutput(context));
-    this.bodies = new PostedBodies(context);
+    this.arriving = new ArrivingPosts(context);
   }
 
   readonly route: Route = (request, response, principal) => {
-    const { nowMs } = this.#context;
     const { method } = request;
-    const session = method === "DELETE" ? undefined : this.#findOpen(request, principal);
+    const post = new Post(this.#context, request, response, principal);
+    const session = method === "DELETE" ? undefined : this.#findOpen(post);
     // It is kept from eviction: while the request arrives, and until its response is read.
-    if (session !== undefined) this.#use(session, response);
-    const post: Post = {
-      request,
-      response,
-      principal,
-      acceptedAtMs: nowMs(),
-      holder: holderOf(request, principal),
-      session,
-    };
-    if (method === "POST" && acceptsJson(request)) return this.bodies.read(post, this);
+    if (session !== undefined) post.use(session);
+    if (method === "POST" && post.accepted.json) return post.read(this, this.arriving);
     if (method === "POST") return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     request.resume();
     if (method === "GET") this.#openStream(post);
@@ -122,8 +105,7 @@ export class McpEndpoint implements MessageReceiver {
 
   rejectLong(post: Post, beginning: Buffer): boolean {
     const { headers } = post.request;
-    const needsNoSession =
-      isModernVersion(versionOf(post.request)) && (this.#stateless !== undefined || headers["mcp-session-id"] === undefined);
+    const needsNoSession = isModernVersion(post.version) && (this.#stateless !== undefined || headers["mcp-session-id"] === undefined);
     if (needsNoSession || (headers["mcp-session-id"] === undefined && isInitialize(beginning))) return false;
     const found = this.#look(post);
     if (!(found instanceof SidecarError)) return false;
@@ -132,19 +114,20 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   onMessages(post: Post, messages: Message | Message[]): void {
-    const { request, response } = post;
+    const { response, version } = post;
     const isBatch = Array.isArray(messages);
     // A client that left while its long body was read would never cancel its requests. A notification needs no response.
     if (response.destroyed && (isBatch || messages.kind === "request")) return;
     if (this.#stateless !== undefined) {
-      const version = versionOf(request);
       const isModern = isBatch
         ? isModernVersion(version) || messages.some((each) => isModernMessage(each, version))
         : isModernMessage(messages, version);
       if (isModern) return this.#onStateless(this.#stateless, post, messages);
     }
-    if (!isBatch && messages.kind === "request" && messages.method === "initialize") this.#initialize(post, messages);
-    else this.#find(post, messages, this.#look(post));
+    if (!isBatch && messages.kind === "request" && messages.method === "initialize") return this.#initialize(post, messages);
+    const found = this.#look(post);
+    if (found instanceof Session || found instanceof SidecarError) this.#onFound(post, messages, found);
+    else this.#takeUp(post, [messages].flat(), found, (taken) => this.#onFound(post, messages, taken));
   }
 
   #openStream(post: Post): void {
@@ -156,7 +139,12 @@ export class McpEndpoint implements MessageReceiver {
     }
     if (found instanceof SidecarError) return sendError(response, found);
     if (this.#context.draining.aborted) return sendError(response, shuttingDown("GET", false));
-    this.#find(post, undefined, found);
+    const open = (session: Session | SidecarError): void => {
+      if (session instanceof SidecarError) sendError(response, session);
+      else openGetStream(this.connections, request, response, session);
+    };
+    if (found instanceof Session) open(found);
+    else this.#takeUp(post, [], found, open);
   }
 
   #endSession(post: Post): void {
@@ -168,76 +156,53 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   /** Returns the open session that a request names; undefined if it names none. */
-  #findOpen({ headers }: IncomingMessage, principal: Principal | undefined): Session | undefined {
-    const session = this.#sessions.get(String(headers["mcp-session-id"]));
+  #findOpen({ request, principal }: Post): Session | undefined {
+    const session = this.#sessions.get(String(request.headers["mcp-session-id"]));
     return session?.owner === principal ? session : undefined;
   }
 
-  #look({ request, principal, session: atArrival }: Post): Session | KnownSession | SidecarError {
-    const { "mcp-session-id": id, "mcp-protocol-version": protocolVersion } = request.headers;
+  /** Returns the session that a request names, and begins its use. It may be one of another replica. */
+  #look(post: Post): Session | KnownSession | SidecarError {
+    const { version, principal, session: atArrival } = post;
+    const { "mcp-session-id": id } = post.request.headers;
     if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
-    const session = atArrival?.hasEnded === false ? atArrival : this.#findOpen(request, principal);
+    // Another request may have taken it up while this one arrived.
+    const session = atArrival?.hasEnded === false ? atArrival : this.#findOpen(post);
     const found = session ?? this.#opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
-    session?.touch(this.#context.nowMs());
-    if (protocolVersion === undefined || LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return found;
-    return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(protocolVersion)} is not supported.`, {
+    if (session !== undefined) post.use(session);
+    if (version === undefined || LEGACY_PROTOCOL_VERSIONS.includes(version)) return found;
+    return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(version)} is not supported.`, {
       supported: LEGACY_PROTOCOL_VERSIONS,
     });
   }
 
-  #use(session: Session, response: ServerResponse): void {
-    // The client of a long notification may have left. Nothing would end its use.
-    if (response.destroyed) return;
-    session.beginRequest();
-    response.on("close", () => session.endRequest(this.#context.nowMs()));
-  }
-
-  /**
-   * Finds the session of a request. A session of another replica is taken up, unless the client disconnects before.
-   *
-   * @param messages those of a POST; undefined for a GET.
-   */
-  #find(post: Post, messages: Message | Message[] | undefined, found: Session | KnownSession | SidecarError): void {
-    if (found instanceof Session) {
-      // Another request may have taken it up while this one arrived.
-      if (found !== post.session) this.#use(found, post.response);
-      this.#onFound(post, messages, found);
-    } else if (found instanceof SidecarError) this.#onFound(post, messages, found);
-    else this.#takeUp(post, messages, found);
-  }
-
-  #takeUp(post: Post, messages: Message | Message[] | undefined, known: KnownSession): void {
-    const { response, holder, acceptedAtMs } = post;
-    const all = messages === undefined ? [] : [messages].flat();
+  /** Takes up a session of another replica, unless the client disconnects before. */
+  #takeUp(post: Post, messages: Message[], known: KnownSession, onTaken: (session: Session | SidecarError) => void): void {
+    const { acceptedAtMs } = post;
     const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
-    response.on("close", () => held.onDisconnect?.());
-    this.#opener.takeUp(known, this.#context.memory.account(holder), held, all, (taken) => {
-      if (taken instanceof Session) this.#use(taken, response);
-      this.#onFound(post, messages, taken);
+    post.onClosed = () => held.onDisconnect?.();
+    this.#opener.takeUp(known, this.#context.memory.account(post.holder), held, messages, (taken) => {
+      if (taken instanceof Session) post.use(taken);
+      onTaken(taken);
     });
   }
 
-  /** Handles a request whose session is found, or cannot be. */
-  #onFound(post: Post, messages: Message | Message[] | undefined, session: Session | SidecarError): void {
-    const { request, response } = post;
+  /** Handles the messages of a POST whose session is found, or cannot be. */
+  #onFound(post: Post, messages: Message | Message[], session: Session | SidecarError): void {
     if (Array.isArray(messages)) this.#onBatch(post, messages, session);
-    else if (messages === undefined) {
-      if (session instanceof SidecarError) sendError(response, session);
-      else openGetStream(this.connections, request, response, session);
-    } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
+    else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request") {
-      const acceptsStream = acceptsEventStream(request);
-      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(messages), acceptsStream, session);
-      reply.record = recordOf(post, messages, session);
+      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(messages), post.accepted.events, session);
+      reply.record = new RequestRecord(messages, post, session);
       forwardRequest(this.#context.defects, session, reply, messages);
-    } else answerOneWay(response, forwardOneWay(session, messages));
+    } else answerOneWay(post.response, forwardOneWay(session, messages));
   }
 
-  #rejectMessage({ request, response }: Post, message: Message, error: SidecarError): void {
+  #rejectMessage({ response, version }: Post, message: Message, error: SidecarError): void {
     // Such a notification concerns a request of another replica, or state that a new server gets at its start.
     if (message.kind === "notification" && error.code === "OTHER_REPLICA") return sendAccepted(response);
-    const isOff = this.#stateless === undefined && error.code === "SESSION_REQUIRED" && isModernMessage(message, versionOf(request));
+    const isOff = this.#stateless === undefined && error.code === "SESSION_REQUIRED" && isModernMessage(message, version);
     const settings = "CLAW_MCP_STDIO_MODERN, CLAW_MCP_STDIO_ISOLATION";
     const shown = isOff
       ? new SidecarError("SESSION_REQUIRED", `Requests without a session are not served here (${settings}); call initialize first.`)
@@ -251,7 +216,7 @@ export class McpEndpoint implements MessageReceiver {
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
     // The id of a session that is not open here is ignored.
-    const session = this.#findOpen(request, owner);
+    const session = this.#findOpen(post);
     if (session !== undefined) {
       session.touch(this.#context.nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
@@ -259,7 +224,7 @@ export class McpEndpoint implements MessageReceiver {
     }
     const target = new PostResponse(this.connections, SESSION_FRONT, post, idText, false);
     const { reply } = target;
-    const record = (reply.record = recordOf(post, message));
+    const record = (reply.record = new RequestRecord(message, post));
     const onOpen = (opened: Session): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
       record.setSession(opened);
@@ -276,12 +241,12 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const whole = new PostResponse(this.connections, SESSION_FRONT, post, undefined, acceptsEventStream(post.request), session);
+    const whole = new PostResponse(this.connections, SESSION_FRONT, post, undefined, post.accepted.events, session);
     const batch = new PostBatch(this.#context, whole, session.memory);
     const replies = messages.map((each) => {
       if (each.kind !== "request") return undefined;
       const reply = batch.add(each);
-      reply.record = recordOf(post, each, session);
+      reply.record = new RequestRecord(each, post, session);
       reply.record.httpStatus = 200;
       return reply;
     });
@@ -313,10 +278,10 @@ export class McpEndpoint implements MessageReceiver {
     const idText = idTextOf(messages);
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
-    const accepts = messages.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
-    const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, accepts(request));
-    reply.record = recordOf(post, messages);
-    reply.record.revision = versionOf(request);
+    const acceptsStream = messages.method === "subscriptions/listen" ? permitsEventStream(request) : post.accepted.events;
+    const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, acceptsStream);
+    reply.record = new RequestRecord(messages, post);
+    reply.record.revision = post.version;
     const memory = this.#context.memory.account(holder);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }

@@ -6,8 +6,9 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import { internalError, responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Session } from "../session/session.ts";
+import type { Post } from "./body.ts";
 import { openRequestStream, openStatelessStream, type OpenStream, type SseConnections } from "./event-streams.ts";
-import { errorBody, errorHeaders, type Front, type Post, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+import { errorBody, errorHeaders, type Front, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /**
  * The response of one POST, with its reply. It is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if
@@ -47,7 +48,7 @@ export class PostResponse implements ReplyTarget {
     this.#response = post.response;
     this.#memory = session?.memory ?? connections.context.memory.account(post.holder);
     this.reply = new Reply(connections.context, idText ?? "", post.acceptedAtMs, this);
-    this.#response.on("close", this.#onClose);
+    post.onClosed = this.#onClose;
   }
 
   get isListening(): boolean {

@@ -6,11 +6,11 @@ import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { isModernVersion, type RequestMessage } from "../mcp/message.ts";
+import { isModernVersion } from "../mcp/message.ts";
 import type { MemoryHolder } from "../memory.ts";
-import { MAX_ERROR_LENGTH, type RejectedRequest, RequestRecord } from "../observe/record.ts";
+import { MAX_ERROR_LENGTH, type RejectedRequest } from "../observe/record.ts";
 import { internalError } from "../server/failures.ts";
-import type { Principal, Session } from "../session/session.ts";
+import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 
 /** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
@@ -18,18 +18,6 @@ export type RoutedRequest = IncomingMessage & { originalUrl?: string };
 
 /** A handler that answers every request. @param principal that of the request's token; undefined if no token is configured or needed. */
 export type Route = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
-
-/** A request to the endpoint, its response, and the time at which its time limits begin. */
-export interface Post {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly principal: Principal | undefined;
-  readonly acceptedAtMs: number;
-  /** Its client, for whom its memory counts. */
-  readonly holder: MemoryHolder;
-  /** The session that it names, if it was open when the request arrived. It may have ended meanwhile. */
-  readonly session: Session | undefined;
-}
 
 /** Returns the holder of the memory that a request needs: its principal, or else the address of its peer. */
 export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): MemoryHolder {
@@ -59,18 +47,24 @@ export function hasJsonBody(request: IncomingMessage): boolean {
   }
 }
 
-/** True if the client accepts JSON. Without an `Accept` header, it accepts everything. */
-export function acceptsJson(request: IncomingMessage): boolean {
-  return request.headers.accept === USUAL_ACCEPT || accepts(request).type(OFFERED_TYPES) !== false;
+/** What the client of a POST accepts. */
+export interface Accepted {
+  /** True also without an `Accept` header: then it accepts everything. */
+  readonly json: boolean;
+  /** True if `Accept` names event streams. A wildcard is not enough, because its sender may expect plain JSON. */
+  readonly events: boolean;
 }
 
-/** True if `Accept` names event streams. A wildcard is not enough, because its sender may expect plain JSON. */
-export function acceptsEventStream(request: IncomingMessage): boolean {
+const USUALLY_ACCEPTED: Accepted = { json: true, events: true };
+
+export function acceptedBy(request: IncomingMessage): Accepted {
   const { accept } = request.headers;
-  if (accept === USUAL_ACCEPT) return true;
-  if (accept === undefined) return false;
-  const types = accepts(request).types() as string[];
-  return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
+  if (accept === USUAL_ACCEPT) return USUALLY_ACCEPTED;
+  const types = accept === undefined ? [] : (accepts(request).types() as string[]);
+  return {
+    json: accepts(request).type(OFFERED_TYPES) !== false,
+    events: types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE),
+  };
 }
 
 export function acceptsHtml(request: IncomingMessage): boolean {
@@ -289,11 +283,6 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
     else request.destroy();
   }, LINGER_MS);
   request.once("close", () => clearTimeout(timer));
-}
-
-/** Begins the record of a request. @param session undefined without one, or before it is opened. */
-export function recordOf({ request, principal, acceptedAtMs }: Post, message: RequestMessage, session?: Session): RequestRecord {
-  return new RequestRecord(message, principal?.name ?? request.socket.remoteAddress ?? "unknown", acceptedAtMs, session);
 }
 
 /** The rules of a protocol era for the responses to its clients. A reply has the front of its client, whatever server answers it. */

@@ -40,12 +40,13 @@ const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: 
 /** The members of `_meta` that are rewritten, or that decide how the message is handled. */
 const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
 
-const OF_RESPONSE = [
-  ["result", Slot.result],
-  ["error", Slot.error],
-] as const;
+const OF_RESPONSE = { result: Slot.result, error: Slot.error } as const;
 /** The members of the envelope that a message of one kind must not have. */
-const FOREIGN_MEMBERS = { request: OF_RESPONSE, notification: OF_RESPONSE, response: [["params", Slot.params]] } as const;
+const FOREIGN_MEMBERS: Readonly<Record<Message["kind"], Readonly<Record<string, number>>>> = {
+  request: OF_RESPONSE,
+  notification: OF_RESPONSE,
+  response: { params: Slot.params },
+};
 
 /** The types of JSON values that are checked, by their names for people. */
 const TYPES = {
@@ -124,7 +125,8 @@ function findProblem(message: Message): string | undefined {
   const ambiguity = outline.isUnambiguous ? undefined : describeAmbiguity(message);
   if (ambiguity !== undefined) return ambiguity;
   let foreign = outline.unknownName;
-  for (const [name, slot] of FOREIGN_MEMBERS[kind]) if (outline.has(slot)) foreign ??= name;
+  const ofOthers = FOREIGN_MEMBERS[kind];
+  for (const name in ofOthers) if (outline.has(ofOthers[name] ?? -1)) foreign ??= name;
   if (foreign !== undefined) return `${JSON.stringify(shorten(foreign))} is not a member of a JSON-RPC ${kind}`;
   const exceeded = text.length > MIN_EXCEEDING_LENGTH ? describeExceeded(message) : undefined;
   if (kind === "response") {

@@ -1,7 +1,7 @@
-import { applyEdits, type Edit, firstMembers, removeItems, setMembers } from "../json/edit.ts";
+import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/find.ts";
 import { JsonScanner, type Outline } from "../json/read.ts";
-import { shorten, skipInvisible, skipValue, STOP, walkMembers } from "../json/text.ts";
+import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 import {
@@ -21,8 +21,8 @@ import {
 } from "./message.ts";
 
 /**
- * Reads the lines of a server as leniently as the most lenient official client does (docs/MIGRATION.md). Responses are edited, so that strict
- * clients accept them too: they have only their own members, a numeric id, and a valid result or error.
+ * Reads the lines of a server as leniently as the most lenient official client does (docs/MIGRATION.md). Responses are written anew if strict
+ * clients would not accept them: with their own members only, a numeric id, and a valid result or error.
  */
 
 /** A response that other text precedes on its line. That text may be a client's, and the client may have chosen the response. */
@@ -104,10 +104,18 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   const { text, outline } = message;
   // The ids may be those of two requests, and parsers differ on which one counts.
   if (outline.isRepeated(Slot.id)) return invalid(outline, '"id" occurs twice');
-  const edits = editsFor(outline);
-  if (typeof edits === "string") return withAnsweredId(invalid(outline, edits), outline.textAt(Slot.id));
-  if (edits.length === 0) return message;
-  const scanner = new JsonScanner(applyEdits(text, edits), MESSAGE, false);
+  const idText = outline.textAt(Slot.id);
+  const content = contentOf(outline);
+  if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
+  // The client's id takes the place of `null`.
+  const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
+  const value = content === Slot.error ? errorText(outline) : outline.isObject(content) ? outline.textAt(content) : "{}";
+  const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
+  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.isUnambiguous;
+  if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
+  const settled = `{"jsonrpc":"2.0","id":${newIdText},"${content === Slot.error ? "error" : "result"}":${value}}`;
+  if (settled === text) return message;
+  const scanner = new JsonScanner(settled, MESSAGE, false);
   yield* scanInSteps(scanner);
   return classify(scanner, "server");
 }
@@ -134,69 +142,29 @@ export function progressTokenOf({ outline }: NotificationMessage): number | unde
   return outline.numberAt(Slot.progressToken) ?? requestIdOf(outline.textAt(Slot.progressToken) ?? "");
 }
 
-/** Returns the edits that make a response acceptable for strict clients, or the reason why it cannot be. */
-function editsFor(outline: Outline): Edit[] | string {
-  const { text } = outline;
-  const hasResult = outline.has(Slot.result);
-  const hasNoError = !outline.has(Slot.error) || outline.firstAt(Slot.error) === "n";
-  // As for the official clients, a valid error is the content of a response that has a result as well.
-  const isValidError = outline.isObject(Slot.error) && errorEdits(outline).length === 0;
-  const isError = hasResult ? !hasNoError && (outline.firstAt(Slot.result) === "n" || isValidError) : !hasNoError;
-  if (!isError && !hasResult) return NO_CONTENT;
+/** Returns the slot of what a response is about, or the reason why it is none. */
+function contentOf(outline: Outline): number | string {
   const first = outline.firstAt(Slot.result);
-  if (!isError && first !== "{" && first !== "n") return "the result is not an object";
-  const content = isError ? Slot.error : Slot.result;
-  const removal = removeOthers(outline, content);
-  if (removal === undefined) return `it has more than ${MAX_MEMBERS} members`;
-  const idText = outline.textAt(Slot.id);
-  const id = idText === undefined ? undefined : requestIdOf(idText);
-  const edits: Edit[] = [];
-  if (id !== undefined) edits.push({ start: outline.start(Slot.id), end: outline.end(Slot.id), text: String(id) });
-  // The text then has a place for the id of the client.
-  if (idText === undefined && isError) edits.push(firstMembers(text, text.indexOf("{"), '"id":null'));
-  edits.push(...removal);
-  if (isError) edits.push(...errorEdits(outline));
-  // Go has no other way to send an empty result.
-  else if (first === "n") edits.push({ start: outline.start(Slot.result), end: outline.end(Slot.result), text: "{}" });
-  return edits.filter(({ start, end, text: replacement }) => text.slice(start, end) !== replacement);
+  const hasError = outline.has(Slot.error) && outline.firstAt(Slot.error) !== "n";
+  // As for the official clients, a valid error is the content of a response that has a result as well.
+  const isValidError = outline.isObject(Slot.error) && errorText(outline) === outline.textAt(Slot.error);
+  if (hasError && (first === "" || first === "n" || isValidError)) return Slot.error;
+  if (first === "") return NO_CONTENT;
+  // Go has no other way than `null` to send an empty result.
+  return first === "{" || first === "n" ? Slot.result : "the result is not an object";
 }
 
-/** The maximum number of members of a response. A valid one has three. */
-const MAX_MEMBERS = 100;
-
-/** Returns the edits that remove all other members, among them repeated ones that do not count. Undefined if there are too many members. */
-function removeOthers(outline: Outline, content: number): Edit[] | undefined {
-  const members: { start: number; end: number; isKept: boolean }[] = [];
-  const { text } = outline;
-  walkMembers(text, 0, (start, _keyEnd, valueStart) => {
-    const kept = [content, Slot.id, Slot.jsonrpc].find((slot) => valueStart === outline.start(slot));
-    const end = kept === undefined ? skipValue(text, valueStart) : outline.end(kept);
-    members.push({ start, end, isKept: kept !== undefined });
-    return members.length > MAX_MEMBERS ? STOP : end;
-  });
-  return members.length > MAX_MEMBERS ? undefined : removeItems(members);
-}
-
-/** Returns the edits that give an error a code and a message; none if any client accepts those that it has. */
-function errorEdits(outline: Outline): Edit[] {
-  const { text } = outline;
-  const [start, end] = [outline.start(Slot.error), outline.end(Slot.error)];
-  if (!outline.isObject(Slot.error)) {
-    const error = `{"code":${JsonRpcErrorCode.InternalError},"message":${messageText(text.slice(start, end))}}`;
-    return [{ start, end, text: error }];
-  }
-  const { spans } = findMembers(text, start, ["code", "message"]);
+/** Returns the error with a code and a message: its own, if any client accepts them. */
+function errorText(outline: Outline): string {
+  const text = outline.textAt(Slot.error) ?? "";
+  if (!text.startsWith("{")) return `{"code":${JsonRpcErrorCode.InternalError},"message":${messageText(text)}}`;
+  const { spans } = findMembers(text, 0, ["code", "message"]);
   const [code, message] = spans.map((span) => textOf(text, span));
-  const edits = setMembers(
-    text,
-    start,
-    [
-      ["code", codeText(code)],
-      ["message", messageText(message)],
-    ],
-    spans,
-  );
-  return edits.filter((edit) => text.slice(edit.start, edit.end) !== edit.text);
+  const members = [
+    ["code", codeText(code)],
+    ["message", messageText(message)],
+  ] as const;
+  return applyEdits(text, setMembers(text, 0, members, spans));
 }
 
 /** Returns a code as JSON text: the given one, if it is an integer or the text of one. */

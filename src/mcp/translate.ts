@@ -1,12 +1,10 @@
 import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, shorten, skipValue, type Span, walkElements } from "../json/text.ts";
-import { parseJson } from "../json/value.ts";
 import { AskKind, type AskKinds, capabilitiesFor, declaredKinds, isSubset } from "./capabilities.ts";
 import { checkClientMessage } from "./client-message.ts";
 import { invalidParams, JsonRpcErrorCode, SidecarError } from "./errors.ts";
 import {
-  isJsonObject,
   LOG_LEVELS,
   MetaKey,
   MODERN_PROTOCOL_VERSIONS,
@@ -118,7 +116,8 @@ export function initializeOf(claims: {
   readonly clientInfoText: string;
 }): RequestMessage | undefined {
   const { protocolVersion, capabilitiesText, clientInfoText } = claims;
-  if (![capabilitiesText, clientInfoText].every((text) => text === "" || isObjectText(text))) return undefined;
+  // The brackets of each must match by themselves. The whole is checked below.
+  if (![capabilitiesText, clientInfoText].every((text) => /^(?:\{|$)/.test(text) && skipValue(text, 0) === text.length)) return undefined;
   const params = objectText([
     ["protocolVersion", JSON.stringify(protocolVersion)],
     ["capabilities", capabilitiesText === "" ? "{}" : capabilitiesText],
@@ -126,14 +125,6 @@ export function initializeOf(claims: {
   ]);
   const message = checkClientMessage(readMessage(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`));
   return "kind" in message && message.kind === "request" ? message : undefined;
-}
-
-function isObjectText(text: string): boolean {
-  try {
-    return text.startsWith("{") && isJsonObject(parseJson(text));
-  } catch {
-    return false;
-  }
 }
 
 /** The members of `_meta` that apply to one request without a session. */
@@ -265,19 +256,13 @@ export interface FoundResult {
  * @returns undefined for an error.
  */
 export function findResult(body: string, idText: string, response: ResponseMessage | undefined): FoundResult | undefined {
-  if (response === undefined) {
-    const [result] = findMembers(body, 0, ["result"]).spans;
-    if (result === undefined) return undefined;
-    const [resultType, meta, requestState] =
-      body[result.start] === "{" ? findMembers(body, result.start, ["resultType", "_meta", "requestState"]).spans : [];
-    return { text: body, edits: [], result, resultType, meta, requestState };
-  }
-  const { outline, text } = response;
-  const result = outline.span(Slot.result);
-  if (result === undefined) return undefined;
+  const message = response ?? readMessage(body, "server");
+  const result = message.kind === "response" ? message.outline.span(Slot.result) : undefined;
+  if (message.kind !== "response" || result === undefined) return undefined;
+  const { outline, text } = message;
   return {
     text,
-    edits: editsOf(response, idText, Slot.id),
+    edits: response === undefined ? [] : editsOf(response, idText, Slot.id),
     result,
     resultType: outline.span(Slot.resultType),
     meta: outline.span(Slot.resultMeta),
@@ -322,13 +307,7 @@ export function inputRequired(questions: readonly string[], serverInfo: string |
 }
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
-const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
-  "resources/read",
-]);
+const CACHEABLE_METHODS = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
 /** The result of a server with sessions may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
@@ -364,7 +343,7 @@ export function transformToModernClient(
 }
 
 function resultEdits({ text, result, resultType, meta }: FoundResult, method: string, serverInfo: string | undefined): Edit[] {
-  if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.has(method)) {
+  if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.test(method)) {
     // Nearly all results of calls. Less than half of the work below.
     const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
     return [firstMembers(text, result.start, `"resultType":"complete"${metaMember}`)];
@@ -375,7 +354,7 @@ function resultEdits({ text, result, resultType, meta }: FoundResult, method: st
     members.push(["_meta", metaWith(text, meta, MetaKey.serverInfo, serverInfo)]);
     present.push(meta);
   }
-  if (CACHEABLE_METHODS.has(method)) {
+  if (CACHEABLE_METHODS.test(method)) {
     members.push(...CACHE_HINTS);
     present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
   }

@@ -159,6 +159,13 @@ export interface EndedRequest {
   readonly ending: RequestEnding | "tool_error";
 }
 
+/** The HTTP request of a client's request. `holder` is the network address of a client without a principal. */
+interface HttpSource {
+  readonly principal: { readonly name: string } | undefined;
+  readonly holder: object | string;
+  readonly acceptedAtMs: number;
+}
+
 /** A client's request, from its reading to the end of its reply. It keeps no text of the request. */
 export class RequestRecord implements EndedRequest {
   method: string;
@@ -181,17 +188,17 @@ export class RequestRecord implements EndedRequest {
   endedAtMs = Number.NaN;
   ending: EndedRequest["ending"] = "unread";
 
+  /** @param session undefined without one, or before it is opened. */
   constructor(
     { method, text, outline }: RequestMessage,
-    principal: string,
-    acceptedAtMs: number,
+    { principal, holder, acceptedAtMs }: HttpSource,
     session?: { readonly id: string; readonly protocolVersion: string },
   ) {
     this.sessionId = session?.id;
     this.revision = session?.protocolVersion;
     this.method = method;
     this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
-    this.principal = principal;
+    this.principal = principal?.name ?? (typeof holder === "string" ? holder : "unknown");
     this.acceptedAtMs = acceptedAtMs;
     this.requestBytes = Buffer.byteLength(text);
   }

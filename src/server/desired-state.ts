@@ -376,8 +376,6 @@ export class ModernDriver {
   readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
   /** The wanted resources that the server has rejected. They are tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
-  /** A rejected filter without a new resource. It is not sent again. */
-  #rejected: SubscriptionFilter | undefined;
   /** True while new resources are tried one by one. */
   #isCautious = false;
   /** True from the end of an open subscription until it is open again. */
@@ -442,7 +440,6 @@ export class ModernDriver {
     this.#handshake = handshake;
     this.#capabilities = readCapabilities(handshake.resultText);
     this.#rejectedUris.clear();
-    this.#rejected = undefined;
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
     this.#update();
     for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
@@ -491,7 +488,6 @@ export class ModernDriver {
     next.openedAtMs = this.#context.nowMs();
     this.#current = next;
     this.#next = undefined;
-    this.#rejected = undefined;
     if (this.#isInterrupted) this.#onReopened(next.filter);
     this.#isInterrupted = false;
     this.#update();
@@ -503,9 +499,8 @@ export class ModernDriver {
     // Only two are open at a time. Later changes come with the next one.
     if (this.#next === undefined) {
       const filter = this.#nextFilter();
-      const isKnown = isSame(filter, this.#current?.filter) || isSame(filter, this.#rejected);
       if (filter.lists.size + filter.uris.size === 0) this.#endCurrent("nothing is subscribed");
-      else if (!isKnown) this.#open(filter, this.#handshake);
+      else if (!isSame(filter, this.#current?.filter)) this.#open(filter, this.#handshake);
     }
     this.#settle();
   }
@@ -554,25 +549,29 @@ export class ModernDriver {
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
-    this.#updateIn(this.#pauseMs);
-    this.#pauseMs = Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
+    this.#updateLater();
   }
 
   /** @param isSilent true if the server has not answered. */
   #reject({ filter }: Listening, isSilent = false): void {
     this.#next = undefined;
     const added = filter.uris.difference(this.#known);
-    if (added.size === 0) this.#rejected = filter;
-    else if (added.size === 1 || isSilent) for (const uri of added) this.#rejectedUris.add(uri);
-    else this.#isCautious = true;
+    if (added.size === 1 || isSilent) for (const uri of added) this.#rejectedUris.add(uri);
+    else if (added.size > 1) this.#isCautious = true;
     this.#settle();
     // A request may fail while it is opened, so another one must not follow at once.
-    this.#updateIn(0);
+    if (added.size > 0) this.#updateIn(0);
+    else this.#updateLater();
   }
 
   #endCurrent(reason: string): void {
     this.#current?.call?.cancel(reason);
     this.#current = undefined;
+  }
+
+  #updateLater(): void {
+    this.#updateIn(this.#pauseMs);
+    this.#pauseMs = Math.min(MAX_PAUSE_MS, this.#pauseMs * 2);
   }
 
   #updateIn(delayMs: number): void {

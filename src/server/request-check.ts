@@ -44,15 +44,7 @@ const REPEATED_PARAMS = { requestState: Slot.repeatedState, inputResponses: Slot
 const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 
 /** The methods of earlier revisions that no client of this one may send. */
-const REMOVED_METHODS: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "logging/setLevel",
-  "resources/subscribe",
-  "resources/unsubscribe",
-  "tasks/list",
-  "tasks/result",
-]);
+const REMOVED_METHODS = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/(?:list|result))$/;
 
 /**
  * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,
@@ -68,7 +60,7 @@ export function checkModernRequest(request: RequestMessage, headers: IncomingHtt
 
 /** Returns the error for a method that this revision has removed. */
 export function removedMethod({ method }: RequestMessage): SidecarError | undefined {
-  return REMOVED_METHODS.has(method) ? methodNotFound(method) : undefined;
+  return REMOVED_METHODS.test(method) ? methodNotFound(method) : undefined;
 }
 
 export function methodNotFound(method: string): SidecarError {

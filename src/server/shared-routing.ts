@@ -6,7 +6,6 @@ import { isInputRequired } from "../mcp/questions.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
 import { listChanges, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
 import { withoutSubscriptionId } from "../mcp/translate.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -17,7 +16,7 @@ import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { answerPing, LIST_CHANGED, refuseRequest, type Routing } from "./routing.ts";
 import { SessionQuestions } from "./session-questions.ts";
-import { ModernSubscription, type Subscription } from "./subscriptions.ts";
+import type { ModernSubscription } from "./subscriptions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
@@ -26,10 +25,6 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/progress",
   "notifications/roots/list_changed",
 ]);
-
-/** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
-const SUBSCRIPTION_BYTES = 1024;
-const FILTER_BYTES = 8;
 
 /**
  * Routing for a server that clients share. Each run of it is of one era. A message without a known recipient is dropped or rejected: the
@@ -46,8 +41,8 @@ export class SharedRouting implements Routing {
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
   readonly #questions: SessionQuestions;
-  /** The subscriptions of clients without a session at a server without sessions, with the principal of each. */
-  readonly #subscriptions = new Map<ModernSubscription, MemoryHolder>();
+  /** Those of clients without a session, at a server without sessions. */
+  readonly subscriptions = new Set<ModernSubscription>();
 
   /** @param era the one that is expected of the first run. */
   constructor(lane: Lane, era: ServerEra = "legacy") {
@@ -62,21 +57,15 @@ export class SharedRouting implements Routing {
     return this.#era === "legacy" ? this.#legacy : this.#modern;
   }
 
-  /** Opens a client's subscription at a server without sessions. @returns undefined if there is no memory for it. */
-  subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ModernSubscription | undefined {
-    const { calls, context } = this.lane;
-    const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
-    if (reservation === undefined) return undefined;
-    const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
-    const opened = new ModernSubscription(context, calls, subscription, request, reservation, onEnd);
-    this.#subscriptions.set(opened, memory.holder);
-    if (calls.queue.isReady) this.#open(opened, memory.holder);
-    return opened;
+  /** Adds a client's subscription, if the server has no sessions. It must be removed at its end. */
+  addSubscription(subscription: ModernSubscription): void {
+    this.subscriptions.add(subscription);
+    if (this.lane.calls.queue.isReady) subscription.open();
   }
 
   /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
   endSubscriptions(): void {
-    for (const subscription of this.#subscriptions.keys()) subscription.end();
+    for (const subscription of this.subscriptions) subscription.end();
     for (const caller of this.state.listeners) caller.onRestarted?.(undefined);
   }
 
@@ -117,7 +106,7 @@ export class SharedRouting implements Routing {
       if (!this.#modern.onNotification(id, notification)) this.#deliver({ ...notification, text: withoutSubscriptionId(notification) });
       return;
     }
-    const subscription = this.#subscriptions.keys().find(({ wireId }) => wireId === id);
+    const subscription = this.subscriptions.values().find(({ wireId }) => wireId === id);
     if (subscription === undefined) this.lane.dropped.notification(method);
     else subscription.onNotification(notification);
   }
@@ -142,8 +131,8 @@ export class SharedRouting implements Routing {
     }
     this.#era = era;
     this.#driver.onReady(handshake);
-    for (const [subscription, holder] of this.#subscriptions) {
-      if (era === "modern") this.#open(subscription, holder);
+    for (const subscription of this.subscriptions) {
+      if (era === "modern") subscription.open();
       else subscription.end();
     }
     for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
@@ -152,7 +141,7 @@ export class SharedRouting implements Routing {
 
   onLost(): void {
     this.#modern.onLost();
-    for (const subscription of this.#subscriptions.keys()) subscription.onLost();
+    for (const subscription of this.subscriptions) subscription.onLost();
   }
 
   onListener(caller: Caller, initialize?: RequestMessage): void {
@@ -165,11 +154,6 @@ export class SharedRouting implements Routing {
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
     this.#driver.onEnd(this.state.end(caller), caller);
-  }
-
-  #open(subscription: ModernSubscription, holder: MemoryHolder): void {
-    this.lane.calls.noteClient(holder);
-    subscription.open();
   }
 
   /** The server may have announced changes while the subscription of the sidecar was not open. */

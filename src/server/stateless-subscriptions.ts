@@ -11,7 +11,7 @@ import type { Lane } from "./lane.ts";
 import { SharedRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
-import { type ModernSubscription, Subscription } from "./subscriptions.ts";
+import { ModernSubscription, Subscription } from "./subscriptions.ts";
 
 /** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
@@ -27,15 +27,12 @@ class LegacySubscription extends StatelessClient {
   /** The notifications before the acknowledgement, or those of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
-  readonly #filterMemory: Reservation;
   #isAcknowledged = false;
 
-  /** @param filterMemory that of the filter. It is released at the end. */
-  constructor(subscription: Subscription, lane: Lane, filter: SubscriptionFilter, filterMemory: Reservation, memory: MemoryAccount) {
+  constructor(subscription: Subscription, lane: Lane, filter: SubscriptionFilter, memory: MemoryAccount) {
     super(memory);
     this.#subscription = subscription;
     this.#lane = lane;
-    this.#filterMemory = filterMemory;
     this.#pendingMemory = memory.hold("unread", 0);
     this.#accepted = supportedPart(filter, readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}"));
   }
@@ -64,7 +61,6 @@ class LegacySubscription extends StatelessClient {
 
   cancel(): void {
     this.#pendingMemory.release();
-    this.#filterMemory.release();
     this.#lane.endCaller(this);
   }
 
@@ -116,17 +112,15 @@ const MAX_SUBSCRIPTIONS = 256;
 const MAX_CLIENT_URIS = 10_000;
 /** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
 const MAX_URIS = 1024;
-/** The memory of a URI besides its text, and that of its text: it is in the filter, and in the subscription of the lane. */
+/** The memory of a subscription, and of each URI, besides the text; and how often the text may be in memory: as a request and as filters. */
+const SUBSCRIPTION_BYTES = 1024;
 const URI_BYTES = 256;
-const URI_COPIES = 2;
+const TEXT_COPIES = 3;
 
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
-  readonly #open = new Map<
-    Subscription,
-    { readonly client: StatelessClient; readonly uriCount: number; readonly atServer: LegacySubscription | ModernSubscription }
-  >();
+  readonly #open = new Map<Subscription, { readonly client: StatelessClient; readonly uriCount: number }>();
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
@@ -150,22 +144,24 @@ export class StatelessSubscriptions {
     const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
     if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+    const bytes = SUBSCRIPTION_BYTES + URI_BYTES * uris.size + TEXT_COPIES * textMemoryBytes(request.text);
+    const held = memory.reserve("subscriptions", bytes);
+    if (held === undefined) return reply.fail(outOfMemory());
+    let atServer: LegacySubscription | ModernSubscription | undefined;
     const subscription = new Subscription(reply, () => {
-      this.#open.get(subscription)?.atServer.cancel();
+      if (atServer instanceof ModernSubscription) modern?.subscriptions.delete(atServer);
+      atServer?.cancel();
+      held.release();
       this.#open.delete(subscription);
     });
-    if (modern !== undefined) {
-      const opened = modern.subscribe(subscription, request, memory);
-      if (opened === undefined) return reply.fail(outOfMemory());
-      this.#open.set(subscription, { client, uriCount: uris.size, atServer: opened });
-      return;
+    this.#open.set(subscription, { client, uriCount: uris.size });
+    if (modern === undefined) {
+      atServer = new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
+      void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
+    } else {
+      atServer = new ModernSubscription(subscription, lane, request, memory.holder);
+      modern.addSubscription(atServer);
     }
-    const bytes = uris.values().reduce((sum, uri) => sum + URI_BYTES + URI_COPIES * textMemoryBytes(uri), URI_BYTES);
-    const filterMemory = memory.reserve("subscriptions", bytes);
-    if (filterMemory === undefined) return reply.fail(outOfMemory());
-    const upstream = new LegacySubscription(subscription, lane, { ...filter, uris }, filterMemory, memory);
-    this.#open.set(subscription, { client, uriCount: uris.size, atServer: upstream });
-    void this.#start(upstream, subscription, uris.size > 0 ? client : undefined);
   }
 
   /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */

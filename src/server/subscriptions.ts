@@ -1,14 +1,13 @@
-import type { Context } from "../context.ts";
 import { applyEdits } from "../json/edit.ts";
 import { findMembers, findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { MetaKey, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
-import type { Reservation } from "../memory.ts";
+import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import type { Calls } from "./calls.ts";
 import { internalReply, type OpenCall } from "./internal-calls.ts";
+import type { Lane } from "./lane.ts";
 
 /** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
 export class Subscription {
@@ -78,41 +77,30 @@ export class Subscription {
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
-/** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
+/** A subscription at a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
 export class ModernSubscription implements ReplyTarget {
+  /** That of the client. */
+  readonly holder: MemoryHolder;
   readonly #subscription: Subscription;
-  readonly #context: Context;
+  readonly #lane: Lane;
   readonly #request: RequestMessage;
-  readonly #calls: Calls;
-  readonly #memory: Reservation;
-  readonly #onEnd: (subscription: ModernSubscription) => void;
   #open: OpenCall | undefined;
   /** The part that the server has acknowledged; undefined before the first acknowledgement. */
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(
-    context: Context,
-    calls: Calls,
-    subscription: Subscription,
-    request: RequestMessage,
-    memory: Reservation,
-    onEnd: (subscription: ModernSubscription) => void,
-  ) {
-    this.#context = context;
-    this.#calls = calls;
-    this.#subscription = subscription;
-    this.#request = request;
-    this.#memory = memory;
-    this.#onEnd = onEnd;
+  constructor(subscription: Subscription, lane: Lane, request: RequestMessage, holder: MemoryHolder) {
+    [this.#subscription, this.#lane, this.#request, this.holder] = [subscription, lane, request, holder];
   }
 
-  /** The id of its request at the current generation; undefined if there is none. */
+  /** The id of its request at the current server; undefined if there is none. */
   get wireId(): number | undefined {
     return this.#open?.wireId;
   }
 
   open(): void {
-    this.#open = this.#calls.open(internalReply(this.#context, this), this.#request);
+    const { calls, context } = this.#lane;
+    calls.noteClient(this.holder);
+    this.#open = calls.open(internalReply(context, this), this.#request);
   }
 
   onLost(): void {
@@ -133,42 +121,31 @@ export class ModernSubscription implements ReplyTarget {
     else this.end();
   }
 
-  /** Ends the subscription at the server, because the client has left or the sidecar drains. */
-  cancel(): void {
-    this.#open?.cancel("the subscription has ended");
-    this.#finish();
-  }
-
   /** Ends the subscription gracefully, because the server no longer serves it. */
   end(): void {
-    this.#open?.cancel("ended");
     this.#subscription.end();
-    this.#finish();
+  }
+
+  /** Ends the request at the server, because the subscription has ended. */
+  cancel(): void {
+    this.#open?.cancel("the subscription has ended");
+    this.#open = undefined;
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {
-    if (outcome instanceof SidecarError) {
-      this.#open = undefined;
-      // If the generation was lost, the next one gets the request again.
-      if (outcome.code !== "UPSTREAM_EXITED") this.end();
-    } else if (outcome !== undefined) this.#onResponse(outcome);
+    // If the server was lost, the next one gets the request again.
+    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") this.#open = undefined;
+    else if (outcome instanceof SidecarError) this.end();
+    else if (outcome !== undefined) this.#onResponse(outcome);
   }
 
   #onResponse(text: string): void {
     const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-    if (error !== undefined) this.#subscription.respond("error", text.slice(error.start, error.end));
-    else if (result !== undefined) {
-      const resultText = text.slice(result.start, result.end);
-      const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
-      const edits = id === undefined ? [] : [{ ...id, text: this.#subscription.idText }];
-      this.#subscription.respond("result", applyEdits(resultText, edits));
-    }
-    this.#finish();
-  }
-
-  #finish(): void {
-    this.#open = undefined;
-    this.#memory.release();
-    this.#onEnd(this);
+    if (error !== undefined) return this.#subscription.respond("error", text.slice(error.start, error.end));
+    if (result === undefined) return this.end();
+    const resultText = text.slice(result.start, result.end);
+    const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
+    const edits = id === undefined ? [] : [{ ...id, text: this.#subscription.idText }];
+    this.#subscription.respond("result", applyEdits(resultText, edits));
   }
 }

@@ -62,11 +62,7 @@ describe("the members of a server's response", async () => {
     ["neither a result nor an error", `"id":$ID`, invalid('the message has neither "method" nor "result" nor "error"')],
     ["a result that is an array", `"id":$ID,"result":[1],"error":null`, invalid("the result is not an object")],
     ["a result that is a text", `"id":$ID,"result":"mine"`, invalid("the result is not an object")],
-    [
-      "a hundred other members",
-      `"id":$ID,${Array.from({ length: 100 }, (_, index) => `"m${index}":0`).join()},"result":${RESULT}`,
-      invalid("it has more than 100 members"),
-    ],
+    ["a hundred other members", `"id":$ID,${Array.from({ length: 100 }, (_, index) => `"m${index}":0`).join()},"result":${RESULT}`, ok],
   ])("%s: the client gets a valid response at once", async (_what, members, expected) => {
     expect(await answer(client, `{"jsonrpc":"2.0",${members}}`)).toEqual(expected);
   });
