@@ -1,4 +1,4 @@
-import * as prometheus from "prom-client";
+import prometheus from "prom-client";
 import { createRegistry } from "../src/http/metrics.ts";
 import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
 

@@ -10,7 +10,7 @@ import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeA
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
-import { AskingRouting } from "./server/asking-routing.ts";
+import { SharedQuestions } from "./server/shared-questions.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Pool, PooledServer, type Profile } from "./server/pool.ts";
@@ -215,7 +215,7 @@ export class McpServer {
     const { kind, streams } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
     if (streams !== undefined) return new PrivateRouting(lane, streams, streams.isTakenUp, onInitialized);
-    if (kind === "asking") return new AskingRouting(lane, () => this.#pool.onChanged(profile));
-    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy");
+    const asking = kind === "asking" ? new SharedQuestions(lane, () => this.#pool.onChanged(profile)) : undefined;
+    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", asking);
   }
 }

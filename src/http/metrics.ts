@@ -1,4 +1,4 @@
-import type * as Prometheus from "prom-client";
+import type Prometheus from "prom-client";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
@@ -140,7 +140,8 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
   };
 
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
-    registry ??= createRegistry(await import("prom-client"), (name) => samples.get(name) ?? []);
+    // The default export, because the bundle has no other.
+    registry ??= createRegistry((await import("prom-client")).default, (name) => samples.get(name) ?? []);
     const startedAtMs = nowMs();
     samples = Map.groupBy([...records.samples(), ...stateSamples(status())], ({ metric }) => metric);
     const bytes = Buffer.from(await registry.metrics());

@@ -12,8 +12,8 @@ const INPUT_REQUIRED = "input_required";
 const MAX_QUESTIONS = 64;
 const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 
-/** A question of a server without sessions for the client of a session. */
-export interface Question {
+/** A question in a result of a server without sessions. */
+export interface InputRequest {
   /** The JSON text of its key. */
   readonly keyText: string;
   readonly kinds: AskKinds;
@@ -24,7 +24,7 @@ export interface Question {
 /** The result `input_required` (MCP 2026-07-28, basic/utilities/mrtr). */
 export interface InputRequired {
   /** Empty if the server just wants the request again. */
-  readonly questions: readonly Question[];
+  readonly questions: readonly InputRequest[];
   /** The JSON text of the state for the next request; undefined for none. */
   readonly stateText: string | undefined;
 }
@@ -58,7 +58,7 @@ export function checkQuestions({ text, result, resultType }: FoundResult, method
 }
 
 /** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
-export function checkDeclared(questions: readonly Question[], declared: AskKinds): SidecarError | undefined {
+export function checkDeclared(questions: readonly InputRequest[], declared: AskKinds): SidecarError | undefined {
   const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
   return missing === 0 ? undefined : undeclared(missing);
 }
@@ -72,8 +72,8 @@ export function questionFailed(description: string): SidecarError {
   return new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false });
 }
 
-function readQuestions(text: string, start: number): Question[] | string {
-  const questions: Question[] = [];
+function readQuestions(text: string, start: number): InputRequest[] | string {
+  const questions: InputRequest[] = [];
   const keys = new Set<string>();
   let problem: string | undefined;
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
@@ -92,7 +92,7 @@ function readQuestions(text: string, start: number): Question[] | string {
 }
 
 /** @param text the `InputRequest`. @returns undefined if it is invalid. */
-function readQuestion(keyText: string, text: string): Question | undefined {
+function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
   const { spans, duplicate } = findMembers(text, 0, ["method", "params"]);
   const [method, params] = spans.map((span) => textOf(text, span));
@@ -104,7 +104,7 @@ function readQuestion(keyText: string, text: string): Question | undefined {
 }
 
 /** In a session, an elicitation by URL has an id (MCP 2025-11-25, client/elicitation). */
-export function withElicitationId({ kinds, request }: Question, id: string): RequestMessage {
+export function withElicitationId({ kinds, request }: InputRequest, id: string): RequestMessage {
   const { text, outline } = request;
   if (kinds !== AskKind.url) return request;
   const edits = setMembers(text, outline.start(Slot.params), [["elicitationId", JSON.stringify(id)]]);

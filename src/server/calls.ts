@@ -359,13 +359,13 @@ export class Calls {
 
   /** The requests of clients that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
-    return [...this.values()].filter(isOfClient).filter(({ isWritten }) => isWritten);
+    return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
   }
 
   /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
   findOnly(): Call | undefined {
     let only: Call | undefined;
-    for (const call of this.values()) {
+    for (const call of this.#all) {
       if (!call.isWritten || (call.kind === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
       if (only !== undefined) return undefined;
       only = call;
@@ -440,7 +440,7 @@ export class Calls {
 
   /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
-    for (const call of this.values()) if (call.isWritten) call.extend(nowMs);
+    for (const call of this.#all) if (call.isWritten) call.extend(nowMs);
   }
 
   /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
@@ -764,7 +764,7 @@ export class Calls {
   #takeRetries(): Call[] {
     const nowMs = this.#context.nowMs();
     const retried: Call[] = [];
-    for (const call of this.values()) {
+    for (const call of this.#all) {
       // The lost generation may have left it unwritten.
       call.sentAtMs = undefined;
       // Each generation gets new requests of the sidecar itself.

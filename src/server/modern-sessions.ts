@@ -1,4 +1,3 @@
-import type { AskKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
 import {
@@ -10,36 +9,11 @@ import {
   type SessionEnvelope,
   sessionEnvelopeOf,
 } from "../mcp/translate.ts";
-import { textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { DesiredState } from "./desired-state.ts";
 import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
-
-/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
-export class RepeatableRequest {
-  /** The number of results with questions so far. */
-  questionRounds = 0;
-  /** Called once at the end of its reply, while the client still accepts messages, if it has not disconnected. */
-  onEnd: (() => void) | undefined;
-  readonly #envelope: SessionEnvelope;
-  readonly #request: RequestMessage;
-  readonly #level: string | undefined;
-
-  constructor(request: RequestMessage, envelope: SessionEnvelope, level: string | undefined) {
-    [this.#request, this.#envelope, this.#level] = [request, envelope, level];
-  }
-
-  /** The questions that the client can answer. */
-  get declared(): AskKinds {
-    return this.#envelope.declared;
-  }
-
-  /** Returns the request for the server. @param params the JSON text of more members of its params. */
-  with(params: string): RequestMessage {
-    return requestToModernServer(this.#request, this.#envelope, this.#level, params);
-  }
-}
+import { RepeatableRequest, type SessionQuestions } from "./session-questions.ts";
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
@@ -48,11 +22,10 @@ export class ModernSessions {
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
   readonly #state: DesiredState;
-  /** Those that have not ended. */
-  readonly #repeatable = new Map<Reply, RepeatableRequest>();
+  readonly #questions: SessionQuestions;
 
-  constructor(state: DesiredState) {
-    this.#state = state;
+  constructor(state: DesiredState, questions: SessionQuestions) {
+    [this.#state, this.#questions] = [state, questions];
   }
 
   add(session: Caller, initialize: RequestMessage): void {
@@ -65,11 +38,6 @@ export class ModernSessions {
 
   isAskable(caller: Caller): boolean {
     return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
-  }
-
-  /** Returns the request of a reply, if the server may ask its client. */
-  repeatableOf(reply: Reply): RepeatableRequest | undefined {
-    return this.#repeatable.get(reply);
   }
 
   /** @returns the decision about a request of a session; undefined for a client without one. */
@@ -97,16 +65,7 @@ export class ModernSessions {
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
-    if (ASKING_METHODS.has(method)) {
-      const repeatable = new RepeatableRequest(request, envelope, level);
-      const kept = caller.memory.hold("requests", textMemoryBytes(request.text));
-      this.#repeatable.set(reply, repeatable);
-      reply.onEnd = () => {
-        this.#repeatable.delete(reply);
-        kept.release();
-        repeatable.onEnd?.();
-      };
-    }
+    if (ASKING_METHODS.has(method)) this.#questions.allow(reply, new RepeatableRequest(caller.memory, request, envelope, level));
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 }

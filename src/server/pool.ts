@@ -187,7 +187,7 @@ export class Pool {
   /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
     const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + (lane.routing.unattributed ?? 0), this.#unattributed);
+    const unattributed = asking.reduce((sum, { lane }) => sum + (lane.routing.asking?.unattributed ?? 0), this.#unattributed);
     return { servers: asking.length, unattributed };
   }
 
@@ -446,7 +446,7 @@ export class Pool {
     defects.guard("lane end", () => lane.close("server lost"));
     await this.#stop(server);
     server.kept?.release();
-    this.#unattributed += lane.routing.unattributed ?? 0;
+    this.#unattributed += lane.routing.asking?.unattributed ?? 0;
     this.#servers.delete(server);
     this.#startWaiting();
   }

@@ -43,7 +43,7 @@ export class Questions extends Map<unknown, Question> {
   readonly #maxCount: number;
   #progress = 0;
 
-  constructor(lane: Lane, maxCount: number) {
+  constructor(lane: Lane, maxCount = Number.POSITIVE_INFINITY) {
     super();
     [this.lane, this.#maxCount] = [lane, maxCount];
   }

@@ -13,52 +13,42 @@ const TAG_BYTES = 16;
 const CONTENT = "JSON source";
 
 /**
- * Seals the `requestState` of a server together with the client, the method and the name of the request (MCP 2026-07-28,
- * basic/utilities/mrtr). The server sees one identity for all clients, so it could not notice that a client uses the state of another one.
- * Each replica with the same SESSION_KEY can unseal it.
+ * Returns a server's response with its `requestState` sealed together with the client, the method and the name of the request (MCP 2026-07-28,
+ * basic/utilities/mrtr); undefined if it has none. The server sees one identity for all clients, so it could not notice that a client uses the
+ * state of another one. Each replica with the same SESSION_KEY can unseal it.
  *
  * The JSON source of the state is sealed, not its value: UTF-8 has no unpaired surrogates, so it could not be restored from its value.
  */
-export class RequestState {
-  readonly #keys: SessionKeys;
+export function sealState(
+  keys: SessionKeys,
+  found: FoundResult,
+  request: RequestMessage,
+  owner: Principal | undefined,
+): string | undefined {
+  const { text, edits, requestState: span } = found;
+  const [key] = keys.requestState;
+  if (key === undefined || span === undefined || text[span.start] !== '"') return undefined;
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(bindingOf(request, owner));
+  const sealed = Buffer.concat([nonce, cipher.update(text.slice(span.start, span.end), "utf8"), cipher.final(), cipher.getAuthTag()]);
+  return applyEdits(text, [...edits, { ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
+}
 
-  constructor(keys: SessionKeys) {
-    this.#keys = keys;
-  }
-
-  /** Returns a server's response with its state sealed; undefined if it has none. */
-  seal({ text, edits, requestState: span }: FoundResult, request: RequestMessage, owner: Principal | undefined): string | undefined {
-    const [key] = this.#keys.requestState;
-    if (key === undefined || span === undefined || text[span.start] !== '"') return undefined;
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(bindingOf(request, owner));
-    const sealed = Buffer.concat([nonce, cipher.update(text.slice(span.start, span.end), "utf8"), cipher.final(), cipher.getAuthTag()]);
-    return applyEdits(text, [...edits, { ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
-  }
-
-  /** Returns a client's request with the state that the server has chosen. */
-  unseal(request: RequestMessage, owner: Principal | undefined): RequestMessage | SidecarError {
-    const { text, outline } = request;
-    const span = outline.span(Slot.repeatedState);
-    if (span === undefined) return request;
-    const stateText = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, owner) : undefined;
-    if (stateText === undefined) return invalidState();
-    const edited = readMessage(applyEdits(text, [{ ...span, text: stateText }]));
-    return edited.kind === "request" ? edited : invalidState();
-  }
-
-  #open(sealedText: string, request: RequestMessage, owner: Principal | undefined): string | undefined {
-    const sealed = Buffer.from(sealedText, "base64url");
-    if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
-    for (const key of this.#keys.requestState) {
-      const state = decrypt(key, sealed, bindingOf(request, owner));
-      if (state !== undefined) return state;
-    }
-    return undefined;
-  }
+/** Returns a client's request with the state that the server has chosen. */
+export function unsealState(keys: SessionKeys, request: RequestMessage, owner: Principal | undefined): RequestMessage | SidecarError {
+  const { text, outline } = request;
+  const span = outline.span(Slot.repeatedState);
+  if (span === undefined) return request;
+  const sealed = Buffer.from(text[span.start] === '"' ? decodeString(text, span.start, span.end) : "", "base64url");
+  const binding = bindingOf(request, owner);
+  const stateText = keys.requestState.map((key) => decrypt(key, sealed, binding)).find((state) => state !== undefined);
+  if (stateText === undefined) return invalidState();
+  const edited = readMessage(applyEdits(text, [{ ...span, text: stateText }]));
+  return edited.kind === "request" ? edited : invalidState();
 }
 
 function decrypt(key: KeyObject, sealed: Buffer, binding: Buffer): string | undefined {
+  if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, NONCE_BYTES))
     .setAAD(binding)
     .setAuthTag(sealed.subarray(-TAG_BYTES));

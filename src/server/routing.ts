@@ -95,8 +95,8 @@ export interface Routing {
    * subscription of one in flight.
    */
   onCallerEnd(caller: Caller): void;
-  /** The number of questions that could not be assigned to a call. */
-  readonly unattributed?: number;
+  /** Undefined if the server may not ask, or has one client. `unattributed` is the number of questions that could not be assigned to a call. */
+  readonly asking?: { readonly unattributed: number } | undefined;
   /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
   endSubscriptions?(): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */

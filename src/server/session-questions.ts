@@ -1,25 +1,28 @@
 import { randomUUID } from "node:crypto";
 import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
-import { AskMethod } from "../mcp/capabilities.ts";
+import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { readMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import {
   checkDeclared,
   type InputRequired,
   invalidQuestion,
+  isInputRequired,
   questionFailed,
   readInputRequired,
   withElicitationId,
 } from "../mcp/questions.ts";
 import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
-import { type Reservation, textMemoryBytes } from "../memory.ts";
+import { requestToModernServer, type SessionEnvelope } from "../mcp/translate.ts";
+import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
+import type { ClientCall } from "./call.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import type { RepeatableRequest } from "./modern-sessions.ts";
+import { type Question, Questions } from "./questions.ts";
 import { cancellation } from "./routing.ts";
 
 /** The maximum number of results with questions of one call. */
@@ -31,26 +34,41 @@ const NEEDS_STREAM = "Clients receive questions on the event stream of the call,
 
 const CANCELLED = '{"action":"cancel"}';
 
-/** A call between two requests to the server. */
-interface Round {
-  readonly call: ClientCall;
-  readonly request: RepeatableRequest;
-  readonly stateText: string | undefined;
-  /** The ids of the questions that are not answered. */
-  readonly open: Set<number>;
-  /** The answers as members of `inputResponses`. */
-  readonly answers: string[];
+/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
+export class RepeatableRequest {
+  /** The number of results with questions so far. */
+  rounds = 0;
+  /** The JSON text of the state for the next request of the server. */
+  stateText: string | undefined;
+  /** The answers so far, as members of `inputResponses`. */
+  answers: string[] = [];
+  /** That of the request, and while its call is suspended, of the state and the answers. */
   readonly memory: Reservation;
-  /** The time of the next request if there are no questions; otherwise the end of the time for the answers. */
-  readonly timer: Timer;
-}
+  /** Repeats the request if its server asks nothing. */
+  timer: Timer | undefined;
+  readonly #envelope: SessionEnvelope;
+  readonly #request: RequestMessage;
+  readonly #level: string | undefined;
 
-interface OpenQuestion {
-  /** The id for the client. */
-  readonly id: number;
-  readonly round: Round;
-  readonly keyText: string;
-  readonly method: string;
+  constructor(account: MemoryAccount, request: RequestMessage, envelope: SessionEnvelope, level: string | undefined) {
+    [this.#request, this.#envelope, this.#level] = [request, envelope, level];
+    this.memory = account.hold("requests", textMemoryBytes(request.text));
+  }
+
+  /** The questions that the client can answer. */
+  get declared(): AskKinds {
+    return this.#envelope.declared;
+  }
+
+  /** Returns the next request for the server, with the state and the answers, which are dropped. */
+  next(): RequestMessage {
+    const { answers, stateText } = this;
+    const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
+    if (stateText !== undefined) members.push(`"requestState":${stateText}`);
+    [this.answers, this.stateText] = [[], undefined];
+    this.memory.resize(textMemoryBytes(this.#request.text));
+    return requestToModernServer(this.#request, this.#envelope, this.#level, members.join(","));
+  }
 }
 
 /**
@@ -61,20 +79,40 @@ interface OpenQuestion {
  */
 export class SessionQuestions {
   readonly #lane: Lane;
-  readonly #questions = new Map<unknown, OpenQuestion>();
-  readonly #ids = new RequestIds();
+  readonly #questions: Questions;
+  /** By their replies, which have not ended. */
+  readonly #requests = new Map<Reply, RepeatableRequest>();
 
   constructor(lane: Lane) {
     this.#lane = lane;
+    this.#questions = new Questions(lane);
+    this.#questions.onOverdue = (question) => this.#guard(question.call, () => this.#onOverdue(question));
   }
 
-  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. */
-  onInputRequired(call: ClientCall, request: RepeatableRequest, response: ResponseMessage): void {
+  /** Lets the server ask the client of a request, until its reply ends. */
+  allow(reply: Reply, request: RepeatableRequest): void {
+    this.#requests.set(reply, request);
+    reply.onEnd = () => {
+      this.#requests.delete(reply);
+      request.timer?.clear();
+      request.memory.release();
+      // Its client must not answer any more.
+      for (const question of this.#questions.values())
+        if (question.call?.reply === reply && this.#questions.close(question))
+          this.#emit(question, cancellation(question.id, "the call has ended"));
+    };
+  }
+
+  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. @returns false for another response. */
+  onResponse(call: ClientCall, response: ResponseMessage): boolean {
+    const request = isInputRequired(response) ? this.#requests.get(call.reply) : undefined;
+    if (request === undefined) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const { calls } = this.#lane;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
     else this.#begin(call, request, asked);
+    return true;
   }
 
   /**
@@ -85,106 +123,79 @@ export class SessionQuestions {
    */
   onAnswer(caller: Caller, response: ResponseMessage, isAskable: boolean): SidecarError | undefined {
     const question = this.#questions.get(response.id);
-    if (question === undefined || question.round.call.caller !== caller) {
-      return isAskable && !this.#ids.has(response.id) ? answerElsewhere() : undefined;
+    const call = question?.call;
+    if (question === undefined || call?.caller !== caller) {
+      return isAskable && !this.#questions.ids.has(response.id) ? answerElsewhere() : undefined;
     }
-    const { round, method } = question;
+    const { method } = question;
     const normal = readMessage(messageToServer(response));
     const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.isObject(Slot.result);
     const text = isAnswer ? normal.outline.copyAt(Slot.result) : undefined;
-    if (!round.memory.tryGrow(text === undefined ? 0 : textMemoryBytes(text))) return outOfMemory();
+    const hasRoom = text === undefined || this.#requests.get(call.reply)?.memory.tryGrow(textMemoryBytes(text)) !== false;
+    if (!hasRoom) return outOfMemory();
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
-      this.#take(question);
+      this.#questions.close(question);
       const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
-      this.#fail(round.call, "question answered with an error", message);
+      this.#fail(call, "question answered with an error", message);
     }
     return undefined;
   }
 
   /** Asks the client, or fails the call if it cannot be asked. */
-  #begin(call: ClientCall, request: RepeatableRequest, { questions, stateText }: InputRequired): void {
+  #begin(call: ClientCall, request: RepeatableRequest, { questions: asked, stateText }: InputRequired): void {
     const { calls, context } = this.#lane;
-    const { config, nowMs, timers } = context;
-    const refusal = checkDeclared(questions, request.declared);
+    const refusal = checkDeclared(asked, request.declared);
     if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
-    if (questions.length > 0 && ++request.questionRounds > MAX_QUESTION_ROUNDS) {
+    if (asked.length > 0 && ++request.rounds > MAX_QUESTION_ROUNDS) {
       return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
-    const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
-    const memory = call.caller.memory.reserve("requests", kept);
-    if (memory === undefined) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
-    const fail = (): void => calls.giveUp(call, "defect", internalError(true));
-    const timer = new Timer(timers, () => context.defects.guard("question", () => this.#onDue(round), fail));
-    const round: Round = { call, request, stateText, open: new Set(), answers: [], memory, timer };
-    request.onEnd = () => {
-      const ids = [...round.open];
-      this.#end(round);
-      // Its client must not answer any more.
-      for (const id of ids) this.#emit(round, cancellation(id, "the call has ended"));
-    };
-    timer.set(nowMs() + (questions.length === 0 ? REPEAT_DELAY_MS : config.requestTimeoutMs * MAX_RENEWED_TIMES));
-    const texts = questions.map((question) => {
-      const { keyText, request: asked } = question;
-      const id = this.#ids.mint();
-      this.#questions.set(id, { id, round, keyText, method: asked.method });
-      round.open.add(id);
-      return [id, requestToClient(withElicitationId(question, randomUUID()), id)] as const;
+    const kept = asked.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
+    if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
+    request.stateText = stateText;
+    if (asked.length === 0) {
+      request.timer ??= new Timer(context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      return request.timer.set(context.nowMs() + REPEAT_DELAY_MS);
+    }
+    const texts = asked.map((each) => {
+      const question = this.#questions.add(each.request, each.keyText);
+      question.call = call;
+      this.#questions.startDeadline(question);
+      return [question, requestToClient(withElicitationId(each, randomUUID()), question.id)] as const;
     });
     // The client may have disconnected while it got the others.
-    for (const [id, text] of texts) if (round.open.has(id)) this.#emit(round, text);
+    for (const [question, text] of texts) if (this.#questions.has(question.id)) this.#emit(question, text);
   }
 
-  #take({ id, round }: OpenQuestion): void {
-    this.#questions.delete(id);
-    round.open.delete(id);
+  #answer(question: Question, text: string): void {
+    this.#questions.close(question);
+    const { call, idText } = question;
+    const request = call && this.#requests.get(call.reply);
+    if (call === undefined || request === undefined) return;
+    request.answers.push(`${idText}:${text}`);
+    if (this.#questions.about(call).length === 0) this.#lane.calls.repeat(call, request.next());
   }
 
-  #answer(question: OpenQuestion, text: string): void {
-    const { round, keyText } = question;
-    this.#take(question);
-    round.answers.push(`${keyText}:${text}`);
-    if (round.open.size === 0) this.#repeat(round);
-  }
-
-  #onDue(round: Round): void {
-    if (round.open.size === 0) return this.#repeat(round);
-    for (const id of round.open) {
-      const question = this.#questions.get(id);
-      if (question !== undefined) this.#onOverdue(question);
-    }
-  }
-
-  #onOverdue(question: OpenQuestion): void {
-    const { id, round, method } = question;
+  #onOverdue(question: Question): void {
+    const { call, id, method } = question;
     if (method === AskMethod.elicitation) {
-      this.#emit(round, cancellation(id, "timeout"));
+      this.#emit(question, cancellation(id, "timeout"));
       this.#answer(question, CANCELLED);
-    } else this.#fail(round.call, "question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`);
+    } else this.#fail(call, "question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`);
   }
 
-  #repeat(round: Round): void {
-    const { call, request, stateText, answers } = round;
-    const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
-    if (stateText !== undefined) members.push(`"requestState":${stateText}`);
-    this.#end(round);
-    this.#lane.calls.repeat(call, request.with(members.join(",")));
+  #fail(call: ClientCall | undefined, reason: string, description: string): void {
+    if (call !== undefined) this.#lane.calls.giveUp(call, reason, questionFailed(description));
   }
 
-  #fail(call: ClientCall, reason: string, description: string): void {
-    this.#lane.calls.giveUp(call, reason, questionFailed(description));
+  /** A suspended call has no other end after a defect. */
+  #guard(call: ClientCall | undefined, handle: () => void): void {
+    const { calls, context } = this.#lane;
+    context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
   }
 
-  #end(round: Round): void {
-    round.timer.clear();
-    round.request.onEnd = undefined;
-    round.memory.release();
-    for (const id of round.open) this.#questions.delete(id);
-    round.open.clear();
-  }
-
-  #emit({ call }: Round, text: string): void {
-    if (!call.reply.emit(text)) call.caller.deliver(text);
+  #emit({ call }: Question, text: string): void {
+    if (call?.reply.emit(text) === false) call.caller.deliver(text);
   }
 }
 

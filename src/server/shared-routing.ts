@@ -2,7 +2,6 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { isInputRequired } from "../mcp/questions.ts";
 import { messageToServer } from "../mcp/rewrite.ts";
 import { listChanges, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
 import { withoutSubscriptionId } from "../mcp/translate.ts";
@@ -16,6 +15,7 @@ import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { answerPing, LIST_CHANGED, refuseRequest, type Routing } from "./routing.ts";
 import { SessionQuestions } from "./session-questions.ts";
+import type { SharedQuestions } from "./shared-questions.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 
@@ -34,7 +34,9 @@ export class SharedRouting implements Routing {
   readonly isPrivate = false;
   readonly isWaitingForClient = false;
   readonly state = new DesiredState();
-  protected readonly lane: Lane;
+  /** Undefined if the server may not ask. */
+  readonly asking: SharedQuestions | undefined;
+  readonly #lane: Lane;
   /** That of the current or the last run. Requests that wait have its form. */
   #era: ServerEra;
   readonly #legacy: LegacyDriver;
@@ -45,12 +47,12 @@ export class SharedRouting implements Routing {
   readonly subscriptions = new Set<ModernSubscription>();
 
   /** @param era the one that is expected of the first run. */
-  constructor(lane: Lane, era: ServerEra = "legacy") {
-    [this.lane, this.#era] = [lane, era];
+  constructor(lane: Lane, era: ServerEra = "legacy", asking?: SharedQuestions) {
+    [this.#lane, this.#era, this.asking] = [lane, era, asking];
     this.#legacy = new LegacyDriver(lane.calls, this.state);
     this.#modern = new ModernDriver(lane.context, lane.calls, this.state, ({ lists }) => this.#onReopened(lists));
-    this.#sessions = new ModernSessions(this.state);
     this.#questions = new SessionQuestions(lane);
+    this.#sessions = new ModernSessions(this.state, this.#questions);
   }
 
   get #driver(): LegacyDriver | ModernDriver {
@@ -60,7 +62,7 @@ export class SharedRouting implements Routing {
   /** Adds a client's subscription, if the server has no sessions. It must be removed at its end. */
   addSubscription(subscription: ModernSubscription): void {
     this.subscriptions.add(subscription);
-    if (this.lane.calls.queue.isReady) subscription.open();
+    if (this.#lane.calls.queue.isReady) subscription.open();
   }
 
   /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
@@ -71,7 +73,7 @@ export class SharedRouting implements Routing {
 
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     // What sessions want of a server without sessions is in requests of the sidecar itself.
-    if (this.#era === "modern") this.lane.calls.noteClient(caller.memory.holder);
+    if (this.#era === "modern") this.#lane.calls.noteClient(caller.memory.holder);
     const decision = decideAbout(request, caller, this.#driver);
     if (decision !== undefined || this.#era === "legacy") return decision ?? this.#checkTask(caller, request);
     return this.#sessions.decide(caller, request, reply);
@@ -89,15 +91,15 @@ export class SharedRouting implements Routing {
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
-    const question = isInputRequired(response) ? this.#sessions.repeatableOf(call.reply) : undefined;
-    if (question === undefined) return false;
-    this.#questions.onInputRequired(call, question, response);
-    return true;
+    return this.#questions.onResponse(call, response);
   }
 
   onServerNotification(notification: NotificationMessage): void {
     const { method, outline } = notification;
-    if (this.#era === "legacy") return this.#deliver(notification);
+    if (this.#era === "legacy") {
+      const isWithdrawal = method === "notifications/cancelled" && this.asking?.questions.withdraw(notification) !== undefined;
+      return isWithdrawal ? undefined : this.#deliver(notification);
+    }
     // A server ends a subscription by cancelling its request (MCP 2026-07-28, basic/utilities/cancellation).
     const cancelledId = method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
     const id = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
@@ -107,22 +109,23 @@ export class SharedRouting implements Routing {
       return;
     }
     const subscription = this.subscriptions.values().find(({ wireId }) => wireId === id);
-    if (subscription === undefined) this.lane.dropped.notification(method);
+    if (subscription === undefined) this.#lane.dropped.notification(method);
     else subscription.onNotification(notification);
   }
 
   onServerRequest(request: RequestMessage): void {
-    const { calls, dropped } = this.lane;
+    const kinds = kindsOf(request);
+    if (this.asking !== undefined && kinds !== 0) return this.asking.onServerRequest(request);
+    const { calls, dropped } = this.#lane;
     const isPing = request.method === "ping" && this.#era === "legacy";
     if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) dropped.request(request.method);
     const [only, another] = isPing ? [] : calls.ofClients;
     const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
-    const kinds = kindsOf(request);
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
   onReady(handshake: UpstreamHandshake): void {
-    const { calls, tools } = this.lane;
+    const { calls, tools } = this.#lane;
     const { era, resultText } = handshake;
     if (era !== this.#era) {
       // Requests that wait have the form of the former server.
@@ -137,9 +140,11 @@ export class SharedRouting implements Routing {
     }
     for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
     tools.onInitialized();
+    this.asking?.onReady();
   }
 
   onLost(): void {
+    this.asking?.onLost();
     this.#modern.onLost();
     for (const subscription of this.subscriptions) subscription.onLost();
   }
@@ -158,7 +163,7 @@ export class SharedRouting implements Routing {
 
   /** The server may have announced changes while the subscription of the sidecar was not open. */
   #onReopened(lists: SubscriptionFilter["lists"]): void {
-    if (lists.has("tools")) this.lane.tools.onChanged();
+    if (lists.has("tools")) this.#lane.tools.onChanged();
     for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce(text);
   }
 
@@ -175,7 +180,7 @@ export class SharedRouting implements Routing {
     const taskId = stringOf(text, span);
     if (span !== undefined && taskId === undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');
-    const isForeign = this.lane.calls.tasks.owners.isOfOther(taskId, memory.holder);
+    const isForeign = this.#lane.calls.tasks.owners.isOfOther(taskId, memory.holder);
     return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 
@@ -185,13 +190,13 @@ export class SharedRouting implements Routing {
     let recipients: Iterable<Caller> = [];
     if (LIST_CHANGED.test(method)) recipients = this.state.listeners;
     else if (method === "notifications/resources/updated") recipients = this.state.subscribersOf(outline.stringAt(Slot.uri));
-    else return this.lane.dropped.notification(method);
+    else return this.#lane.dropped.notification(method);
     let count = 0;
     for (const caller of recipients) {
       caller.deliverOnce(text);
       count++;
     }
-    if (count === 0) this.lane.dropped.notification(method);
+    if (count === 0) this.#lane.dropped.notification(method);
   }
 
   /**
@@ -200,7 +205,7 @@ export class SharedRouting implements Routing {
    * be about earlier work.
    */
   #deliverLog(text: string, level: string | undefined): void {
-    const { calls, dropped } = this.lane;
+    const { calls, dropped } = this.#lane;
     // A server without sessions logs only for requests that name a level.
     const mayLog = this.#era === "modern" || this.state.level !== undefined;
     const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.#era === "legacy" || reply.logLevel !== undefined) : [];

@@ -18,13 +18,13 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { AskingRouting } from "./asking-routing.ts";
+import { SharedRouting } from "./shared-routing.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import type { Routing } from "./routing.ts";
-import { RequestState } from "./request-state.ts";
+import { sealState, unsealState } from "./request-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
@@ -50,7 +50,7 @@ export class StatelessRequests {
   /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
   readonly #parked: ParkedCalls | undefined;
   /** The clients of states and tasks; undefined if there is at most one token. */
-  readonly #bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
+  readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
   readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
   /** Each result of a server with sessions has this text, so it is found once for each handshake. */
@@ -63,7 +63,7 @@ export class StatelessRequests {
     this.#parked = parked;
     const { authTokenFile } = context.config;
     // Only the tokens of a file can be of several principals.
-    this.#bindings = authTokenFile === undefined ? undefined : { requestState: new RequestState(keys), tasks: new TaskOwners() };
+    this.#bindings = authTokenFile === undefined ? undefined : { keys, tasks: new TaskOwners() };
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
@@ -190,7 +190,7 @@ export class StatelessRequests {
     const bindings = this.#bindings;
     const { declared, logLevel } = envelope;
     const { holder } = client.memory;
-    const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
+    const unsealed = bindings === undefined ? request : unsealState(bindings.keys, request, owner);
     if (unsealed instanceof SidecarError) return reply.fail(unsealed);
     reply.logLevel = logLevel;
     reply.transforms.push((text, idText, response) => {
@@ -198,7 +198,7 @@ export class StatelessRequests {
       if (found === undefined) return text;
       bindings?.tasks.add(createdTask(found), holder);
       const error = checkResultType(found) ?? checkQuestions(found, request.method, declared);
-      return error ?? bindings?.requestState.seal(found, request, owner) ?? text;
+      return error ?? (bindings && sealState(bindings.keys, found, request, owner)) ?? text;
     });
     lane.request(client, reply, unsealed);
   }
@@ -219,8 +219,8 @@ export class StatelessRequests {
   }
 
   #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
-    const mayAsk = routing instanceof AskingRouting && ASKING_METHODS.has(stateless.request.method);
-    if (mayAsk && this.#parked !== undefined) return new AskingCall(routing.questions, this.#parked, stateless);
+    const asking = routing instanceof SharedRouting && ASKING_METHODS.has(stateless.request.method) ? routing.asking : undefined;
+    if (asking !== undefined && this.#parked !== undefined) return new AskingCall(asking.questions, this.#parked, stateless);
     return { declared: stateless.envelope.declared, missing: 0 };
   }
 

@@ -65,7 +65,7 @@ describe("healthcheck", async () => {
     expect(parts).toEqual(expect.arrayContaining(["main.js", expect.stringMatching(/^healthcheck-/)]));
     const sources = parts.flatMap((part) => sourcesOf(part));
     expect(sources).toEqual(expect.arrayContaining(["src/config/load.ts", "src/cli/healthcheck.ts"]));
-    const options = new Set(["src/http/guards.ts", "src/server/lanes.ts", "src/server/call.ts", "src/policy/tools.ts"]);
+    const options = new Set(["src/http/guards.ts", "src/server/call.ts", "src/policy/tools.ts"]);
     const others = sources.filter((source) => /node_modules|^src\/(?:http|lane|sessions|upstream|policy)\/|logger/.test(source));
     expect(others.filter((source) => !options.has(source))).toEqual([]);
   });

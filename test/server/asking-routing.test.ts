@@ -2,7 +2,8 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
-import { AskingRouting } from "../../src/server/asking-routing.ts";
+import { SharedQuestions } from "../../src/server/shared-questions.ts";
+import { SharedRouting } from "../../src/server/shared-routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
@@ -40,9 +41,12 @@ function start(
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench((lane) => new AskingRouting(lane, () => undefined), { parkTimeoutMs: PARK_TIMEOUT_MS });
+  const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", new SharedQuestions(lane, () => undefined)), {
+    parkTimeoutMs: PARK_TIMEOUT_MS,
+  });
   const { routing } = bench.lane;
-  if (!(routing instanceof AskingRouting)) throw new Error("the lane has another routing");
+  const asking = routing instanceof SharedRouting ? routing.asking : undefined;
+  if (asking === undefined) throw new Error("the lane has another routing");
   bench.start({});
   const caller = new StatelessCaller();
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
@@ -53,7 +57,7 @@ function start(
   let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {
     const sent = send(declared, "1");
-    asked = sent.reply.askable = new AskingCall(routing.questions, parked, sent);
+    asked = sent.reply.askable = new AskingCall(asking.questions, parked, sent);
     bench.lane.request(caller, sent.reply, request);
     return sent.reply;
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RequestState } from "../../../src/server/request-state.ts";
+import { sealState, unsealState } from "../../../src/server/request-state.ts";
 import { findResult } from "../../../src/mcp/translate.ts";
 import { SidecarError } from "../../../src/mcp/errors.ts";
 import { SessionKeys } from "../../../src/session/ids.ts";
@@ -14,10 +14,10 @@ function request(name: string, state?: unknown, method = "tools/call"): RequestM
   return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name, requestState: state } })) as RequestMessage;
 }
 
-function sealed(states: RequestState, name = "t"): string {
+function sealed(keys: SessionKeys, name = "t"): string {
   const body = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",${STATE}}}`;
   const found = findResult(body, "1", undefined);
-  const text = found === undefined ? undefined : states.seal(found, request(name), ANN);
+  const text = found === undefined ? undefined : sealState(keys, found, request(name), ANN);
   if (text === undefined) throw new Error("no state");
   expect(text).not.toContain("secret");
   return (JSON.parse(text) as { result: { requestState: string } }).result.requestState;
@@ -29,19 +29,18 @@ describe("a sealed request state", () => {
       ["old-key".repeat(5), "new-key".repeat(5)],
       ["new-key".repeat(5), "old-key".repeat(5)],
     ];
-    const state = sealed(new RequestState(new SessionKeys(one, "mcp")));
-    expect(new RequestState(new SessionKeys(other, "mcp")).unseal(request("t", state), ANN)).toMatchObject({
+    const state = sealed(new SessionKeys(one, "mcp"));
+    expect(unsealState(new SessionKeys(other, "mcp"), request("t", state), ANN)).toMatchObject({
       text: expect.stringContaining(STATE) as unknown,
     });
-    expect(new RequestState(new SessionKeys(other, "else")).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
+    expect(unsealState(new SessionKeys(other, "else"), request("t", state), ANN)).toBeInstanceOf(SidecarError);
   });
 
   it("no single changed character of a state is accepted", () => {
-    const states = new RequestState(KEYS);
-    const state = sealed(states);
+    const state = sealed(KEYS);
     for (let index = 0; index < state.length - 1; index++) {
       const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
-      expect(states.unseal(request("t", changed), ANN)).toBeInstanceOf(SidecarError);
+      expect(unsealState(KEYS, request("t", changed), ANN)).toBeInstanceOf(SidecarError);
     }
   });
 });

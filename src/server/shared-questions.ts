@@ -1,14 +1,12 @@
-import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
+import { isSubset, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
-import type { NotificationMessage, RequestMessage } from "../mcp/message.ts";
+import type { RequestMessage } from "../mcp/message.ts";
 import { embeddedText } from "../mcp/questions.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
 import { Timer } from "../timers.ts";
 import { AskingCall } from "./asking-calls.ts";
 import type { Call, ClientCall } from "./call.ts";
 import type { Lane } from "./lane.ts";
 import { type Question, Questions } from "./questions.ts";
-import { SharedRouting } from "./shared-routing.ts";
 
 /** The maximum number of questions of one server that are not answered. */
 const MAX_QUESTIONS = 64;
@@ -23,13 +21,14 @@ const NO_CALL = "The question belongs to no call in flight";
 const AMBIGUOUS = "The question cannot be assigned to a call: several are in flight, or one was cancelled";
 
 /**
- * Routing for a server that may ask its only client. A question does not name its call. It belongs to the only call in flight. If there are
- * several, no more are sent until one is left, since the call that asks cannot end.
+ * The questions of a server that may ask its clients, all of one principal. A question does not name its call. It belongs to the only call in
+ * flight. If there are several, no more are sent until one is left, since the call that asks cannot end.
  */
-export class AskingRouting extends SharedRouting {
+export class SharedQuestions {
   /** The number of questions that could not be assigned. */
   unattributed = 0;
   readonly questions: Questions;
+  readonly #lane: Lane;
   readonly #onChanged: () => void;
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
@@ -38,21 +37,14 @@ export class AskingRouting extends SharedRouting {
 
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(lane: Lane, onChanged: () => void) {
-    super(lane);
-    this.#onChanged = onChanged;
+    [this.#lane, this.#onChanged] = [lane, onChanged];
     this.questions = new Questions(lane, MAX_QUESTIONS);
     this.questions.onClosed = () => this.#assign();
     this.#refusal = new Timer(lane.context.timers, (nowMs) => this.#refuseNewest(nowMs));
     lane.calls.onChanged = (call) => this.#onCallChanged(call);
   }
 
-  /** True if a client's call may be sent now. */
-  get isFree(): boolean {
-    return !this.lane.calls.queue.blocks.has("question");
-  }
-
-  override onServerRequest(request: RequestMessage): void {
-    if (kindsOf(request) === 0) return super.onServerRequest(request);
+  onServerRequest(request: RequestMessage): void {
     const length = this.questions.about(undefined).reduce((sum, { text }) => sum + text.length, 0);
     if (length > MAX_WAITING_LENGTH) {
       return this.questions.refuse(request, JsonRpcErrorCode.ServerError, "Too many questions wait for their calls");
@@ -64,18 +56,11 @@ export class AskingRouting extends SharedRouting {
     this.#assign();
   }
 
-  override onServerNotification(notification: NotificationMessage): void {
-    const isWithdrawal = notification.method === "notifications/cancelled" && this.questions.withdraw(notification) !== undefined;
-    if (!isWithdrawal) super.onServerNotification(notification);
-  }
-
-  override onReady(handshake: UpstreamHandshake): void {
-    super.onReady(handshake);
+  onReady(): void {
     this.#assign();
   }
 
-  override onLost(): void {
-    super.onLost();
+  onLost(): void {
     this.#refusal.clear();
     // The queue opens for the next generation.
     this.questions.closeAll();
@@ -89,7 +74,7 @@ export class AskingRouting extends SharedRouting {
   }
 
   #onCallChanged(call: Call): void {
-    const { calls } = this.lane;
+    const { calls } = this.#lane;
     if (call.state === "ended" && calls.hasUnreadAbandoned) {
       // A question may be about a call that was given up, until the server has read that.
       for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
@@ -107,7 +92,7 @@ export class AskingRouting extends SharedRouting {
 
   /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
-    const { calls, context } = this.lane;
+    const { calls, context } = this.#lane;
     const waiting = this.questions.about(undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
     if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, context.nowMs() + MAX_WAIT_MS));
@@ -121,7 +106,7 @@ export class AskingRouting extends SharedRouting {
       }
     }
     const isFree = this.questions.size === 0 && !calls.values().some(({ state }) => state === "parked");
-    if (isFree === this.isFree) return;
+    if (isFree !== calls.queue.blocks.has("question")) return;
     if (isFree) calls.queue.unblock("question");
     else calls.queue.blocks.add("question");
     this.#onChanged();
@@ -129,7 +114,7 @@ export class AskingRouting extends SharedRouting {
 
   /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
-    const { calls } = this.lane;
+    const { calls } = this.#lane;
     const inFlight = calls.ofClients;
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
@@ -146,12 +131,12 @@ export class AskingRouting extends SharedRouting {
 
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared({ kinds }: Question): boolean {
-    const calls = this.lane.calls.ofClients;
+    const calls = this.#lane.calls.ofClients;
     return calls.length > 0 && calls.every(({ reply: { askable } }) => askable === undefined || !isSubset(kinds, askable.declared));
   }
 
   #refuseUndeclared(question: Question): void {
-    const { calls, dropped } = this.lane;
+    const { calls, dropped } = this.#lane;
     const [only, another] = calls.ofClients;
     if (another === undefined && only?.reply.askable !== undefined) only.reply.askable.missing |= offeredKinds(question.kinds);
     const reason = `${question.method} is not available: the client of this call has not declared it`;
@@ -161,7 +146,7 @@ export class AskingRouting extends SharedRouting {
 
   #refuse(question: Question, reason: string): void {
     this.unattributed++;
-    this.lane.dropped.question(question.method, reason);
+    this.#lane.dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);
   }
 }
