@@ -39,10 +39,8 @@ function logAddresses(context: Context, address: string, adminAddress: string | 
 /** Logs the names of the keys, or the cost of random ones. */
 function logSessionKeys({ config, log }: Context): void {
   const { sessionKeys, serverName, authTokens } = config;
-  if (sessionKeys.length > 0) {
-    const keys = sessionKeys.map((key) => keyName(key, serverName));
-    return log.info({ count: keys.length, keys }, "session keys loaded");
-  }
+  const keys = sessionKeys.map((key) => keyName(key, serverName));
+  if (keys.length > 0) return log.info({ count: keys.length, keys }, "session keys loaded");
   const shortCount = authTokens.filter((text) => text.length < MIN_KEY_LENGTH).length;
   if (authTokens.length > 0 && shortCount === 0) return;
   const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
@@ -63,8 +61,6 @@ async function loadPolicy(context: Context, descriptor: Descriptor | undefined):
   return policy;
 }
 
-/** The longest time until the operating system reports that a command cannot be started. */
-const START_FAILURE_MS = 1000;
 /** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -132,8 +128,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const operatorRoutes = { status: createStatusRoute(context, status), ...metricsRoute, ...page?.routes };
   listener.serve(createApp(context, tokens, status, admin === undefined ? { ...operatorRoutes, ...server.routes } : server.routes));
   admin?.serve(createApp(context, tokens, status, operatorRoutes));
-  // A sidecar whose command cannot be started ends at once, and does not announce its address.
-  if (!(await hasFailedToStart(server))) logAddresses(context, address, adminAddress);
+  logAddresses(context, address, adminAddress);
   const tokenReload = reloadTokens(context, tokens, (principal) => {
     const count = server.endAllOf(principal);
     page?.endAllOf(principal);
@@ -193,12 +188,6 @@ function reloadTokens(
     const count = revoke(principal);
     if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
   });
-}
-
-async function hasFailedToStart(server: McpServer): Promise<boolean> {
-  const { pid, lastExit } = server.status().upstream;
-  if (pid !== undefined || lastExit !== undefined) return false;
-  return (await Promise.race([server.failed, timeout(START_FAILURE_MS)])) !== undefined;
 }
 
 function countCalls(server: McpServer): number {

@@ -5,9 +5,6 @@ import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
 import { MASK, type Secrets } from "../observe/redact.ts";
 
-/** The options that are set. The others have their defaults. */
-type Given = LoadResult["given"];
-
 /** Returns the effective configuration as JSON, with secrets masked. */
 export function effectiveConfigJson(config: Config, { replacer }: Secrets): string {
   const { authToken, authTokens: _, sessionKeys: __, sessionKey, command, args, ...rest } = config;
@@ -22,7 +19,7 @@ export function effectiveConfigJson(config: Config, { replacer }: Secrets): stri
 }
 
 /** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
-export function effectiveConfigText(config: Config, given: Given, secrets: Secrets): string {
+export function effectiveConfigText(config: Config, given: LoadResult["given"], secrets: Secrets): string {
   const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
     const lines = (Object.keys(options) as OptionKey[]).map((key) => {
       const option: Option<unknown> = OPTIONS[key];
@@ -38,7 +35,7 @@ export function effectiveConfigText(config: Config, given: Given, secrets: Secre
   return groups.join("\n");
 }
 
-function valueOf(key: OptionKey, config: Config, given: Given): unknown {
+function valueOf(key: OptionKey, config: Config, given: LoadResult["given"]): unknown {
   if (key === "command") return config.command === "" ? undefined : maskCommand(config.command);
   if (key === "args") return maskArgs(config.args);
   if (key === "addr") return `${bracketed(config.host ?? "")}:${config.port}`;
@@ -50,7 +47,7 @@ function valueOf(key: OptionKey, config: Config, given: Given): unknown {
   return typeof value === "object" || typeof value === "boolean" ? (given.get(key)?.text ?? OPTIONS[key].defaultText) : value;
 }
 
-function sourceOf(key: OptionKey, config: Config, given: Given): string {
+function sourceOf(key: OptionKey, config: Config, given: LoadResult["given"]): string {
   const { authTokenFile, authTokens } = config;
   if (key === "authToken" && authTokenFile !== undefined) return `${authTokens.length} tokens are in the file ${authTokenFile}`;
   const addr = given.get("addr");
@@ -63,7 +60,7 @@ function sourceOf(key: OptionKey, config: Config, given: Given): string {
   return `${given.get(key)?.source ?? "default"}${isLowered(key, config, given) ? ", lowered by MEMORY_BUDGET_BYTES" : ""}`;
 }
 
-function isLowered(key: OptionKey, config: Config, given: Given): boolean {
+function isLowered(key: OptionKey, config: Config, given: LoadResult["given"]): boolean {
   if (key !== "maxBodyBytes" && key !== "maxLineBytes" && key !== "replayMaxBytes") return false;
   const { kind, defaultValue } = OPTIONS[key];
   const text = given.get(key)?.text;

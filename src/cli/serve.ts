@@ -57,11 +57,8 @@ export async function serve(input: ServeOptions): Promise<void> {
   const config = { ...input.config, keepTrying: input.config.keepTrying ?? personalStderr === undefined };
   const options = { ...input, config };
   const recentLog = config.page ? new RecentLog() : undefined;
-  const onLine = (line: string): void => {
-    recentLog?.add(line);
-    onLogLine?.(line);
-  };
-  const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog === undefined ? onLogLine : onLine);
+  const listeners = [recentLog?.add.bind(recentLog), onLogLine].filter((each) => each !== undefined);
+  const logger = await createLogger(config.logLevel, stdout, secrets.redact, listeners);
   // It is not part of the log and is shown at every LOG_LEVEL.
   const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;
   const log = { ...logger, ...display?.log };
@@ -97,10 +94,7 @@ class Serving {
   forcedExitCode: number | undefined;
 
   constructor(options: ServeOptions, log: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
-    this.#options = options;
-    this.#log = log;
-    this.#recentLog = recentLog;
-    this.#display = display;
+    [this.#options, this.#log, this.#recentLog, this.#display] = [options, log, recentLog, display];
   }
 
   /** @returns the exit code. */

@@ -28,13 +28,13 @@ export interface Logger extends Log {
  * Creates the logger, which writes to stdout: one JSON object a line, or readable lines on a terminal.
  *
  * @param redact is applied to the text of each finished line, so that it covers every field.
- * @param onLine called with each line as JSON, with secrets masked; undefined for none.
+ * @param listeners called with each line as JSON, with secrets masked.
  */
 export async function createLogger(
   level: LogLevel,
   stdout: { readonly isTTY?: boolean; readonly fd: number },
   redact: Redact,
-  onLine?: (line: string) => void,
+  listeners: readonly ((line: string) => void)[] = [],
 ): Promise<Logger> {
   // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: stdout.fd, sync: false, maxLength: MAX_BUFFERED_BYTES });
@@ -57,7 +57,7 @@ export async function createLogger(
       streamWrite: (line: string) => {
         // Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it.
         const masked = `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
-        onLine?.(masked);
+        for (const onLine of listeners) onLine(masked);
         return prettify === undefined ? masked : prettify(plainLine(line, redact));
       },
     },

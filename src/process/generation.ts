@@ -24,7 +24,7 @@ import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProce
 import { describeExit, type ExitCause, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { OutputLog, type ServerLog } from "./output-log.ts";
-import type { UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamTraffic } from "./port.ts";
+import type { UpstreamExit, UpstreamHandshake, UpstreamListener } from "./port.ts";
 import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "./stdio.ts";
 
 /**
@@ -75,6 +75,7 @@ export class Generation implements OutputListener {
   /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
+  readonly output: OutputReader;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** Resolves when the process has exited and its last output is delivered. Never rejects. */
@@ -87,7 +88,6 @@ export class Generation implements OutputListener {
   readonly #command: ChildCommand;
   readonly #listener: UpstreamListener;
   readonly #group: ProcessGroup;
-  readonly #output: OutputReader;
   /** The server's output besides messages. */
   readonly #outputLog: OutputLog;
   readonly #abandoned = Promise.withResolvers<ProcessExit>();
@@ -127,7 +127,7 @@ export class Generation implements OutputListener {
     this.pid = pid;
     this.input = new StdinWriter(stdin, (error) => this.onDefect(error));
     stdin.on("error", () => this.#onBroken("stdin"));
-    this.#output = new OutputReader(stdout, context, readers, client, this);
+    this.output = new OutputReader(stdout, context, readers, client, this);
     const fields = { childPid: pid, generation: number };
     this.#outputLog = new OutputLog(context, fields, serverLog);
     if (pid !== undefined) serverLog.log.info(fields, "mcp server started");
@@ -139,11 +139,6 @@ export class Generation implements OutputListener {
     this.exited = this.#waitForExit(this.#readToEnd(stdout, stderr));
     this.ended = this.#waitForEnd();
     this.lost = Promise.race([this.exited, this.#abandoned.promise]);
-  }
-
-  get traffic(): UpstreamTraffic {
-    const { outputs, isReading } = this.#output;
-    return { outputs, isReading, inputs: this.input.writes };
   }
 
   /** Returns how this generation has ended, for people, with secrets masked. */
@@ -168,7 +163,7 @@ export class Generation implements OutputListener {
   async stop(kind: ExitKind, reason: string): Promise<void> {
     if (this.#isHeard) this.stopCause ??= { kind, reason };
     // The end of its stdin makes a server print what it holds in a buffer.
-    this.#wasSilent ??= this.#output.outputs === 0;
+    this.#wasSilent ??= this.output.outputs === 0;
     this.input.end();
     // A program that still downloads the server does not read its stdin.
     if (await settlesWithin(this.ended, this.#state === "ready" ? STDIN_GRACE_MS : 0)) return;
@@ -194,7 +189,7 @@ export class Generation implements OutputListener {
       if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}`);
     };
     // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
-    setTimeout(() => setImmediate(abandon), OUTPUT_AFTER_EXIT_MS).unref();
+    setTimeout(setImmediate, OUTPUT_AFTER_EXIT_MS, abandon).unref();
   }
 
   onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void {
@@ -278,7 +273,7 @@ export class Generation implements OutputListener {
   async #readToEnd(stdout: Readable, stderr: Readable): Promise<void> {
     const stderrEnd = this.#readStderr(stderr).catch(() => undefined);
     await finished(stdout).catch(() => undefined);
-    this.#output.end();
+    this.output.end();
     this.input.pause();
     this.#onBroken("stdout");
     await stderrEnd;
@@ -300,9 +295,9 @@ export class Generation implements OutputListener {
   async #waitForExit(outputEnd: Promise<void>): Promise<ProcessExit> {
     const exit = await this.#group.exited;
     this.#isGone = true;
-    await this.#output.whenIdle();
+    await this.output.whenIdle();
     await settlesWithin(outputEnd, OUTPUT_AFTER_EXIT_MS);
-    await this.#output.whenIdle();
+    await this.output.whenIdle();
     this.#isHeard = false;
     this.#endHandshake(new Error(`the MCP server exited before it answered ${this.#handshake.current.method}`));
     this.#context.defects.guard("server exit", () => this.#outputLog.end());
@@ -312,7 +307,7 @@ export class Generation implements OutputListener {
   /** Terminates the processes that the exited one has left behind in its group. */
   async #waitForEnd(): Promise<ProcessExit> {
     const exit = await this.exited;
-    this.#output.release();
+    this.output.release();
     if (this.#group.signal("SIGTERM") && !(await this.#group.waitForEnd(TERM_GRACE_MS))) {
       this.#kill();
       await this.#group.waitForEnd(KILL_GRACE_MS);
@@ -323,16 +318,15 @@ export class Generation implements OutputListener {
   }
 }
 
+const LATE = {};
+
 /** Resolves to true if the promise resolves within the timeout. It must not reject. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
-  const late = {};
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, late);
-  });
-  const first = await Promise.race([promise, timeout]);
+  const late = Promise.withResolvers<typeof LATE>();
+  const timer = setTimeout(late.resolve, timeoutMs, LATE);
+  const first = await Promise.race([promise, late.promise]);
   clearTimeout(timer);
-  return first !== late;
+  return first !== LATE;
 }
 
 /** Returns an error response to the handshake with secrets masked, as clients may read it. */

@@ -6,17 +6,6 @@ export interface Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void;
   status(): UpstreamStatus;
-  traffic(): UpstreamTraffic;
-}
-
-/** The pipes of the running generation so far. */
-export interface UpstreamTraffic {
-  /** The number of pieces in which its stdout has arrived: messages, or any other output. */
-  readonly outputs: number;
-  /** True while a part of it is read in steps. Meanwhile, more waits in its pipe. */
-  readonly isReading: boolean;
-  /** The number of writes that its stdin has taken. */
-  readonly inputs: number;
 }
 
 /** The stdin of one generation. */
@@ -42,6 +31,12 @@ export interface UpstreamStatus {
   readonly lastExit: UpstreamExit | undefined;
   /** The time of the next start; undefined while a generation runs. */
   readonly nextRetryAt: Date | undefined;
+  /** The number of pieces in which the stdout of the running generation has arrived: messages, or any other output. */
+  readonly outputs: number;
+  /** True while a part of it is read in steps. Meanwhile, more waits in its pipe. */
+  readonly isReading: boolean;
+  /** The number of writes that its stdin has taken. */
+  readonly inputs: number;
 }
 
 export interface UpstreamExit {

@@ -8,15 +8,7 @@ import { isCommandUnusable } from "./exit.ts";
 import { Generation, type ServerProgram } from "./generation.ts";
 import { type Handshake, HandshakeError } from "./handshake.ts";
 import { ServerLog } from "./output-log.ts";
-import type {
-  Upstream,
-  UpstreamExit,
-  UpstreamHandshake,
-  UpstreamListener,
-  UpstreamObserver,
-  UpstreamStatus,
-  UpstreamTraffic,
-} from "./port.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 
 /** The reason why a supervisor has given up. */
 export type SupervisorFailure =
@@ -77,12 +69,8 @@ export class Supervisor implements Upstream {
     client?: MemoryHolder,
     probeTimeoutMs?: number,
   ) {
-    this.#context = context;
-    this.#program = program;
-    this.#script = script;
-    this.#isShared = isShared;
-    this.#client = client;
-    this.#probeTimeoutMs = probeTimeoutMs;
+    [this.#context, this.#program, this.#script, this.#isShared] = [context, program, script, isShared];
+    [this.#client, this.#probeTimeoutMs] = [client, probeTimeoutMs];
     this.#serverLog = new ServerLog(context);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
@@ -108,15 +96,14 @@ export class Supervisor implements Upstream {
       restarts: Math.max(0, this.#generationCount - 1),
       lastExit: this.#lastExit,
       nextRetryAt: this.#nextRetryAt,
+      outputs: this.#generation?.output.outputs ?? 0,
+      isReading: this.#generation?.output.isReading ?? false,
+      inputs: this.#generation?.input.writes ?? 0,
     };
   }
 
   restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
-  }
-
-  traffic(): UpstreamTraffic {
-    return this.#generation?.traffic ?? { outputs: 0, isReading: false, inputs: 0 };
   }
 
   /** Terminates the server and restarts it no more. Takes a bounded time. */

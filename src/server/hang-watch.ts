@@ -117,10 +117,10 @@ export class HangWatch {
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
     const call = this.#calls.ping(() => this.#endProbe(), { timeoutMs: Number.POSITIVE_INFINITY });
     if (call === undefined) return;
-    const { outputs, inputs } = upstream.traffic();
+    const { outputs, inputs } = upstream.status();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
     const probe = new Timer(timers, () => {
-      const traffic = upstream.traffic();
+      const traffic = upstream.status();
       if (traffic.outputs !== outputs || traffic.isReading || this.#routing.isWaitingForClient) {
         calls.lastMessageNumber = ++calls.lastNumber;
         // This also ends the probe.

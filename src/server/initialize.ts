@@ -21,7 +21,7 @@ function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPri
 }
 
 /** Returns the revision and the capabilities that clients rely on after `initialize`. */
-export function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
+function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
   const declared = readCapabilities(answerTo(handshake, isPrivate).resultText);
   return { protocolVersion: isPrivate ? handshake.protocolVersion : undefined, declared };
 }
@@ -114,6 +114,8 @@ export class SessionCapabilities {
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
+  /** The result of the handshake that promised them. */
+  #resultText: string | undefined;
 
   constructor(context: Context, calls: Calls, endSession: (session: Session) => void) {
     this.#context = context;
@@ -142,9 +144,13 @@ export class SessionCapabilities {
    *
    * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
    */
-  change(now: Capabilities, generation: number): string[] {
+  change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
+    const { generation, resultText } = handshake;
     const isFirst = this.#current === undefined;
-    this.#current = now;
+    // Most servers answer the same after each start. Sessions that rely on that object then lack nothing.
+    const isSame = resultText === this.#resultText;
+    const now = (this.#current = (isSame && this.#current) || promisedBy(handshake, isPrivate));
+    this.#resultText = resultText;
     const sessions = new Set<Session>();
     // Thousands of sessions share a few objects.
     const missingOf = new Map<Capabilities, string | undefined>();
@@ -156,6 +162,7 @@ export class SessionCapabilities {
         this.announceTo(session);
         continue;
       }
+      if (capabilities === now) continue;
       if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
       const missing = missingOf.get(capabilities);
       if (missing === undefined) continue;

@@ -30,7 +30,7 @@ import {
   upstreamExited,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { type InitializeRequest, InitializeRequests, promisedBy, SessionCapabilities } from "./initialize.ts";
+import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
@@ -181,7 +181,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     calls.onNotification();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(promisedBy(handshake, this.routing.isPrivate), handshake.generation);
+    const changes = this.#capabilities.change(handshake, this.routing.isPrivate);
     for (const text of changes) {
       const change = readMessage(text, "server");
       if (change.kind === "notification") this.routing.onServerNotification(change);

@@ -22,6 +22,9 @@ const STATUS: UpstreamStatus = {
   restarts: 1,
   lastExit: EXIT,
   nextRetryAt: new Date(4200),
+  outputs: 0,
+  isReading: false,
+  inputs: 0,
 };
 
 describe("the pause that an error asks for", () => {

@@ -1,5 +1,5 @@
 import type { Outgoing } from "../../../src/mcp/message.ts";
-import type { Upstream, UpstreamInput, UpstreamStatus, UpstreamTraffic } from "../../../src/process/port.ts";
+import type { Upstream, UpstreamInput, UpstreamStatus } from "../../../src/process/port.ts";
 
 /** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
 export class RecordedUpstream implements Upstream, UpstreamInput {
@@ -55,10 +55,6 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   outputs = 0;
   inputs = 0;
 
-  traffic(): UpstreamTraffic {
-    return { outputs: this.outputs, isReading: false, inputs: this.inputs };
-  }
-
   status(): UpstreamStatus {
     return {
       state: this.isFailed ? "failed" : this.isRunning ? "ready" : "backing-off",
@@ -68,6 +64,9 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
       restarts: 0,
       lastExit: undefined,
       nextRetryAt: undefined,
+      outputs: this.outputs,
+      isReading: false,
+      inputs: this.inputs,
     };
   }
 }
