@@ -14,9 +14,9 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import { type Call, type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply, internalRequest, type InternalRequest, type OpenCall, resultTo } from "./internal-calls.ts";
+import { internalReply, internalRequest, type InternalRequest, resultTo } from "./internal-calls.ts";
 
 /** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
 const MAX_URIS = 1024;
@@ -303,10 +303,6 @@ export class LegacyDriver {
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
-  onFirstListener(): void {
-    // The server announces changes of lists without being asked.
-  }
-
   /** Must be called when a client has ended. @param unwatched the resources that only this one was subscribed to. */
   onEnd(unwatched: readonly string[], { memory }: Caller): void {
     this.#sendLevel();
@@ -350,7 +346,7 @@ interface Listening {
   /** The time of the acknowledgement. */
   openedAtMs: number;
   /** Undefined until it is sent. */
-  call: OpenCall | undefined;
+  call: Call | undefined;
 }
 
 /**
@@ -390,10 +386,10 @@ export class ModernDriver {
   constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
     const { timers } = context;
-    this.#nextUpdate = new Timer(timers, () => this.#update());
+    this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
       const next = this.#next;
-      next?.call?.cancel("not acknowledged in time");
+      calls.endOpen(next?.call, "not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);
     });
   }
@@ -419,19 +415,19 @@ export class ModernDriver {
       };
       this.#rejectedUris.delete(uri);
       this.#waiting.set(onDone, uri);
-      this.#update();
+      this.update();
       return () => this.#waiting.delete(onDone);
     };
     const onEnded = (hasResult: boolean): void => {
       subscribing.onEnded(hasResult);
-      if (!hasResult) this.#update();
+      if (!hasResult) this.update();
     };
     return { kind: "carry", onEnded, limits: { check } };
   }
 
   unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
     if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
-    if (this.#state.has(uri) && this.#state.unsubscribe(caller, uri)) this.#update();
+    if (this.#state.has(uri) && this.#state.unsubscribe(caller, uri)) this.update();
     return EMPTY_RESULT;
   }
 
@@ -441,7 +437,7 @@ export class ModernDriver {
     this.#capabilities = readCapabilities(handshake.resultText);
     this.#rejectedUris.clear();
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
-    this.#update();
+    this.update();
     for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
@@ -454,14 +450,6 @@ export class ModernDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
-  onFirstListener(): void {
-    this.#update();
-  }
-
-  onEnd(unwatched: readonly string[]): void {
-    if (unwatched.length > 0 || !this.#state.hasListeners) this.#update();
-  }
-
   /** True if it is the id of its subscription. */
   has(wireId: number): boolean {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
@@ -472,7 +460,7 @@ export class ModernDriver {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
       // The call would stay open otherwise, because the server sends no response.
-      ended?.call?.cancel("ended by the server");
+      this.#calls.endOpen(ended?.call, "ended by the server");
       if (ended !== undefined) this.#onListenEnd(ended, true);
     } else if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
@@ -490,11 +478,11 @@ export class ModernDriver {
     this.#next = undefined;
     if (this.#isInterrupted) this.#onReopened(next.filter);
     this.#isInterrupted = false;
-    this.#update();
+    this.update();
   }
 
-  /** Opens a subscription for what is wanted now, if it is another one than the current. */
-  #update(): void {
+  /** Opens a subscription for what is wanted now, if it is another one than the current. Does nothing while no server is ready. */
+  update(): void {
     if (this.#handshake === undefined) return;
     // Only two are open at a time. Later changes come with the next one.
     if (this.#next === undefined) {
@@ -565,7 +553,7 @@ export class ModernDriver {
   }
 
   #endCurrent(reason: string): void {
-    this.#current?.call?.cancel(reason);
+    this.#calls.endOpen(this.#current?.call, reason);
     this.#current = undefined;
   }
 
