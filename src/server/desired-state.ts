@@ -30,8 +30,6 @@ const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_chang
 
 /** What one client wants. Levels are indexes of LEVELS. */
 interface Wants {
-  /** True if it gets each change of a list. */
-  lists: boolean;
   /** The level that it has asked for last; undefined for none. */
   level: number | undefined;
   /** The newest level that a server has accepted, and the number of its request. */
@@ -51,28 +49,17 @@ interface Resource {
 export class DesiredState {
   /** True if a client has changed its roots since its `initialize`. */
   haveRootsChanged = false;
+  /** The clients that get each change of a list. */
+  readonly listeners = new Set<Caller>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
   /** The number of clients of each level: a search of all clients would cost more beside many idle ones. */
   readonly #counts = LEVELS.map(() => 0);
   #lastSequence = 0;
 
-  addListener(caller: Caller): void {
-    this.#of(caller).lists = true;
-  }
-
-  /** The clients that get each change of a list. */
-  get listeners(): Iterable<Caller> {
-    return this.#where(({ lists }) => lists);
-  }
-
-  get hasListeners(): boolean {
-    return this.#clients.values().some(({ lists }) => lists);
-  }
-
   /** The clients that are subscribed to a resource, or are subscribing to one. */
   get subscribers(): Iterable<Caller> {
-    return this.#where(({ uris }) => uris.size > 0);
+    return this.#resources.values().flatMap(({ subscriptions }) => subscriptions.keys());
   }
 
   /** The resources that any client is subscribed to, or is subscribing to. */
@@ -175,6 +162,7 @@ export class DesiredState {
 
   /** Removes all that a client wants. @returns the resources that have no subscribers left. */
   end(caller: Caller): string[] {
+    this.listeners.delete(caller);
     const own = this.#clients.get(caller);
     if (own === undefined) return [];
     this.#changeLevel(own, undefined);
@@ -202,13 +190,9 @@ export class DesiredState {
   #of(caller: Caller): Wants {
     const known = this.#clients.get(caller);
     if (known !== undefined) return known;
-    const added: Wants = { lists: false, level: undefined, accepted: { level: undefined, sequence: 0 }, uris: new Set() };
+    const added: Wants = { level: undefined, accepted: { level: undefined, sequence: 0 }, uris: new Set() };
     this.#clients.set(caller, added);
     return added;
-  }
-
-  *#where(accepts: (wants: Wants) => boolean): Generator<Caller> {
-    for (const [caller, wants] of this.#clients) if (accepts(wants)) yield caller;
   }
 
   #changeLevel(wants: Wants, level: number | undefined): void {
@@ -499,7 +483,7 @@ export class ModernDriver {
 
   /** All that is wanted of this server: the sidecar itself wants to know of changed tools, and each session of all lists. */
   get #wanted(): SubscriptionFilter {
-    const lists: typeof ALL_LISTS = this.#state.hasListeners ? ALL_LISTS : new Set(["tools"]);
+    const lists: typeof ALL_LISTS = this.#state.listeners.size > 0 ? ALL_LISTS : new Set(["tools"]);
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 

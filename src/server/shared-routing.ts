@@ -152,16 +152,15 @@ export class SharedRouting implements Routing {
 
   onListener(caller: Caller, initialize?: RequestMessage): void {
     if (initialize !== undefined) this.#sessions.add(caller, initialize);
-    const isFirst = !this.state.hasListeners;
-    this.state.addListener(caller);
-    if (isFirst) this.#modern.update();
+    this.state.listeners.add(caller);
+    if (this.state.listeners.size === 1) this.#modern.update();
   }
 
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
     const unwatched = this.state.end(caller);
     if (this.#era === "legacy") this.#legacy.onEnd(unwatched, caller);
-    else if (unwatched.length > 0 || !this.state.hasListeners) this.#modern.update();
+    else if (unwatched.length > 0 || this.state.listeners.size === 0) this.#modern.update();
   }
 
   /** The server may have announced changes while the subscription of the sidecar was not open. */
@@ -189,16 +188,11 @@ export class SharedRouting implements Routing {
   /** Delivers a notification that names no client. */
   #deliver({ method, text, outline }: NotificationMessage): void {
     if (method === "notifications/message") return this.#deliverLog(text, outline.stringAt(Slot.level));
-    let recipients: Iterable<Caller> = [];
+    let recipients: ReadonlySet<Caller> = new Set();
     if (LIST_CHANGED.test(method)) recipients = this.state.listeners;
     else if (method === "notifications/resources/updated") recipients = this.state.subscribersOf(outline.stringAt(Slot.uri));
-    else return this.#lane.dropped.notification(method);
-    let count = 0;
-    for (const caller of recipients) {
-      caller.deliverOnce(text);
-      count++;
-    }
-    if (count === 0) this.#lane.dropped.notification(method);
+    if (recipients.size === 0) this.#lane.dropped.notification(method);
+    for (const caller of recipients) caller.deliverOnce(text);
   }
 
   /**
