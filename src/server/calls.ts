@@ -218,7 +218,9 @@ export class Calls {
 
   /** Lets requests that wait go on now, whether the server is free or not: another one may take them. */
   releaseWaiting(): void {
-    for (const call of [...this.queue.entries]) if (call.kind === "waiting" && call.state === "queued") call.onReady?.();
+    // Those that come back meanwhile wait again.
+    const waiting = [...this.queue.entries].filter(({ kind }) => kind === "waiting");
+    for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
