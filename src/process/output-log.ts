@@ -71,6 +71,8 @@ const COUNT_INTERVAL = 256;
 export class ServerLog {
   readonly stderrLimit: OutputLimit;
   readonly noiseLimit: OutputLimit;
+  /** The logger of starts: at the level `debug` while exits are equal. */
+  log: Log;
   readonly #log: Log;
   /** Hashes of the lines of the starts since the server was last ready. */
   readonly #lines = new Set<string>();
@@ -80,18 +82,13 @@ export class ServerLog {
 
   constructor(context: Context) {
     const { log } = context;
-    this.#log = log;
+    this.log = this.#log = log;
     this.stderrLimit = new OutputLimit(context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
       log.warn(counts, "stderr lines left out: over the limit of a minute"),
     );
     this.noiseLimit = new OutputLimit(context, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) =>
       log.warn(counts, "more stdout lines skipped: not json-rpc"),
     );
-  }
-
-  /** The logger of starts: at the level `debug` while exits are equal. */
-  get log(): Log {
-    return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
   }
 
   /** True if a start that failed had printed this line too. Remembers the line. */
@@ -109,6 +106,7 @@ export class ServerLog {
   /** Forgets the starts that failed. */
   ready(): void {
     this.#count();
+    this.log = this.#log;
     this.#isReady = true;
     this.#exit = undefined;
     this.#lines.clear();
@@ -123,6 +121,7 @@ export class ServerLog {
     const exit = this.#exit;
     if (exit?.key === key) {
       this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
+      this.log = atDebug(this.#log);
       exit.fields = fields;
       exit.count++;
       const isPowerOfTwo = (exit.count & (exit.count - 1)) === 0;
@@ -130,6 +129,7 @@ export class ServerLog {
       return;
     }
     this.#count();
+    this.log = this.#log;
     if (!wasReady) this.#exit = { key, since: new Date().toISOString(), fields, count: 1, loggedCount: 1 };
     // The lines of a start may have been left out as known, but not those of a server that was ready.
     if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
