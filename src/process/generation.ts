@@ -21,7 +21,7 @@ import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
-import { describeExit, type ExitCause, likelyCause } from "./exit.ts";
+import { describeExit, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { OutputLog, type ServerLog } from "./output-log.ts";
 import type { UpstreamExit, UpstreamHandshake, UpstreamListener } from "./port.ts";
@@ -81,7 +81,7 @@ export class Generation implements OutputListener {
   /** Resolves when the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
   readonly ended: Promise<ProcessExit>;
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
-  stopCause: ExitCause | undefined;
+  stopCause: Pick<UpstreamExit, "kind" | "reason"> | undefined;
   readonly #context: Context;
   readonly #command: ChildCommand;
   readonly #listener: UpstreamListener;

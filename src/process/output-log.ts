@@ -199,13 +199,12 @@ export class OutputLog {
     const { secrets } = this.#context;
     const lines = (this.#partial + this.#decoder.write(chunk)).split("\n");
     this.#partial = lines.pop() ?? "";
+    // Secrets are masked before the cut.
     for (const line of lines) {
-      const rest = this.#cut(secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
-      if (rest !== "") this.#piece(rest, this.#isContinued);
+      this.#log(secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line), 0);
       this.#isContinued = false;
     }
-    // Secrets are masked before the cut.
-    if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#cut(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
+    if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#log(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
   }
 
   /**
@@ -240,26 +239,21 @@ export class OutputLog {
     this.#serverLog.noiseLimit.report();
   }
 
-  /** Logs pieces of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
-  #cut(text: string, restLength: number): string {
+  /** Logs pieces of a line of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
+  #log(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {
       const piece = beginning(rest, MAX_PIECE_LENGTH);
-      this.#piece(piece, true);
-      this.#isContinued = true;
       rest = rest.slice(piece.length);
+      const bytes = Buffer.byteLength(piece);
+      const partial = this.#isContinued || rest !== "" ? { isPartial: true } : undefined;
+      if (!this.#serverLog.isRepeated(piece) && this.#serverLog.stderrLimit.allows(bytes + FIELDS_BYTES, bytes, this.#fields))
+        this.#context.log.info({ ...this.#fields, stream: "stderr", ...partial }, piece);
+      // The cause of an exit is in the last lines, logged or not.
+      if (!this.#isContinued && this.stderrTail.push(shorten(piece, MAX_TAIL_LINE_LENGTH)) > TAIL_LINES) this.stderrTail.shift();
+      this.#isContinued = true;
     }
     return rest;
-  }
-
-  #piece(text: string, isPartial: boolean): void {
-    const bytes = Buffer.byteLength(text);
-    if (!this.#serverLog.isRepeated(text) && this.#serverLog.stderrLimit.allows(bytes + FIELDS_BYTES, bytes, this.#fields))
-      this.#context.log.info({ ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) }, text);
-    // The cause of an exit is in the last lines, logged or not.
-    if (this.#isContinued) return;
-    this.stderrTail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
-    if (this.stderrTail.length > TAIL_LINES) this.stderrTail.shift();
   }
 }
 
