@@ -299,7 +299,8 @@ export class OutputReader {
         else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
         else {
           const reading = readText(line, "server");
-          this.#deliver(isPlain(reading) ? reading : withoutSteps(settle(line, reading)));
+          if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
+          else this.#deliver(withoutSteps(settle(line, reading)));
         }
       } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
       this.#held.resize(this.decoder.heldBytes);

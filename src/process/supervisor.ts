@@ -176,7 +176,16 @@ export class Supervisor implements Upstream {
       handshake = await shaken;
       if (handshake !== undefined) {
         readyAtMs = nowMs();
-        this.#becomeReady(generation, handshake, listener);
+        this.#serverLog.ready();
+        const fields = { childPid: generation.pid, generation: number };
+        if (this.#state === "failed") log.info(fields, "mcp server has recovered");
+        this.#state = "ready";
+        this.#probeTimeoutMs = undefined;
+        this.#readyAt = new Date();
+        log.info({ ...fields, state: this.#state }, "mcp server ready");
+        this.#ready.resolve(handshake);
+        for (const observe of this.#observers) observe("ready");
+        listener.onReady(handshake);
       }
     } catch (error) {
       // The state of the lane is unreliable.
@@ -219,20 +228,6 @@ export class Supervisor implements Upstream {
     const isTooSlow = this.#probeTimeoutMs === undefined && generation.stopCause?.kind === "handshake-timeout";
     if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
     this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
-  }
-
-  #becomeReady(current: Generation, handshake: UpstreamHandshake, listener: UpstreamListener): void {
-    const { log } = this.#context;
-    const { pid: childPid, number: generation } = current;
-    this.#serverLog.ready();
-    if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
-    this.#state = "ready";
-    this.#probeTimeoutMs = undefined;
-    this.#readyAt = new Date();
-    log.info({ childPid, generation, state: this.#state }, "mcp server ready");
-    for (const observe of this.#observers) observe("ready");
-    this.#ready.resolve(handshake);
-    listener.onReady(handshake);
   }
 
   /**
