@@ -177,12 +177,12 @@ export class Supervisor implements Upstream {
       if (handshake !== undefined) {
         readyAtMs = nowMs();
         this.#serverLog.ready();
-        const fields = { childPid: generation.pid, generation: number };
-        if (this.#state === "failed") log.info(fields, "mcp server has recovered");
+        const childPid = generation.pid;
+        if (this.#state === "failed") log.info({ childPid, generation: number }, "mcp server has recovered");
         this.#state = "ready";
         this.#probeTimeoutMs = undefined;
         this.#readyAt = new Date();
-        log.info({ ...fields, state: this.#state }, "mcp server ready");
+        log.info({ childPid, generation: number, state: this.#state }, "mcp server ready");
         this.#ready.resolve(handshake);
         for (const observe of this.#observers) observe("ready");
         listener.onReady(handshake);
