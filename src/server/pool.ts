@@ -460,33 +460,30 @@ export class Pool {
   #probe(): PooledServer {
     const { config, log, nowMs } = this.#context;
     let isReady = false;
-    const server = this.#start(
-      { kind: "modern" },
-      {
-        onStarted: () => undefined,
-        onReady: () => {
-          if (!isReady) log.info({ mode: "modern" }, "server era found");
-          isReady = true;
-          this.#era.second = "modern";
-          this.#hasBeenModern = true;
-        },
-        onLost: ({ kind, reason }) => {
-          if (this.#isKilled) return;
-          const wasReady = isReady;
-          isReady = false;
-          if (wasReady) return;
-          // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
-          const hasChanged = this.#era.second === "modern";
-          this.#era.second = hasChanged ? undefined : "legacy";
-          const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
-          this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
-          if (hasChanged) log.info({ reason }, "server era may have changed");
-          else log.info({ mode: "legacy", reason }, "server era found");
-          // The lane gets this event first. It then rejects the requests that wait for it.
-          queueMicrotask(() => void this.#end(server));
-        },
-      },
-    );
+    const server = this.#start({ kind: "modern" }, (event) => {
+      if (event === "started") return;
+      if (event === "ready") {
+        if (!isReady) log.info({ mode: "modern" }, "server era found");
+        isReady = true;
+        this.#era.second = "modern";
+        this.#hasBeenModern = true;
+        return;
+      }
+      if (this.#isKilled) return;
+      const wasReady = isReady;
+      isReady = false;
+      if (wasReady) return;
+      const { kind, reason } = event;
+      // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
+      const hasChanged = this.#era.second === "modern";
+      this.#era.second = hasChanged ? undefined : "legacy";
+      const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
+      this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
+      if (hasChanged) log.info({ reason }, "server era may have changed");
+      else log.info({ mode: "legacy", reason }, "server era found");
+      // The lane gets this event first. It then rejects the requests that wait for it.
+      queueMicrotask(() => void this.#end(server));
+    });
     return server;
   }
 }
