@@ -36,12 +36,12 @@ import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
 /** One supervised server, its requests in flight, and its sessions. */
-export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
+export class Lane implements SessionLane, UpstreamListener {
   readonly context: Context;
   readonly calls: Calls;
   readonly dropped: DropLog;
   readonly tools: ServerTools;
-  readonly routing: Routed;
+  readonly routing: Routing;
   readonly #policy: LanePolicy | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
@@ -58,7 +58,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     context: Context,
     upstream: Upstream,
     endSession: (session: Session) => void,
-    createRouting: (lane: Lane) => Routed,
+    createRouting: (lane: Lane) => Routing,
     policy: LanePolicy | undefined,
   ) {
     this.context = context;
@@ -85,27 +85,33 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
   }
 
+  /** Sends a client's request, or answers it. A defect fails only this request. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void {
     const { calls } = this;
-    const { maxSessionRequests } = this.context.config;
-    if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
-    if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
-    const noRoom = calls.roomError(request.text);
-    if (noRoom !== undefined) return reply.refuse(noRoom);
-    // Last: a request that the lane rejects must not count towards a rate.
-    const limits = this.#policy?.admit(caller, request);
-    if (limits instanceof SidecarError) return reply.refuse(limits);
-    if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
-    const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
-    if (transform !== undefined) reply.transforms.push(transform);
-    const decision = this.routing.onClientRequest(caller, request, reply);
-    if (decision?.kind === "answer") {
-      const { member, text } = decision;
-      reply.accept();
-      return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
+    const { config, defects } = this.context;
+    const { maxSessionRequests } = config;
+    try {
+      if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
+      if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
+      const noRoom = calls.roomError(request.text);
+      if (noRoom !== undefined) return reply.refuse(noRoom);
+      // Last: a request that the lane rejects must not count towards a rate.
+      const limits = this.#policy?.admit(caller, request);
+      if (limits instanceof SidecarError) return reply.refuse(limits);
+      if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
+      const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
+      if (transform !== undefined) reply.transforms.push(transform);
+      const decision = this.routing.onClientRequest(caller, request, reply);
+      if (decision?.kind === "answer") {
+        const { member, text } = decision;
+        reply.accept();
+        return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
+      }
+      const { onEnded, request: sent = request, limits: own } = decision ?? {};
+      calls.carry(caller, reply, sent, onEnded, limits ?? own);
+    } catch (error) {
+      defects.recover("client request", error, () => reply.fail(internalError(true)));
     }
-    const { onEnded, request: sent = request, limits: own } = decision ?? {};
-    calls.carry(caller, reply, sent, onEnded, limits ?? own);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
@@ -245,7 +251,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#answersNotifications = false;
     this.#hangWatch.onLost();
     this.tools.onLost();
-    this.routing.onLost?.();
+    this.routing.onLost();
     const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
     if (count > 0) this.context.log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }
@@ -260,14 +266,14 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   #onResponse(response: ResponseMessage): void {
-    const { calls } = this;
+    const { calls, routing } = this;
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
     if (call === undefined) return this.dropped.answer(id, calls.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
-      if (outline.has(Slot.resultType) && isOfClient(call) && this.routing.onUnfinished?.(call, response) === true) return;
+      if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished?.(call, response) === true) return;
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }

@@ -8,7 +8,6 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { SharedRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { ModernSubscription, Subscription } from "./subscriptions.ts";
@@ -133,34 +132,37 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen({ request, reply, memory }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
+    const { request, reply, memory } = stateless;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return reply.fail(filter);
-    const modern = lane.calls.lastHandshake?.era === "modern" && lane.routing instanceof SharedRouting ? lane.routing : undefined;
-    const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
+    const { calls, context, routing } = lane;
+    const isModern = calls.lastHandshake?.era === "modern";
+    const uris = isModern ? filter.uris : new Set([...filter.uris].slice(0, MAX_URIS));
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
     if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
     const bytes = SUBSCRIPTION_BYTES + URI_BYTES * uris.size + TEXT_COPIES * textMemoryBytes(request.text);
     const held = memory.reserve("subscriptions", bytes);
     if (held === undefined) return reply.fail(outOfMemory());
-    let atServer: LegacySubscription | ModernSubscription | undefined;
+    const { subscriptions } = routing.state;
     const subscription = new Subscription(reply, () => {
-      if (atServer instanceof ModernSubscription) modern?.subscriptions.delete(atServer);
-      atServer?.cancel();
+      if (atServer instanceof ModernSubscription) subscriptions.delete(atServer);
+      atServer.cancel();
       held.release();
       this.#open.delete(subscription);
     });
+    const atServer = isModern
+      ? new ModernSubscription(subscription, context, calls, stateless)
+      : new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
     this.#open.set(subscription, { client, uriCount: uris.size });
-    if (modern === undefined) {
-      atServer = new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
-      void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
-    } else {
-      atServer = new ModernSubscription(subscription, lane, request, memory.holder);
-      modern.addSubscription(atServer);
+    if (atServer instanceof LegacySubscription) void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
+    else {
+      subscriptions.add(atServer);
+      if (calls.queue.isReady) atServer.open();
     }
   }
 

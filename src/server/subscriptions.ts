@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { applyEdits } from "../json/edit.ts";
 import { findMembers, findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -6,8 +7,10 @@ import { contains, listChanges, readFilter, type SubscriptionFilter } from "../m
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import { internalReply, type OpenCall } from "./internal-calls.ts";
-import type { Lane } from "./lane.ts";
+import type { Call } from "./call.ts";
+import type { Calls } from "./calls.ts";
+import { internalReply } from "./internal-calls.ts";
+import type { StatelessRequest } from "./stateless-client.ts";
 
 /** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
 export class Subscription {
@@ -79,32 +82,32 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 
 /** A subscription at a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
 export class ModernSubscription implements ReplyTarget {
-  /** That of the client. */
-  readonly holder: MemoryHolder;
+  readonly #holder: MemoryHolder;
   readonly #subscription: Subscription;
-  readonly #lane: Lane;
+  readonly #context: Context;
+  readonly #calls: Calls;
   readonly #request: RequestMessage;
-  #open: OpenCall | undefined;
+  #call: Call | undefined;
   /** The part that the server has acknowledged; undefined before the first acknowledgement. */
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(subscription: Subscription, lane: Lane, request: RequestMessage, holder: MemoryHolder) {
-    [this.#subscription, this.#lane, this.#request, this.holder] = [subscription, lane, request, holder];
+  constructor(subscription: Subscription, context: Context, calls: Calls, { request, memory }: StatelessRequest) {
+    [this.#subscription, this.#context, this.#calls] = [subscription, context, calls];
+    [this.#request, this.#holder] = [request, memory.holder];
   }
 
   /** The id of its request at the current server; undefined if there is none. */
   get wireId(): number | undefined {
-    return this.#open?.wireId;
+    return this.#call?.wireId;
   }
 
   open(): void {
-    const { calls, context } = this.#lane;
-    calls.noteClient(this.holder);
-    this.#open = calls.open(internalReply(context, this), this.#request);
+    this.#calls.noteClient(this.#holder);
+    this.#call = this.#calls.open(internalReply(this.#context, this), this.#request);
   }
 
   onLost(): void {
-    this.#open = undefined;
+    this.#call = undefined;
   }
 
   onNotification({ method, text, outline }: NotificationMessage): void {
@@ -128,13 +131,13 @@ export class ModernSubscription implements ReplyTarget {
 
   /** Ends the request at the server, because the subscription has ended. */
   cancel(): void {
-    this.#open?.cancel("the subscription has ended");
-    this.#open = undefined;
+    this.#calls.endOpen(this.#call, "the subscription has ended");
+    this.#call = undefined;
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {
     // If the server was lost, the next one gets the request again.
-    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") this.#open = undefined;
+    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") this.#call = undefined;
     else if (outcome instanceof SidecarError) this.end();
     else if (outcome !== undefined) this.#onResponse(outcome);
   }
