@@ -166,7 +166,8 @@ export class Calls {
       return undefined;
     }
     if (place === "queued" && caller !== undefined) counters.requests.held++;
-    this.#all.push(call);
+    // The end of a call that was evicted for this one may have sent another one, with a later id.
+    this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
       this.#open(call);
       call.holdMemory();

@@ -28,6 +28,7 @@ import {
   sessionOverloaded,
   shuttingDown,
   upstreamExited,
+  upstreamChanged,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
@@ -191,6 +192,10 @@ export class Lane implements SessionLane, UpstreamListener {
     for (const text of changes) {
       const change = readMessage(text, "server");
       if (change.kind === "notification") this.routing.onServerNotification(change);
+    }
+    if (handshake.era !== this.routing.era) {
+      const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
+      calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.context.nowMs());

@@ -20,6 +20,7 @@ const MAX_FORWARDED_REQUESTS = 1024;
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
   readonly isPrivate = true;
+  readonly era = "legacy";
   readonly #lane: Lane;
   readonly #streams: SessionStreams;
   /** The memory of the `notifications/initialized` for the next generation. */

@@ -11,7 +11,7 @@ import {
 } from "../mcp/message.ts";
 import type { Counters } from "../observe/record.ts";
 import { type Log, logLimiter } from "../observe/log.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
+import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { ClientCall, RequestDecision } from "./call.ts";
@@ -99,6 +99,8 @@ export interface Routing {
   onCallerEnd(caller: Caller): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;
+  /** The era of the current or the last run. Requests that wait have its form. */
+  readonly era: ServerEra;
 }
 
 /** Returns the sidecar's own answer to a server's `ping`. */

@@ -11,7 +11,6 @@ import type { Caller } from "../session/session.ts";
 import { type ClientCall, refuse, type RequestDecision } from "./call.ts";
 import { decideAbout, DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
 import { SharedQuestions } from "./asking-calls.ts";
-import { upstreamChanged } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { Questions } from "./questions.ts";
@@ -34,13 +33,12 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
  */
 export class SharedRouting implements Routing {
   readonly isPrivate = false;
-  readonly isWaitingForClient = false;
   readonly state = new DesiredState();
   /** Undefined if the server may not ask. */
   readonly asking: SharedQuestions | undefined;
   readonly #lane: Lane;
   /** That of the current or the last run. Requests that wait have its form. */
-  #era: ServerEra;
+  era: ServerEra;
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
@@ -50,7 +48,7 @@ export class SharedRouting implements Routing {
    * @param onFree called when a server that may ask has become free for other calls, or no longer is. Undefined if the server may not ask.
    */
   constructor(lane: Lane, era: ServerEra = "legacy", onFree?: () => void) {
-    [this.#lane, this.#era] = [lane, era];
+    [this.#lane, this.era] = [lane, era];
     const questions = new Questions(lane, MAX_QUESTIONS);
     this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(lane.calls, this.state);
@@ -59,27 +57,31 @@ export class SharedRouting implements Routing {
   }
 
   get #driver(): LegacyDriver | ModernDriver {
-    return this.#era === "legacy" ? this.#legacy : this.#modern;
+    return this.era === "legacy" ? this.#legacy : this.#modern;
+  }
+
+  get isWaitingForClient(): boolean {
+    return this.#lane.calls.queue.blocks.has("question");
   }
 
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     // What sessions want of a server without sessions is in requests of the sidecar itself.
-    if (this.#era === "modern") this.#lane.calls.noteClient(caller.memory.holder);
+    if (this.era === "modern") this.#lane.calls.noteClient(caller.memory.holder);
     const decision = decideAbout(request, caller, this.#driver);
-    if (decision !== undefined || this.#era === "legacy")
+    if (decision !== undefined || this.era === "legacy")
       return decision ?? (request.method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined);
     return this.#sessions.decide(caller, request, reply);
   }
 
   onClientNotification(notification: NotificationMessage): string | undefined {
     // A server without sessions knows only cancellations, which the lane sends.
-    if (this.#era === "modern" || NOT_CARRIED_NOTIFICATIONS.has(notification.method)) return undefined;
+    if (this.era === "modern" || NOT_CARRIED_NOTIFICATIONS.has(notification.method)) return undefined;
     return messageToServer(notification);
   }
 
   onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     // No request of a server with sessions reaches a client.
-    return this.#era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
+    return this.era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
@@ -88,7 +90,7 @@ export class SharedRouting implements Routing {
 
   onServerNotification(notification: NotificationMessage): void {
     const { method, outline } = notification;
-    if (this.#era === "legacy") {
+    if (this.era === "legacy") {
       const isWithdrawal = method === "notifications/cancelled" && this.asking?.questions.withdraw(notification) !== undefined;
       return isWithdrawal ? undefined : this.#deliver(notification);
     }
@@ -109,7 +111,7 @@ export class SharedRouting implements Routing {
     const kinds = kindsOf(request);
     if (this.asking !== undefined && kinds !== 0) return this.asking.onServerRequest(request);
     const { calls, dropped } = this.#lane;
-    const isPing = request.method === "ping" && this.#era === "legacy";
+    const isPing = request.method === "ping" && this.era === "legacy";
     if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) dropped.request(request.method);
     const [only, another] = isPing ? [] : calls.ofClients;
     const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
@@ -117,21 +119,15 @@ export class SharedRouting implements Routing {
   }
 
   onReady(handshake: UpstreamHandshake): void {
-    const { calls, tools } = this.#lane;
     const { era, resultText } = handshake;
-    if (era !== this.#era) {
-      // Requests that wait have the form of the former server.
-      const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
-      calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
-    }
-    this.#era = era;
+    this.era = era;
     this.#driver.onReady(handshake);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();
     }
     for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
-    tools.onInitialized();
+    this.#lane.tools.onInitialized();
     this.asking?.onReady();
   }
 
@@ -150,7 +146,7 @@ export class SharedRouting implements Routing {
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
     const unwatched = this.state.end(caller);
-    if (this.#era === "legacy") this.#legacy.onEnd(unwatched, caller);
+    if (this.era === "legacy") this.#legacy.onEnd(unwatched, caller);
     else if (unwatched.length > 0 || this.state.listeners.size === 0) this.#modern.update();
   }
 
@@ -194,8 +190,8 @@ export class SharedRouting implements Routing {
   #deliverLog(text: string, level: string | undefined): void {
     const { calls, dropped } = this.#lane;
     // A server without sessions logs only for requests that name a level.
-    const mayLog = this.#era === "modern" || this.state.level !== undefined;
-    const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.#era === "legacy" || reply.logLevel !== undefined) : [];
+    const mayLog = this.era === "modern" || this.state.level !== undefined;
+    const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.era === "legacy" || reply.logLevel !== undefined) : [];
     const [first, another] = inFlight;
     if (first === undefined || !calls.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
       return dropped.notification("notifications/message");

@@ -202,3 +202,27 @@ describe("messages that take no slot", () => {
     expect(AMPLE_MEMORY.status.requests).toBe(before);
   });
 });
+
+it("a call is answered, although the end of the call that was evicted for it opens another subscription", () => {
+  const bench = LaneBench.shared({ maxInFlight: 1, maxHeldRequests: 3, maxQueuedBytes: 100_000 });
+  bench.start({ resources: { subscribe: true, listChanged: true } }, "2026-07-28", "modern");
+  const [busy, other, last] = [bench.join(), bench.join(), bench.join()];
+  const send = (session: Session, method: string, params: object): RecordedReply => bench.request(session, { method, params });
+  /** Acknowledges subscriptions. Returns the ids of the calls that the server has read. */
+  const serve = (): unknown[] =>
+    bench.heard().flatMap(({ id, method, params }) => {
+      const _meta = { "io.modelcontextprotocol/subscriptionId": id };
+      if (method === "subscriptions/listen")
+        bench.say({ method: "notifications/subscriptions/acknowledged", params: { ...(params as object), _meta } });
+      return method === "tools/call" ? [id] : serve();
+    });
+  send(other, "resources/subscribe", { uri: "test:other" });
+  serve();
+  for (const name of ["a", "b", "c"]) send(busy, "tools/call", { name });
+  send(busy, "resources/subscribe", { uri: "test:busy" });
+  send(other, "resources/unsubscribe", { uri: "test:other" });
+  const running = serve();
+  const reply = send(last, "tools/call", { name: "d" });
+  for (let ids = running; ids.length > 0; ids = serve()) for (const id of ids) bench.say({ id, result: {} });
+  expect(reply.outcome).toEqual({});
+});

@@ -58,15 +58,8 @@ export class ClientRequest {
   goneInTurn = -1;
 
   constructor(tag: number, client: Client, method: string, tool: string | undefined, isLoose: boolean, turn: number) {
-    [this.tag, this.id, this.client, this.method, this.tool, this.isLoose, this.sentInTurn] = [
-      tag,
-      tag,
-      client,
-      method,
-      tool,
-      isLoose,
-      turn,
-    ];
+    [this.tag, this.id, this.client, this.method] = [tag, tag, client, method];
+    [this.tool, this.isLoose, this.sentInTurn] = [tool, isLoose, turn];
   }
 }
 
