@@ -166,7 +166,8 @@ function readResult(message: RequestMessage | ResponseMessage, method: string, h
     throw refused(`the MCP server answered ${method} with an error: ${error}${refusesRevision(message) ? hint : ""}`);
   }
   const result = outline.span(Slot.result);
-  if (result === undefined || !outline.isObject(Slot.result)) throw refused(`the MCP server answered ${method} without a result object`);
+  if (result === undefined || outline.firstAt(Slot.result) !== "{")
+    throw refused(`the MCP server answered ${method} without a result object`);
   if (result.end - result.start > MAX_RESULT_LENGTH)
     throw refused(`the MCP server's response to ${method} has over ${MAX_RESULT_LENGTH} characters`);
   return outline.copyAt(Slot.result) ?? "{}";
