@@ -17,7 +17,7 @@ import { Timer } from "../timers.ts";
 import { type MessageReceiver, Post } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import { answerOneWay, forwardOneWay, forwardRequest, type McpEndpoint } from "./post.ts";
+import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
 import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /**
@@ -212,7 +212,6 @@ export class LegacySse implements MessageReceiver {
 
   #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {
     const { response, acceptedAtMs } = post;
-    const { defects, nowMs } = this.#context;
     const { session } = pair;
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
@@ -225,11 +224,11 @@ export class LegacySse implements MessageReceiver {
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
     if (session.hasEnded) return sendError(response, streamNotFound(), idText);
-    session.touch(nowMs());
+    session.touch(this.#context.nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
     const reply = pair.openReply(message.idText, acceptedAtMs, new RequestRecord(message, post, session));
-    forwardRequest(defects, session, reply, message);
+    session.lane.request(session, reply, message);
   }
 
   /** Returns the client that has sent a request; undefined if the request is answered with an error. */

@@ -13,15 +13,13 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
-import type { Defects } from "../observe/log.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";
-import { internalError, sessionNotFound, shuttingDown } from "../server/failures.ts";
+import { sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest } from "../server/request-check.ts";
 import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import type { Reply } from "../session/reply.ts";
 import { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { ArrivingPosts, type MessageReceiver, Post } from "./body.ts";
@@ -194,7 +192,7 @@ export class McpEndpoint implements MessageReceiver {
     else if (messages.kind === "request") {
       const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, messages.idText, post.accepted.events, session);
       reply.record = new RequestRecord(messages, post, session);
-      forwardRequest(this.#context.defects, session, reply, messages);
+      session.lane.request(session, reply, messages);
     } else answerOneWay(post.response, forwardOneWay(session, messages));
   }
 
@@ -261,7 +259,7 @@ export class McpEndpoint implements MessageReceiver {
         if (failure?.code === "OTHER_REPLICA") elsewhere = failure;
         else error = failure;
       } else if (reply !== undefined && error !== undefined) reply.refuse(error);
-      else if (reply !== undefined) forwardRequest(this.#context.defects, session, reply, each);
+      else if (reply !== undefined) session.lane.request(session, reply, each);
     }
     if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
   }
@@ -288,15 +286,6 @@ export class McpEndpoint implements MessageReceiver {
 
 function invalidRequest(problem: string): SidecarError {
   return new SidecarError("INVALID_REQUEST", `${problem}. Send one request.`);
-}
-
-/** Passes a request to the lane of its session. A defect fails only this request of a batch. */
-export function forwardRequest(defects: Defects, session: Session, reply: Reply, request: RequestMessage): void {
-  try {
-    session.lane.request(session, reply, request);
-  } catch (error) {
-    defects.recover("client request", error, () => reply.fail(internalError(true)));
-  }
 }
 
 /** Passes a notification, or a response to a server request, to the lane of its session. @returns an error if it is not accepted. */

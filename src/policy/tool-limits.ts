@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import type { CallLimits } from "../server/call.ts";
-import { ToolSemaphore } from "../server/slots.ts";
+import { Semaphore } from "../server/slots.ts";
 import { MAX_TOOLS } from "../server/tools.ts";
 import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { matcherOf } from "./tools.ts";
@@ -79,7 +79,7 @@ export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): (
     if (timeoutMs === undefined && limit === undefined) return undefined;
     return {
       ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
-      ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
+      ...(limit === undefined ? {} : { semaphore: new Semaphore(`tool ${shorten(toolName)}`, limit) }),
     };
   };
   // The number of limits in use is bounded by the number of calls of the lane.

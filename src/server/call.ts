@@ -3,7 +3,7 @@ import { type Outgoing, outgoing, type RequestMessage, type ResponseMessage } fr
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { ToolSemaphore } from "./slots.ts";
+import type { Semaphore } from "./slots.ts";
 
 /** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
 export const MAX_RENEWED_TIMES = 10;
@@ -28,8 +28,8 @@ export interface CallLimits {
   readonly timeoutMs?: number;
   /** The setting that this timeout comes from, if there is one. */
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
-  readonly semaphore?: ToolSemaphore;
+  /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. Or that of the sidecar's requests in turn. */
+  readonly semaphore?: Semaphore;
   readonly check?: CallCheck | undefined;
 }
 
@@ -99,7 +99,7 @@ export class Call implements Outgoing {
    */
   state: "queued" | "checking" | "passed" | "parked" | "suspended" | "ended" = "queued";
   /** Those with the same owner are in order. The queue is fair between owners: the session or client, or the sidecar itself. */
-  readonly owner: object;
+  readonly owner: { readonly memory?: MemoryAccount };
   /** True if it leaves the queue only when the server has a free slot (MAX_IN_FLIGHT). */
   readonly needsSlot: boolean;
   /** The sender of a request or notification; undefined for the sidecar itself, and if it has no session yet. */
@@ -118,10 +118,8 @@ export class Call implements Outgoing {
   /** True if the text may be sent again, to the next generation. */
   isKept = false;
   isWritten = false;
-  /** True while it holds one of the MAX_IN_FLIGHT slots of the server, or one of those in turn. */
+  /** True while it holds one of the MAX_IN_FLIGHT slots of the server. */
   hasSlot = false;
-  /** True for one of the requests of the sidecar of which only a few are sent at a time. */
-  isInTurn = false;
   /** The time at which it was passed to the current generation's stdin; undefined before. */
   sentAtMs: number | undefined;
   /** Its number among the calls that were passed to a stdin and the server's messages, in this order; 0 before. */
@@ -143,8 +141,8 @@ export class Call implements Outgoing {
   mustNotRestart = false;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
   retry: "none" | "due" | "done" = "none";
-  /** The semaphore of its tool, which has its own slots. Calls of one owner and semaphore stay in order. */
-  semaphore: ToolSemaphore | undefined;
+  /** That of its tool, or of the requests in turn, with slots of its own. Calls of one owner and semaphore stay in order. */
+  semaphore: Semaphore | undefined;
   /** A check that runs before the call is sent for the first time. */
   check: CallCheck | undefined;
   /** Stops the running check. */
@@ -158,20 +156,11 @@ export class Call implements Outgoing {
   /** Called once at the end. `hasResult` is false for an error. `error` is given if it is one of the sidecar. */
   onEnded: ((hasResult: boolean, error?: SidecarError) => void) | undefined;
 
-  /** @param owner the default is the caller. */
-  constructor(
-    kind: Call["kind"],
-    caller: Caller | undefined,
-    account: MemoryAccount | undefined,
-    method: string,
-    text: string,
-    reply?: Reply,
-    owner: object = caller ?? {},
-  ) {
+  constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
     this.kind = kind;
     this.needsSlot = kind === "client" || kind === "waiting";
     this.caller = caller;
-    this.account = account;
+    this.account = owner.memory;
     this.owner = owner;
     this.method = method;
     this.text = text;

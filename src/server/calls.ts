@@ -28,10 +28,13 @@ import {
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
+import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
+/** Limits the sidecar's own requests in flight, so that clients' requests keep moving: one client may cancel a thousand subscriptions at once. */
+const MAX_IN_TURN = 16;
 /** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
 const MAX_OWN_BYTES = 256 * 1024;
 
@@ -96,8 +99,10 @@ export class Calls {
   #ownBytes = 0;
   /** The client whose messages this generation has got; undefined if it has got none. */
   #principal: MemoryHolder | undefined;
-  /** The sidecar itself, as the owner of requests of which only a few are sent at a time. */
-  readonly #inTurn = {};
+  /** The owner of the sidecar's own requests. */
+  readonly #sidecar = {};
+  /** Of those requests of which only a few are sent at a time. */
+  readonly #inTurn = new Semaphore("the sidecar", MAX_IN_TURN);
 
   /** @param isWaitingForClient true while the server waits for the answer of a client: that time does not count. */
   constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
@@ -148,34 +153,29 @@ export class Calls {
     request: RequestMessage,
     onEnded?: Call["onEnded"],
     limits?: CallLimits,
-    isInTurn = false,
   ): Call | undefined {
     const { counters, defects } = this.#context;
-    const call = this.#create(caller, reply, request, limits, isInTurn);
+    const call = this.#create(caller, reply, request, limits);
     call.onEnded = onEnded;
-    const isSentNow = this.queue.isOpenFor(call);
-    if (!isSentNow) {
-      if (!this.queue.add(call)) {
-        const error = this.notSent(call);
-        if (caller === undefined) reply.fail(error);
-        else reply.refuse(error);
-        onEnded?.(false);
-        return undefined;
-      }
-      if (caller !== undefined) counters.requests.held++;
+    const place = this.queue.enter(call);
+    if (place === undefined) {
+      const error = this.notSent(call);
+      if (caller === undefined) reply.fail(error);
+      else reply.refuse(error);
+      onEnded?.(false);
+      return undefined;
     }
+    if (place === "queued" && caller !== undefined) counters.requests.held++;
     this.#all.push(call);
     if (caller !== undefined) {
       this.#open(call);
       call.holdMemory();
     }
     reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
-    if (isSentNow) {
-      this.queue.take(call);
-      this.#admit(call);
-    } else {
+    if (place === "open") this.#admit(call);
+    else {
       // Those in turn wait for others of the sidecar, however long these take.
-      if (!isInTurn) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      if (call.semaphore !== this.#inTurn) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -184,13 +184,7 @@ export class Calls {
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
     const { config, nowMs } = this.#context;
-    const error = this.roomError(text);
-    if (error !== undefined) return error;
-    const call = new Call("notification", caller, caller.memory, method, text);
-    if (!this.queue.isOpenFor(call)) return this.hold(call, nowMs() + config.holdTimeoutMs);
-    call.holdMemory();
-    this.#admit(call);
-    return undefined;
+    return this.roomError(text) ?? this.hold(new Call("notification", caller, method, text, caller), nowMs() + config.holdTimeoutMs);
   }
 
   /**
@@ -200,7 +194,7 @@ export class Calls {
    * @param onFailed called instead if the request waits for too long, or the queue is full.
    */
   holdRequest({ owner, reply, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    const call = new Call("waiting", undefined, owner.memory, request.method, request.text, undefined, owner);
+    const call = new Call("waiting", owner, request.method, request.text);
     call.onReady = onReady;
     call.onEnded = (_hasResult, error) => error && onFailed(error);
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.#context.config.holdTimeoutMs);
@@ -208,12 +202,14 @@ export class Calls {
     else reply.onDisconnect = () => this.end(call, "unread");
   }
 
-  /** Queues a call until the server is ready. @returns the error if there is no room for it. */
+  /** Lets a call go on now, or queues it until the server is ready. @returns the error if there is no room for it. */
   hold(call: Call, expiresAtMs: number): SidecarError | undefined {
-    if (!this.queue.add(call)) return this.notSent();
+    const place = this.queue.enter(call);
+    if (place === undefined) return this.notSent();
     call.expiresAtMs = expiresAtMs;
     call.holdMemory();
-    this.#schedule(call);
+    if (place === "open") this.#admit(call);
+    else this.#schedule(call);
     return undefined;
   }
 
@@ -227,22 +223,15 @@ export class Calls {
   }
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
-  ask(
-    method: string,
-    params: object,
-    onEnded: Call["onEnded"],
-    onResult?: OnInternalResult,
-    limits?: CallLimits,
-    isInTurn = false,
-  ): Call | undefined {
+  ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
     const reply = internalReply(this.#context, resultTo(onResult, onFailed));
-    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits, isInTurn);
+    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
   /** Sends a request of the sidecar itself, in order and a few at a time. */
   askInTurn({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
-    const call = this.ask(method, params, onEnded, undefined, isCurrent && sendIf(isCurrent), true);
+    const call = this.ask(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#inTurn });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
@@ -491,13 +480,11 @@ export class Calls {
     call.byteLength = Buffer.byteLength(call.text);
     call.holdMemory();
     call.state = "queued";
-    if (this.queue.isOpenFor(call)) {
-      this.queue.take(call);
-      this.#admit(call);
-    } else if (this.queue.add(call)) {
-      call.expiresAtMs = nowMs + this.#maxWaitMs(call);
-      this.#schedule(call);
-    } else this.#reject(call);
+    call.expiresAtMs = nowMs + this.#maxWaitMs(call);
+    const place = this.queue.enter(call);
+    if (place === undefined) this.#reject(call);
+    else if (place === "open") this.#admit(call);
+    else this.#schedule(call);
   }
 
   /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
@@ -505,7 +492,12 @@ export class Calls {
     const { kind, reply, state } = call;
     if (state === "ended") return;
     if (state === "suspended") this.#suspendedCount--;
-    this.forget(call);
+    else if (state === "queued") this.queue.remove(call);
+    else if (state === "checking") this.#stopCheck(call);
+    else if (state === "passed" && !call.isWritten) this.input?.withdraw(call);
+    call.state = "ended";
+    call.memory?.release();
+    this.#remove(call);
     call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
     if (kind === "client" && state !== "parked") this.#close(call);
     this.queue.free(call);
@@ -521,16 +513,6 @@ export class Calls {
     }
     // A map that has grown or shrunk leaves its old table, with the calls of that time, to the next full garbage collection.
     call.reply = undefined;
-  }
-
-  /** Removes a call that must not be sent any more, without an outcome. */
-  forget(call: Call): void {
-    if (call.state === "queued") this.queue.remove(call);
-    else if (call.state === "checking") this.#stopCheck(call);
-    else if (call.state === "passed" && !call.isWritten) this.input?.withdraw(call);
-    call.state = "ended";
-    call.memory?.release();
-    this.#remove(call);
   }
 
   /**
@@ -553,7 +535,7 @@ export class Calls {
       else line.onEmptied?.();
     }
     // The next generation gets the state of that time.
-    for (const call of this.queue.entries) if (call.isInTurn) this.end(call, "dismissed");
+    for (const call of this.queue.entries) if (call.semaphore === this.#inTurn) this.end(call, "dismissed");
     for (const call of this.values()) {
       // The next generation may have other tools, so calls are checked again.
       if (call.state !== "checking") continue;
@@ -561,7 +543,7 @@ export class Calls {
       returned.push(call);
     }
     const expiresAtMs = nowMs() + config.holdTimeoutMs;
-    this.queue.close(returned);
+    this.queue.addReturned(returned);
     for (const call of returned) call.expiresAtMs = expiresAtMs;
     if (this.upstream.status().state === "failed") this.queue.rejectAll();
     let count = 0;
@@ -578,17 +560,14 @@ export class Calls {
   }
 
   /** Returns a call that was not sent yet, with its text for the server. */
-  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined, isInTurn: boolean): Call {
+  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.#context.config;
     const { method } = request;
     const { acceptedAtMs } = reply;
     const wireId = this.#ids.mint();
     const text = requestToServer(request, wireId);
-    // The sidecar's own requests have a common owner.
-    const owner = caller ?? (isInTurn ? this.#inTurn : this);
-    const call = new Call(caller === undefined ? "sidecar" : "client", caller, caller?.memory, method, text, reply, owner);
+    const call = new Call(caller === undefined ? "sidecar" : "client", caller ?? this.#sidecar, method, text, caller, reply);
     call.wireId = wireId;
-    call.isInTurn = isInTurn;
     const isTool = method === "tools/call";
     if (isTool) call.toolName = request.outline.stringAt(Slot.toolName);
     const mayRetry = retry !== "off" && (isTool ? retry === "read-only" : effectOf(method) === "safe");
@@ -596,7 +575,7 @@ export class Calls {
     call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
-    if (!isInTurn) call.renew(acceptedAtMs);
+    if (limits?.semaphore !== this.#inTurn) call.renew(acceptedAtMs);
     if (caller !== undefined) call.slowAtMs = acceptedAtMs + streamAfterMs;
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
@@ -654,49 +633,22 @@ export class Calls {
     this.#empty = undefined;
   }
 
-  /** Handles a call that has left the queue, or did not have to wait. */
-  #admit(call: Call): void {
+  /**
+   * Sends a call that has left the queue, or did not have to wait. Times it out instead if reading its body or queueing took too long.
+   *
+   * @param isChecked a call that a server may have seen was checked before.
+   */
+  #admit(call: Call, isChecked = call.isSent): void {
     const { onReady } = call;
-    if (call.kind === "waiting") this.forget(call);
+    if (call.kind === "waiting") this.end(call, "unread");
     if (onReady !== undefined) return onReady();
     if (call.retry === "due") {
       call.retry = "done";
       this.#context.counters.requests.repeated++;
     }
-    // A call that a server may have seen was checked before.
-    if (call.check !== undefined && !call.isSent) this.#check(call, call.check);
-    else this.#send(call);
-  }
-
-  #check(call: Call, check: CallCheck): void {
-    const { defects } = this.#context;
-    call.state = "checking";
-    this.#checkingBytes += call.byteLength;
-    this.#schedule(call);
-    const onVerdict = (verdict: CallVerdict | undefined): void => {
-      if (call.state !== "checking") return;
-      call.stopCheck = undefined;
-      this.#stopCheck(call);
-      if (verdict === undefined) this.#send(call);
-      else this.answer(call, verdict);
-    };
-    const fail = (): void => this.end(call, internalError(false));
-    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
-    if (call.state === "checking") call.stopCheck = stop;
-  }
-
-  /** Ends the check of a call. */
-  #stopCheck(call: Call): void {
-    this.#checkingBytes -= call.byteLength;
-    call.state = "queued";
-    call.stopCheck?.();
-    call.stopCheck = undefined;
-  }
-
-  /** Sends a call. Times it out instead if reading its body or queueing took too long. */
-  #send(call: Call): void {
+    if (call.check !== undefined && !isChecked) return this.#check(call, call.check);
     const nowMs = this.#context.nowMs();
-    if (call.isInTurn) call.renew(nowMs);
+    if (call.semaphore === this.#inTurn) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
     const { account, reply } = call;
     if (account !== undefined) this.noteClient(account.holder);
@@ -711,6 +663,31 @@ export class Calls {
       this.#schedule(call);
     }
     this.input?.send(call);
+  }
+
+  #check(call: Call, check: CallCheck): void {
+    const { defects } = this.#context;
+    call.state = "checking";
+    this.#checkingBytes += call.byteLength;
+    this.#schedule(call);
+    const onVerdict = (verdict: CallVerdict | undefined): void => {
+      if (call.state !== "checking") return;
+      call.stopCheck = undefined;
+      this.#stopCheck(call);
+      if (verdict === undefined) this.#admit(call, true);
+      else this.answer(call, verdict);
+    };
+    const fail = (): void => this.end(call, internalError(false));
+    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
+    if (call.state === "checking") call.stopCheck = stop;
+  }
+
+  /** Ends the check of a call. */
+  #stopCheck(call: Call): void {
+    this.#checkingBytes -= call.byteLength;
+    call.state = "queued";
+    call.stopCheck?.();
+    call.stopCheck = undefined;
   }
 
   #schedule(call: Call): void {

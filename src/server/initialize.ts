@@ -59,7 +59,7 @@ export class InitializeRequests {
     const calls = this.#calls;
     const { config, counters } = this.#context;
     const { reply, request, memory, onFailed } = initialize;
-    const call = new Call("initialize", undefined, memory, request.method, request.text, reply);
+    const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
     call.onReady = () => this.#answer(call, initialize);
     call.onEnded = (hasResult) => {
       this.#waiting.delete(call);
@@ -81,11 +81,9 @@ export class InitializeRequests {
 
   /** Takes all waiting requests from the server, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
-    for (const [call, { onRefused, onFailed }] of this.#waiting) {
-      this.#waiting.delete(call);
-      this.#calls.forget(call);
+    for (const [call, { onRefused }] of this.#waiting) {
       onRefused(response);
-      onFailed();
+      this.#calls.end(call, "unread");
     }
   }
 

@@ -85,27 +85,33 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
   }
 
+  /** Sends a client's request, or answers it. A defect fails only this request. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void {
     const { calls } = this;
-    const { maxSessionRequests } = this.context.config;
-    if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
-    if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
-    const noRoom = calls.roomError(request.text);
-    if (noRoom !== undefined) return reply.refuse(noRoom);
-    // Last: a request that the lane rejects must not count towards a rate.
-    const limits = this.#policy?.admit(caller, request);
-    if (limits instanceof SidecarError) return reply.refuse(limits);
-    if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
-    const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
-    if (transform !== undefined) reply.transforms.push(transform);
-    const decision = this.routing.onClientRequest(caller, request, reply);
-    if (decision?.kind === "answer") {
-      const { member, text } = decision;
-      reply.accept();
-      return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
+    const { config, defects } = this.context;
+    const { maxSessionRequests } = config;
+    try {
+      if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
+      if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
+      const noRoom = calls.roomError(request.text);
+      if (noRoom !== undefined) return reply.refuse(noRoom);
+      // Last: a request that the lane rejects must not count towards a rate.
+      const limits = this.#policy?.admit(caller, request);
+      if (limits instanceof SidecarError) return reply.refuse(limits);
+      if (calls.queue.blocks.has("tools")) this.tools.onWaiting();
+      const transform = this.#policy?.transformOf(request.method, () => this.tools.onChanged());
+      if (transform !== undefined) reply.transforms.push(transform);
+      const decision = this.routing.onClientRequest(caller, request, reply);
+      if (decision?.kind === "answer") {
+        const { member, text } = decision;
+        reply.accept();
+        return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
+      }
+      const { onEnded, request: sent = request, limits: own } = decision ?? {};
+      calls.carry(caller, reply, sent, onEnded, limits ?? own);
+    } catch (error) {
+      defects.recover("client request", error, () => reply.fail(internalError(true)));
     }
-    const { onEnded, request: sent = request, limits: own } = decision ?? {};
-    calls.carry(caller, reply, sent, onEnded, limits ?? own);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {

@@ -1,16 +1,14 @@
 import type { Context } from "../context.ts";
 import type { Upstream } from "../process/port.ts";
 import type { Call } from "./call.ts";
-import { type ToolSemaphore, Turns } from "./slots.ts";
+import { type Semaphore, Turns } from "./slots.ts";
 
 /** The parts of the queue for messages of clients that need no slot: all of them, and those of one owner. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
 const OWNER_SHARE_WITHOUT_SLOT = 1 / 4;
-/** Limits the sidecar's own requests in flight, so that clients' requests keep moving: one client may cancel a thousand subscriptions at once. */
-const MAX_IN_TURN = 16;
 
 /** The queue of one owner by the semaphore of its calls, each in order of arrival. Those without a semaphore have a queue of their own. */
-type OwnerQueues = Turns<ToolSemaphore | undefined, Call[]>;
+type OwnerQueues = Turns<Semaphore | undefined, Call[]>;
 
 /**
  * The calls that wait for the server. One leaves the queue when the server is ready and, if it needs one, a slot of the server (MAX_IN_FLIGHT)
@@ -37,7 +35,6 @@ export class RequestQueue {
   /** The bytes of clients' calls in the queue. */
   queuedBytes = 0;
   #slotsInUse = 0;
-  #inTurn = 0;
   /** True while the server is ready. Calls leave the queue from then on. */
   isReady = false;
   /** Reasons why client requests wait although the server is ready: its tools are not listed, or it waits for a client's answer. */
@@ -56,23 +53,28 @@ export class RequestQueue {
     this.#reject = reject;
   }
 
-  /** True if the call may be sent at once. */
-  isOpenFor(call: Call): boolean {
-    if (!this.isReady) return false;
-    if (call.needsSlot)
-      return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight && call.semaphore?.isFree !== false;
-    return this.#owners.get(call.owner)?.has(undefined) !== true && (!call.isInTurn || this.#inTurn < MAX_IN_TURN);
-  }
-
-  /** @returns false if the queue is full and no owner's queue is longer than that of the call, or if the server has failed or has ended. */
-  add(call: Call): boolean {
-    if (!call.isInTurn && (this.#isEnded || this.#upstream.status().state === "failed")) return false;
-    if (call.kind !== "sidecar") {
-      if (!call.needsSlot && !this.#hasRoomWithoutSlot(call.owner)) return false;
-      if (this.length >= this.#context.config.maxHeldRequests && !this.#makeRoom(call.owner)) return false;
+  /**
+   * Takes the slots of a call that may be sent at once, or else queues it.
+   *
+   * @returns undefined if the queue is full and no owner's queue is longer than that of the call, or if the server has failed or has ended.
+   */
+  enter(call: Call): "open" | "queued" | undefined {
+    const { kind, needsSlot, owner, semaphore } = call;
+    const { maxHeldRequests } = this.#context.config;
+    const mayPass = needsSlot ? this.#hasSlot : this.#owners.get(owner)?.has(semaphore) !== true;
+    if (mayPass && this.isReady && semaphore?.isFree !== false) {
+      this.take(call);
+      return "open";
+    }
+    // What causes those in turn has a limit, and they end with the server.
+    const isInTurn = kind === "sidecar" && semaphore !== undefined;
+    if (!isInTurn && (this.#isEnded || this.#upstream.status().state === "failed")) return undefined;
+    if (kind !== "sidecar") {
+      if (!needsSlot && !this.#hasRoomWithoutSlot(owner)) return undefined;
+      if (this.length >= maxHeldRequests && !this.#makeRoom(owner)) return undefined;
     }
     this.#insert(call, "last");
-    return true;
+    return "queued";
   }
 
   remove(call: Call): void {
@@ -89,18 +91,17 @@ export class RequestQueue {
   }
 
   /**
-   * Closes the queue, because the server is lost.
+   * Queues the calls of a server that is lost. The queue is not ready any more.
    *
    * @param returned calls for the next server. They lose their slots and go to the front, even above the limit.
    */
-  close(returned: readonly Call[]): void {
-    this.isReady = false;
+  addReturned(returned: readonly Call[]): void {
     for (const call of returned.toReversed()) {
       this.free(call);
       this.#insert(call, "first");
     }
     const owners = new Set<object>();
-    const ownersOf = new Map<ToolSemaphore, Set<object>>();
+    const ownersOf = new Map<Semaphore, Set<object>>();
     for (const { owner, semaphore } of returned) {
       owners.add(owner);
       if (semaphore !== undefined) ownersOf.set(semaphore, (ownersOf.get(semaphore) ?? new Set()).add(owner));
@@ -116,21 +117,17 @@ export class RequestQueue {
 
   /** Takes the slots of a call that is sent, even above the limit. A request that waits goes on elsewhere, and takes none. */
   take(call: Call): void {
-    if (call.isInTurn) this.#inTurn++;
-    else if (call.kind !== "client") return;
-    else this.#slotsInUse++;
-    call.hasSlot = true;
     call.semaphore?.acquire(call);
+    if (call.kind !== "client") return;
+    this.#slotsInUse++;
+    call.hasSlot = true;
   }
 
   /** Gives the slots of a call back, and lets others leave that have waited for them, or behind it. */
   free(call: Call): void {
-    if (call.hasSlot) {
-      call.hasSlot = false;
-      if (call.isInTurn) this.#inTurn--;
-      else this.#slotsInUse--;
-      call.semaphore?.release(call);
-    }
+    call.semaphore?.release(call);
+    if (call.hasSlot) this.#slotsInUse--;
+    call.hasSlot = false;
     if (this.entries.size > 0) this.release();
   }
 
@@ -167,20 +164,23 @@ export class RequestQueue {
     for (const call of this.entries) this.#reject(call);
   }
 
-  /** Returns the next call that can be sent. Skips owners whose calls all wait for a slot of their tool. */
+  /** Returns the next call that can be sent. */
   #next(): Call | undefined {
-    if (this.#lengthWithSlot < this.entries.size) {
-      for (const queues of this.#owners.values()) {
-        const first = queues.get(undefined)?.[0];
-        if (first?.needsSlot === false && (!first.isInTurn || this.#inTurn < MAX_IN_TURN)) return first;
-      }
-    }
-    if (this.blocks.size > 0 || this.#slotsInUse >= this.#context.config.maxInFlight) return undefined;
+    const next = this.#lengthWithSlot < this.entries.size ? this.#first(false) : undefined;
+    return next ?? (this.#hasSlot ? this.#first(true) : undefined);
+  }
+
+  /** Skips owners whose calls all wait for a slot of their semaphore. */
+  #first(needsSlot: boolean): Call | undefined {
     for (const [owner, queues] of this.#owners) {
       for (const [semaphore, [first]] of queues)
-        if (first?.needsSlot === true && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;
+        if (first?.needsSlot === needsSlot && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;
     }
     return undefined;
+  }
+
+  get #hasSlot(): boolean {
+    return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight;
   }
 
   #insert(call: Call, end: "first" | "last"): void {

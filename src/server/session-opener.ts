@@ -205,7 +205,7 @@ export class SessionOpener {
     const { id, owner, protocolVersion, initialize } = known;
     const { defects, nowMs, records } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, server.lane, streams, streams.memory, owner, startedAtMs);
+    const session = new Session(id, protocolVersion, server.lane, streams, owner, startedAtMs);
     session.onEnd = (isOver) => {
       this.#pool.release(server);
       if (isOver) this.#ids.end(id, owner);

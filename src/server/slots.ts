@@ -1,5 +1,3 @@
-import { shorten } from "../json/text.ts";
-
 /** A map whose keys take turns. The next one comes first, and a new one last. */
 export class Turns<Key, Value> extends Map<Key, Value> {
   /** Ends the turn of a key. Its next one comes after all others. */
@@ -17,19 +15,19 @@ export class Turns<Key, Value> extends Map<Key, Value> {
 }
 
 /**
- * A semaphore that limits the concurrent calls of one tool in a lane. All calls of the tool share it. It keeps the holders themselves, so
- * that each slot is released only once, however its call ends.
+ * A semaphore that limits the concurrent calls of one tool in a lane, or the requests in turn. All of these share it. It keeps the holders
+ * themselves, so that each slot is released only once, however its call ends.
  */
-export class ToolSemaphore {
-  readonly toolName: string;
+export class Semaphore {
+  readonly #name: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
   /** The queued calls of each owner. The queue maintains it. */
   readonly waiting = new Turns<object, readonly object[]>();
 
-  /** @param limit at least 1. */
-  constructor(toolName: string, limit: number) {
-    this.toolName = toolName;
+  /** @param name what shares it, for error messages. @param limit at least 1. */
+  constructor(name: string, limit: number) {
+    this.#name = name;
     this.limit = limit;
   }
 
@@ -71,8 +69,8 @@ export class ToolSemaphore {
     this.#holders.delete(holder);
   }
 
-  /** Returns the reason why a call of the tool was not sent, for an error message. */
+  /** Returns the reason why a call was not sent, for an error message. */
   describe(): string {
-    return `tool ${shorten(this.toolName)} has ${this.limit} in flight, ${this.waitingCount} queued`;
+    return `${this.#name} has ${this.limit} in flight, ${this.waitingCount} queued`;
   }
 }

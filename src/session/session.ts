@@ -81,13 +81,12 @@ export class Session implements Caller {
   #openRequests = 0;
   #mustHearOfLists: boolean;
 
-  /** @param id unique, and never chosen by a client. @param memory that of the client. @param nowMs the time of the `initialize`. */
+  /** @param id unique, and never chosen by a client. @param nowMs the time of the `initialize`. */
   constructor(
     id: string,
     protocolVersion: string,
     lane: SessionLane,
     streams: SessionStreams,
-    memory: MemoryAccount,
     owner: Principal | undefined,
     nowMs: number,
   ) {
@@ -95,7 +94,7 @@ export class Session implements Caller {
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
-    this.memory = memory;
+    this.memory = streams.memory;
     this.owner = owner;
     this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type CallCheck, type CallVerdict } from "../../src/server/call.ts";
-import { ToolSemaphore } from "../../src/server/slots.ts";
+import { Semaphore } from "../../src/server/slots.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
@@ -34,7 +34,7 @@ interface CheckedBench {
   readonly bench: LaneBench;
   readonly session: Session;
   readonly held: HeldCheck;
-  readonly call: (id: number, slots?: ToolSemaphore) => RecordedReply;
+  readonly call: (id: number, slots?: Semaphore) => RecordedReply;
   /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }
@@ -68,7 +68,7 @@ describe("a call that is checked before it is sent", () => {
 
   it("a checked call whose server exits is checked again for the next one", () => {
     const { bench, held, call, heardCalls } = createBench();
-    const slots = new ToolSemaphore("a", 1);
+    const slots = new Semaphore("tool a", 1);
     const reply = call(1, slots);
     bench.lose();
     expect([held.stopped, held.open.length, bench.lane.calls.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);

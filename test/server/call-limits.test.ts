@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { type CallLimits } from "../../src/server/call.ts";
-import { ToolSemaphore } from "../../src/server/slots.ts";
+import { Semaphore } from "../../src/server/slots.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
@@ -47,9 +47,9 @@ describe.each([
 });
 
 /** A lane whose server is ready, and the limits of a tool that allows this many calls at a time. */
-function limited(limit: number, limits: Partial<Config> = {}): { bench: LaneBench; terms: CallLimits; slots: ToolSemaphore } {
+function limited(limit: number, limits: Partial<Config> = {}): { bench: LaneBench; terms: CallLimits; slots: Semaphore } {
   const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
-  const slots = new ToolSemaphore("export", limit);
+  const slots = new Semaphore("tool export", limit);
   return { bench, slots, terms: { semaphore: slots } };
 }
 

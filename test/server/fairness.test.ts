@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ToolSemaphore } from "../../src/server/slots.ts";
+import { Semaphore } from "../../src/server/slots.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
@@ -32,7 +32,7 @@ class Scene {
   readonly problems: string[] = [];
   readonly #bench: LaneBench;
   readonly #slots: Slots;
-  readonly #semaphore: ToolSemaphore;
+  readonly #semaphore: Semaphore;
   readonly #sessions: Session[];
   /** The numbers of the queued requests, by session, in order. */
   readonly #waiting: number[][] = [[], [], []];
@@ -43,7 +43,7 @@ class Scene {
 
   constructor(slots: Slots) {
     this.#slots = slots;
-    this.#semaphore = new ToolSemaphore("export", slots.tool);
+    this.#semaphore = new Semaphore("tool export", slots.tool);
     const room = { maxHeldRequests: 1000, maxQueuedBytes: 1_000_000, holdTimeoutMs: 500 };
     this.#bench = LaneBench.shared({ ...room, maxInFlight: slots.server });
     this.#sessions = this.#waiting.map(() => this.#bench.join());

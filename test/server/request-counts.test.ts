@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { ToolSemaphore } from "../../src/server/slots.ts";
+import { Semaphore } from "../../src/server/slots.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
@@ -27,7 +27,7 @@ class Scene {
   readonly bench = LaneBench.shared(LIMITS);
   readonly sessions: Session[] = [];
   /** Calls of two tools. */
-  readonly slots = [new ToolSemaphore("0", 1), new ToolSemaphore("1", 2)];
+  readonly slots = [new Semaphore("tool 0", 1), new Semaphore("tool 1", 2)];
   readonly replies: RecordedReply[] = [];
   readonly left = new Set<RecordedReply>();
   /** The messages of each session that the server has read, in order. */

@@ -65,12 +65,12 @@ describe("the limits of tools", () => {
     );
     const seen = ["search", "export_one", "export_two", "other"].map((toolName) => {
       const terms = limitsOf?.(toolName);
-      return [terms?.timeoutMs, terms?.timeoutSetting, terms?.semaphore?.limit, terms?.semaphore?.toolName];
+      return [terms?.timeoutMs, terms?.timeoutSetting, terms?.semaphore?.limit, terms?.semaphore?.describe()];
     });
     expect(seen).toEqual([
       [5000, "TOOL_TIMEOUTS_MS", undefined, undefined],
-      [300_000, "TOOL_TIMEOUTS_MS", 1, "export_one"],
-      [300_000, "TOOL_TIMEOUTS_MS", 2, "export_two"],
+      [300_000, "TOOL_TIMEOUTS_MS", 1, "tool export_one has 1 in flight, 0 queued"],
+      [300_000, "TOOL_TIMEOUTS_MS", 2, "tool export_two has 2 in flight, 0 queued"],
       [undefined, undefined, undefined, undefined],
     ]);
   });

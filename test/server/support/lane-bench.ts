@@ -60,7 +60,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session(randomUUID(), "2025-11-25", lane, streams, ACCOUNT, undefined, Date.now());
+  return new Session(randomUUID(), "2025-11-25", lane, streams, undefined, Date.now());
 }
 
 /** A policy without rules. */

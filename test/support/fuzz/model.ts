@@ -285,23 +285,24 @@ export class Model {
   }
 
   /** True if the server of a request ended some time ago, and no other one may get it. */
-  #isLost(request: ClientRequest): boolean {
+  #isLost(request: ClientRequest, atMs: number): boolean {
     const last = request.handed.at(-1);
     const mayWait = last === undefined || last.isAsked || (request.retries === 0 && this.#mayRetry(request));
     // While memory is short, the last output is read late, and the exit is seen after it.
     const isSeen = this.#config.memoryBudgetBytes === Number.MAX_SAFE_INTEGER;
-    return !mayWait && isSeen && last.process.endedAtMs < Date.now() - EXIT_MS;
+    return !mayWait && isSeen && last.process.endedAtMs < atMs - EXIT_MS;
   }
 
   #isAllowed(request: ClientRequest, code: string): boolean {
     const { client, tool, handed, isContinued, isAnsweredBadly, acceptedAtMs } = request;
     const { requestTimeoutMs, toolTimeoutsMs, memoryBudgetBytes, maxSessionRequests, maxQueuedBytes } = this.#config;
     const isSession = client.kind !== "stateless";
+    let dueAtMs = 0;
     switch (code) {
       case "REQUEST_TIMEOUT":
-        return (
-          !this.#isLost(request) && Date.now() - acceptedAtMs >= (tool === "quick" ? (toolTimeoutsMs?.[0]?.value ?? 0) : requestTimeoutMs)
-        );
+        dueAtMs = acceptedAtMs + (tool === "quick" ? (toolTimeoutsMs?.[0]?.value ?? 0) : requestTimeoutMs);
+        // A client that has resumed reads the error later than it was sent.
+        return Date.now() >= dueAtMs && !this.#isLost(request, request.isResumed ? dueAtMs : Date.now());
       case "UPSTREAM_EXITED":
         return handed.at(-1)?.process.isLost === true;
       case "UPSTREAM_NOT_READY":
