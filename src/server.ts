@@ -10,7 +10,6 @@ import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeA
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
-import { SharedQuestions } from "./server/shared-questions.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Pool, PooledServer, type Profile } from "./server/pool.ts";
@@ -215,7 +214,7 @@ export class McpServer {
     const { kind, streams } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
     if (streams !== undefined) return new PrivateRouting(lane, streams, streams.isTakenUp, onInitialized);
-    const asking = kind === "asking" ? new SharedQuestions(lane, () => this.#pool.onChanged(profile)) : undefined;
-    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", asking);
+    const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
+    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", onFree);
   }
 }

@@ -26,7 +26,7 @@ import {
   sendIf,
 } from "./call.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult, type OpenCall } from "./internal-calls.ts";
+import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
@@ -241,10 +241,18 @@ export class Calls {
     return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
   }
 
-  /** Sends a request that stays open for any time, such as a subscription. The next generation does not get it. */
-  open(reply: Reply, request: RequestMessage): OpenCall {
-    const call = this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
-    return { wireId: call?.wireId ?? Number.NaN, cancel: (reason) => call && this.giveUp(call, reason, "unread") };
+  /**
+   * Sends a request that stays open for any time, such as a subscription. The next generation does not get it.
+   *
+   * @returns the call; undefined if it was rejected.
+   */
+  open(reply: Reply, request: RequestMessage): Call | undefined {
+    return this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
+  }
+
+  /** Ends a request that stays open. Does nothing after its end. */
+  endOpen(call: Call | undefined, reason: string): void {
+    if (call !== undefined) this.giveUp(call, reason, "unread");
   }
 
   /**

@@ -14,9 +14,9 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import { type Call, type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply, internalRequest, type InternalRequest, type OpenCall, resultTo } from "./internal-calls.ts";
+import { internalReply, internalRequest, type InternalRequest, resultTo } from "./internal-calls.ts";
 
 /** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
 const MAX_URIS = 1024;
@@ -30,8 +30,6 @@ const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_chang
 
 /** What one client wants. Levels are indexes of LEVELS. */
 interface Wants {
-  /** True if it gets each change of a list. */
-  lists: boolean;
   /** The level that it has asked for last; undefined for none. */
   level: number | undefined;
   /** The newest level that a server has accepted, and the number of its request. */
@@ -51,28 +49,17 @@ interface Resource {
 export class DesiredState {
   /** True if a client has changed its roots since its `initialize`. */
   haveRootsChanged = false;
+  /** The clients that get each change of a list. */
+  readonly listeners = new Set<Caller>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
   /** The number of clients of each level: a search of all clients would cost more beside many idle ones. */
   readonly #counts = LEVELS.map(() => 0);
   #lastSequence = 0;
 
-  addListener(caller: Caller): void {
-    this.#of(caller).lists = true;
-  }
-
-  /** The clients that get each change of a list. */
-  get listeners(): Iterable<Caller> {
-    return this.#where(({ lists }) => lists);
-  }
-
-  get hasListeners(): boolean {
-    return this.#clients.values().some(({ lists }) => lists);
-  }
-
   /** The clients that are subscribed to a resource, or are subscribing to one. */
   get subscribers(): Iterable<Caller> {
-    return this.#where(({ uris }) => uris.size > 0);
+    return this.#resources.values().flatMap(({ subscriptions }) => subscriptions.keys());
   }
 
   /** The resources that any client is subscribed to, or is subscribing to. */
@@ -175,6 +162,7 @@ export class DesiredState {
 
   /** Removes all that a client wants. @returns the resources that have no subscribers left. */
   end(caller: Caller): string[] {
+    this.listeners.delete(caller);
     const own = this.#clients.get(caller);
     if (own === undefined) return [];
     this.#changeLevel(own, undefined);
@@ -202,13 +190,9 @@ export class DesiredState {
   #of(caller: Caller): Wants {
     const known = this.#clients.get(caller);
     if (known !== undefined) return known;
-    const added: Wants = { lists: false, level: undefined, accepted: { level: undefined, sequence: 0 }, uris: new Set() };
+    const added: Wants = { level: undefined, accepted: { level: undefined, sequence: 0 }, uris: new Set() };
     this.#clients.set(caller, added);
     return added;
-  }
-
-  *#where(accepts: (wants: Wants) => boolean): Generator<Caller> {
-    for (const [caller, wants] of this.#clients) if (accepts(wants)) yield caller;
   }
 
   #changeLevel(wants: Wants, level: number | undefined): void {
@@ -303,10 +287,6 @@ export class LegacyDriver {
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
-  onFirstListener(): void {
-    // The server announces changes of lists without being asked.
-  }
-
   /** Must be called when a client has ended. @param unwatched the resources that only this one was subscribed to. */
   onEnd(unwatched: readonly string[], { memory }: Caller): void {
     this.#sendLevel();
@@ -350,7 +330,7 @@ interface Listening {
   /** The time of the acknowledgement. */
   openedAtMs: number;
   /** Undefined until it is sent. */
-  call: OpenCall | undefined;
+  call: Call | undefined;
 }
 
 /**
@@ -390,10 +370,10 @@ export class ModernDriver {
   constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
     const { timers } = context;
-    this.#nextUpdate = new Timer(timers, () => this.#update());
+    this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
       const next = this.#next;
-      next?.call?.cancel("not acknowledged in time");
+      calls.endOpen(next?.call, "not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);
     });
   }
@@ -419,19 +399,19 @@ export class ModernDriver {
       };
       this.#rejectedUris.delete(uri);
       this.#waiting.set(onDone, uri);
-      this.#update();
+      this.update();
       return () => this.#waiting.delete(onDone);
     };
     const onEnded = (hasResult: boolean): void => {
       subscribing.onEnded(hasResult);
-      if (!hasResult) this.#update();
+      if (!hasResult) this.update();
     };
     return { kind: "carry", onEnded, limits: { check } };
   }
 
   unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
     if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
-    if (this.#state.has(uri) && this.#state.unsubscribe(caller, uri)) this.#update();
+    if (this.#state.has(uri) && this.#state.unsubscribe(caller, uri)) this.update();
     return EMPTY_RESULT;
   }
 
@@ -441,7 +421,7 @@ export class ModernDriver {
     this.#capabilities = readCapabilities(handshake.resultText);
     this.#rejectedUris.clear();
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
-    this.#update();
+    this.update();
     for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
@@ -454,14 +434,6 @@ export class ModernDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
-  onFirstListener(): void {
-    this.#update();
-  }
-
-  onEnd(unwatched: readonly string[]): void {
-    if (unwatched.length > 0 || !this.#state.hasListeners) this.#update();
-  }
-
   /** True if it is the id of its subscription. */
   has(wireId: number): boolean {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
@@ -472,7 +444,7 @@ export class ModernDriver {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
       // The call would stay open otherwise, because the server sends no response.
-      ended?.call?.cancel("ended by the server");
+      this.#calls.endOpen(ended?.call, "ended by the server");
       if (ended !== undefined) this.#onListenEnd(ended, true);
     } else if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
@@ -490,11 +462,11 @@ export class ModernDriver {
     this.#next = undefined;
     if (this.#isInterrupted) this.#onReopened(next.filter);
     this.#isInterrupted = false;
-    this.#update();
+    this.update();
   }
 
-  /** Opens a subscription for what is wanted now, if it is another one than the current. */
-  #update(): void {
+  /** Opens a subscription for what is wanted now, if it is another one than the current. Does nothing while no server is ready. */
+  update(): void {
     if (this.#handshake === undefined) return;
     // Only two are open at a time. Later changes come with the next one.
     if (this.#next === undefined) {
@@ -511,7 +483,7 @@ export class ModernDriver {
 
   /** All that is wanted of this server: the sidecar itself wants to know of changed tools, and each session of all lists. */
   get #wanted(): SubscriptionFilter {
-    const lists: typeof ALL_LISTS = this.#state.hasListeners ? ALL_LISTS : new Set(["tools"]);
+    const lists: typeof ALL_LISTS = this.#state.listeners.size > 0 ? ALL_LISTS : new Set(["tools"]);
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 
@@ -565,7 +537,7 @@ export class ModernDriver {
   }
 
   #endCurrent(reason: string): void {
-    this.#current?.call?.cancel(reason);
+    this.#calls.endOpen(this.#current?.call, reason);
     this.#current = undefined;
   }
 

@@ -48,13 +48,6 @@ export function resultTo(onResult?: OnInternalResult, onFailed?: (reason: string
   };
 }
 
-export interface OpenCall {
-  /** Its id on the wire. */
-  readonly wireId: number;
-  /** Cancels it. Does nothing after its end. */
-  cancel(reason: string): void;
-}
-
 /** A request that the sidecar itself sends to the server. */
 export interface InternalRequest {
   readonly method: string;

@@ -36,12 +36,12 @@ import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
 /** One supervised server, its requests in flight, and its sessions. */
-export class Lane<Routed extends Routing = Routing> implements SessionLane, UpstreamListener {
+export class Lane implements SessionLane, UpstreamListener {
   readonly context: Context;
   readonly calls: Calls;
   readonly dropped: DropLog;
   readonly tools: ServerTools;
-  readonly routing: Routed;
+  readonly routing: Routing;
   readonly #policy: LanePolicy | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
@@ -58,7 +58,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     context: Context,
     upstream: Upstream,
     endSession: (session: Session) => void,
-    createRouting: (lane: Lane) => Routed,
+    createRouting: (lane: Lane) => Routing,
     policy: LanePolicy | undefined,
   ) {
     this.context = context;
@@ -251,7 +251,7 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
     this.#answersNotifications = false;
     this.#hangWatch.onLost();
     this.tools.onLost();
-    this.routing.onLost?.();
+    this.routing.onLost();
     const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
     if (count > 0) this.context.log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }
@@ -266,14 +266,14 @@ export class Lane<Routed extends Routing = Routing> implements SessionLane, Upst
   }
 
   #onResponse(response: ResponseMessage): void {
-    const { calls } = this;
+    const { calls, routing } = this;
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
     if (call === undefined) return this.dropped.answer(id, calls.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
-      if (outline.has(Slot.resultType) && isOfClient(call) && this.routing.onUnfinished?.(call, response) === true) return;
+      if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished?.(call, response) === true) return;
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }

@@ -1,5 +1,19 @@
-import { JsonRpcErrorCode } from "../mcp/errors.ts";
-import { findOtherCase, type RequestMessage, Slot } from "../mcp/message.ts";
+import { randomUUID } from "node:crypto";
+import { findMembers, stringOf } from "../json/find.ts";
+import { shorten } from "../json/text.ts";
+import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { findOtherCase, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import {
+  checkDeclared,
+  type InputRequired,
+  invalidQuestion,
+  isInputRequired,
+  questionFailed,
+  readInputRequired,
+  withElicitationId,
+} from "../mcp/questions.ts";
+import { messageToServer, requestToClient } from "../mcp/rewrite.ts";
 import {
   ASKING_METHODS,
   isAmbiguous,
@@ -9,23 +23,84 @@ import {
   type SessionEnvelope,
   sessionEnvelopeOf,
 } from "../mcp/translate.ts";
+import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
+import { Timer } from "../timers.ts";
+import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
-import { EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
-import { RepeatableRequest, type SessionQuestions } from "./session-questions.ts";
+import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
+import type { Lane } from "./lane.ts";
+import type { Question, Questions } from "./questions.ts";
+import { cancellation } from "./routing.ts";
+
+/** The maximum number of results with questions of one call. */
+const MAX_QUESTION_ROUNDS = 8;
+/** The pause before a request is repeated whose server asks nothing. */
+const REPEAT_DELAY_MS = 250;
+
+const NEEDS_STREAM = "Clients receive questions on the event stream of the call, or of a GET.";
+
+const CANCELLED = '{"action":"cancel"}';
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
-/** The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. */
+/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
+class RepeatableRequest {
+  /** The number of results with questions so far. */
+  rounds = 0;
+  /** The JSON text of the state for the next request of the server. */
+  stateText: string | undefined;
+  /** The answers so far, as members of `inputResponses`. */
+  answers: string[] = [];
+  /** That of the request, and while its call is suspended, of the state and the answers. */
+  readonly memory: Reservation;
+  /** Repeats the request if its server asks nothing. */
+  timer: Timer | undefined;
+  readonly #envelope: SessionEnvelope;
+  readonly #request: RequestMessage;
+  readonly #level: string | undefined;
+
+  constructor(account: MemoryAccount, request: RequestMessage, envelope: SessionEnvelope, level: string | undefined) {
+    [this.#request, this.#envelope, this.#level] = [request, envelope, level];
+    this.memory = account.hold("requests", textMemoryBytes(request.text));
+  }
+
+  /** The questions that the client can answer. */
+  get declared(): AskKinds {
+    return this.#envelope.declared;
+  }
+
+  /** Returns the next request for the server, with the state and the answers, which are dropped. */
+  next(): RequestMessage {
+    const { answers, stateText } = this;
+    const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
+    if (stateText !== undefined) members.push(`"requestState":${stateText}`);
+    [this.answers, this.stateText] = [[], undefined];
+    this.memory.resize(textMemoryBytes(this.#request.text));
+    return requestToModernServer(this.#request, this.#envelope, this.#level, members.join(","));
+  }
+}
+
+/**
+ * The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. It ends a request by a
+ * question, and gets the answer in the next one (MCP 2026-07-28, basic/utilities/mrtr). The client gets an ordinary request on the stream of
+ * its call, and sees one call.
+ *
+ * Between two requests the call is suspended: it takes no slot, and outlives the server.
+ */
 export class ModernSessions {
+  readonly #lane: Lane;
+  readonly #questions: Questions;
+  readonly #state: DesiredState;
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
-  readonly #state: DesiredState;
-  readonly #questions: SessionQuestions;
+  /** By their replies, which have not ended. */
+  readonly #requests = new Map<Reply, RepeatableRequest>();
 
-  constructor(state: DesiredState, questions: SessionQuestions) {
-    [this.#state, this.#questions] = [state, questions];
+  constructor(questions: Questions, state: DesiredState) {
+    [this.#lane, this.#questions, this.#state] = [questions.lane, questions, state];
+    questions.onOverdue = (question) => this.#guard(question.call, () => this.#onOverdue(question));
   }
 
   add(session: Caller, initialize: RequestMessage): void {
@@ -34,10 +109,6 @@ export class ModernSessions {
 
   delete(caller: Caller): void {
     this.#sessions.delete(caller);
-  }
-
-  isAskable(caller: Caller): boolean {
-    return (this.#sessions.get(caller)?.declared ?? 0) !== 0;
   }
 
   /** @returns the decision about a request of a session; undefined for a client without one. */
@@ -65,7 +136,118 @@ export class ModernSessions {
     const { method } = request;
     reply.logLevel = level;
     reply.transforms.push((text, idText, response) => responseForSession(text, idText, method, response));
-    if (ASKING_METHODS.has(method)) this.#questions.allow(reply, new RepeatableRequest(caller.memory, request, envelope, level));
+    if (ASKING_METHODS.has(method)) this.#allow(reply, new RepeatableRequest(caller.memory, request, envelope, level));
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
+
+  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. @returns false for another response. */
+  onResponse(call: ClientCall, response: ResponseMessage): boolean {
+    const request = isInputRequired(response) ? this.#requests.get(call.reply) : undefined;
+    if (request === undefined) return false;
+    const asked = readInputRequired(response.text, response.outline.start(Slot.result));
+    const { calls } = this.#lane;
+    calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
+    if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
+    else this.#begin(call, request, asked);
+    return true;
+  }
+
+  /** Handles the response of a client. @returns the error if it is rejected: the question stays open. */
+  onAnswer(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    const question = this.#questions.get(response.id);
+    const call = question?.call;
+    if (question === undefined || call?.caller !== caller) {
+      // If the client has declared that it answers questions, another replica may have asked it.
+      const isAskable = (this.#sessions.get(caller)?.declared ?? 0) !== 0;
+      return isAskable && !this.#questions.ids.has(response.id) ? answerElsewhere() : undefined;
+    }
+    const { method } = question;
+    const normal = readMessage(messageToServer(response));
+    const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.firstAt(Slot.result) === "{";
+    const text = isAnswer ? normal.outline.copyAt(Slot.result) : undefined;
+    const hasRoom = text === undefined || this.#requests.get(call.reply)?.memory.tryGrow(textMemoryBytes(text)) !== false;
+    if (!hasRoom) return outOfMemory();
+    if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
+    else {
+      this.#questions.close(question);
+      const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
+      this.#fail(call, "question answered with an error", message);
+    }
+    return undefined;
+  }
+
+  /** Lets the server ask the client of a request, until its reply ends. */
+  #allow(reply: Reply, request: RepeatableRequest): void {
+    this.#requests.set(reply, request);
+    reply.onEnd = () => {
+      this.#requests.delete(reply);
+      request.timer?.clear();
+      request.memory.release();
+      // Its client must not answer any more.
+      for (const question of this.#questions.values())
+        if (question.call?.reply === reply && this.#questions.close(question))
+          this.#emit(question, cancellation(question.id, "the call has ended"));
+    };
+  }
+
+  /** Asks the client, or fails the call if it cannot be asked. */
+  #begin(call: ClientCall, request: RepeatableRequest, { questions: asked, stateText }: InputRequired): void {
+    const { calls, context } = this.#lane;
+    const refusal = checkDeclared(asked, request.declared);
+    if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
+    if (asked.length > 0 && ++request.rounds > MAX_QUESTION_ROUNDS) {
+      return this.#fail(call, "too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
+    }
+    const kept = asked.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
+    if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
+    request.stateText = stateText;
+    if (asked.length === 0) {
+      request.timer ??= new Timer(context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      return request.timer.set(context.nowMs() + REPEAT_DELAY_MS);
+    }
+    const texts = asked.map((each) => {
+      const question = this.#questions.add(each.request, each.keyText);
+      question.call = call;
+      this.#questions.startDeadline(question);
+      return [question, requestToClient(withElicitationId(each, randomUUID()), question.id)] as const;
+    });
+    // The client may have disconnected while it got the others.
+    for (const [question, text] of texts) if (this.#questions.has(question.id)) this.#emit(question, text);
+  }
+
+  #answer(question: Question, text: string): void {
+    this.#questions.close(question);
+    const { call, idText } = question;
+    const request = call && this.#requests.get(call.reply);
+    if (call === undefined || request === undefined) return;
+    request.answers.push(`${idText}:${text}`);
+    if (this.#questions.about(call).length === 0) this.#lane.calls.repeat(call, request.next());
+  }
+
+  #onOverdue(question: Question): void {
+    const { call, id, method } = question;
+    if (method === AskMethod.elicitation) {
+      this.#emit(question, cancellation(id, "timeout"));
+      this.#answer(question, CANCELLED);
+    } else this.#fail(call, "question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`);
+  }
+
+  #fail(call: ClientCall | undefined, reason: string, description: string): void {
+    if (call !== undefined) this.#lane.calls.giveUp(call, reason, questionFailed(description));
+  }
+
+  /** A suspended call has no other end after a defect. */
+  #guard(call: ClientCall | undefined, handle: () => void): void {
+    const { calls, context } = this.#lane;
+    context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
+  }
+
+  #emit({ call }: Question, text: string): void {
+    if (call?.reply.emit(text) === false) call.caller.deliver(text);
+  }
+}
+
+function errorText({ text, outline }: ResponseMessage): string {
+  const error = outline.firstAt(Slot.error) === "{" ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
+  return shorten(stringOf(text, error) ?? "no message");
 }

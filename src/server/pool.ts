@@ -112,7 +112,7 @@ export class PooledServer {
   /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
   get isInUse(): boolean {
     const { requestsInFlight, waiting } = this.lane.calls.load;
-    const isUsed = requestsInFlight > 0 || waiting > 0 || !this.isFree || this.lane.routing.state.hasListeners;
+    const isUsed = requestsInFlight > 0 || waiting > 0 || !this.isFree || this.lane.routing.state.listeners.size > 0;
     return isUsed || this.session?.isInUse === true;
   }
 

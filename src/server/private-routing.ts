@@ -30,9 +30,7 @@ export class PrivateRouting implements Routing {
   readonly #taskTokens = new TaskTokens<string>();
   readonly state = new DesiredState();
   readonly #driver: LegacyDriver;
-  #isReady = false;
   #isInitialized: boolean;
-  #isOver = false;
 
   /**
    * @param streams those of the only client.
@@ -81,11 +79,12 @@ export class PrivateRouting implements Routing {
   #initialize(text: string): SidecarError | undefined {
     const { calls, tools } = this.#lane;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
+    const { isReady } = calls.queue;
+    if (isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
-    if (this.#isReady) tools.onInitialized();
+    if (isReady) tools.onInitialized();
     return undefined;
   }
 
@@ -126,14 +125,11 @@ export class PrivateRouting implements Routing {
   }
 
   onReady(): void {
-    if (this.#isOver) return;
-    this.#isReady = true;
     this.#driver.onReady();
     if (this.#isInitialized) this.#lane.tools.onInitialized();
   }
 
   onLost(): void {
-    this.#isReady = false;
     this.#taskTokens.clear();
     // The client may be asking a person.
     for (const { id } of this.#questions.closeAll()) this.#emit(cancellation(id, "the MCP server has stopped"));
@@ -144,7 +140,6 @@ export class PrivateRouting implements Routing {
   }
 
   onCallerEnd(caller: Caller): void {
-    this.#isOver = true;
     this.#questions.closeAll();
     this.#taskTokens.clear();
     this.state.end(caller);

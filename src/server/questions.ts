@@ -9,7 +9,7 @@ import type { Lane } from "./lane.ts";
 import { errorAnswer } from "./routing.ts";
 
 /** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
-export interface Question {
+export class Question {
   /** The id for the client of a session. */
   readonly id: number;
   /** The JSON text of the server's id; or of the key in its result. */
@@ -22,13 +22,18 @@ export interface Question {
   /** The call that it is about; undefined while it is not known, and for a private server. */
   call: ClientCall | undefined;
   /** The JSON text for a client without a session, and its key. */
-  text: string;
-  key: string;
+  text = "";
+  key = "";
   /** True if a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
-  isShown: boolean;
+  isShown = false;
   memory: Reservation | undefined;
   /** The end of the time for the answer of a session. */
-  readonly deadline: Timer;
+  deadline: Timer | undefined;
+
+  constructor(id: number, idText: string, request: RequestMessage) {
+    [this.id, this.idText, this.method] = [id, idText, request.method];
+    [this.kinds, this.progressTokenText] = [kindsOf(request), request.outline.copyAt(Slot.metaProgressToken)];
+  }
 }
 
 /** The questions of one server that are open, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
@@ -61,28 +66,16 @@ export class Questions extends Map<unknown, Question> {
   }
 
   add(request: RequestMessage, idText: string): Question {
-    const id = this.ids.mint();
-    const question: Question = {
-      id,
-      idText,
-      method: request.method,
-      kinds: kindsOf(request),
-      progressTokenText: request.outline.copyAt(Slot.metaProgressToken),
-      call: undefined,
-      text: "",
-      key: "",
-      isShown: false,
-      memory: undefined,
-      deadline: new Timer(this.lane.context.timers, () => this.onOverdue?.(question)),
-    };
-    this.set(id, question);
+    const question = new Question(this.ids.mint(), idText, request);
+    this.set(question.id, question);
     return question;
   }
 
   /** Gives the client of a session its time for the answer. */
-  startDeadline({ deadline }: Question): void {
-    const { config, nowMs } = this.lane.context;
-    deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
+  startDeadline(question: Question): void {
+    const { config, nowMs, timers } = this.lane.context;
+    question.deadline = new Timer(timers, () => this.onOverdue?.(question));
+    question.deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
   }
 
   /** Returns the questions about a call. @param call undefined for those whose call is not known. */
@@ -92,7 +85,7 @@ export class Questions extends Map<unknown, Question> {
 
   /** @returns false if the question was closed before. */
   close({ id, deadline, memory }: Question): boolean {
-    deadline.clear();
+    deadline?.clear();
     memory?.release();
     return this.delete(id);
   }

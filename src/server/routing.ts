@@ -80,7 +80,7 @@ export interface Routing {
   onServerRequest(request: RequestMessage): void;
   /** Restores the former generation's state on the new one, before any queued request is sent. */
   onReady(handshake: UpstreamHandshake): void;
-  onLost?(): void;
+  onLost(): void;
   /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
   onListener(caller: Caller, initialize?: RequestMessage): void;
   /**

@@ -10,14 +10,17 @@ import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { type ClientCall, refuse, type RequestDecision } from "./call.ts";
 import { decideAbout, DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
+import { SharedQuestions } from "./asking-calls.ts";
 import { upstreamChanged } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
+import { Questions } from "./questions.ts";
 import { answerPing, LIST_CHANGED, refuseRequest, type Routing } from "./routing.ts";
-import { SessionQuestions } from "./session-questions.ts";
-import type { SharedQuestions } from "./shared-questions.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
+
+/** The maximum number of questions of one server that are not answered. */
+const MAX_QUESTIONS = 64;
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -42,27 +45,24 @@ export class SharedRouting implements Routing {
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
-  readonly #questions: SessionQuestions;
   /** Those of clients without a session, at a server without sessions. */
   readonly subscriptions = new Set<ModernSubscription>();
 
-  /** @param era the one that is expected of the first run. */
-  constructor(lane: Lane, era: ServerEra = "legacy", asking?: SharedQuestions) {
-    [this.#lane, this.#era, this.asking] = [lane, era, asking];
+  /**
+   * @param era the one that is expected of the first run.
+   * @param onFree called when a server that may ask has become free for other calls, or no longer is. Undefined if the server may not ask.
+   */
+  constructor(lane: Lane, era: ServerEra = "legacy", onFree?: () => void) {
+    [this.#lane, this.#era] = [lane, era];
+    const questions = new Questions(lane, MAX_QUESTIONS);
+    this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(lane.calls, this.state);
     this.#modern = new ModernDriver(lane.context, lane.calls, this.state, ({ lists }) => this.#onReopened(lists));
-    this.#questions = new SessionQuestions(lane);
-    this.#sessions = new ModernSessions(this.state, this.#questions);
+    this.#sessions = new ModernSessions(questions, this.state);
   }
 
   get #driver(): LegacyDriver | ModernDriver {
     return this.#era === "legacy" ? this.#legacy : this.#modern;
-  }
-
-  /** Adds a client's subscription, if the server has no sessions. It must be removed at its end. */
-  addSubscription(subscription: ModernSubscription): void {
-    this.subscriptions.add(subscription);
-    if (this.#lane.calls.queue.isReady) subscription.open();
   }
 
   /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
@@ -75,7 +75,8 @@ export class SharedRouting implements Routing {
     // What sessions want of a server without sessions is in requests of the sidecar itself.
     if (this.#era === "modern") this.#lane.calls.noteClient(caller.memory.holder);
     const decision = decideAbout(request, caller, this.#driver);
-    if (decision !== undefined || this.#era === "legacy") return decision ?? this.#checkTask(caller, request);
+    if (decision !== undefined || this.#era === "legacy")
+      return decision ?? (request.method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined);
     return this.#sessions.decide(caller, request, reply);
   }
 
@@ -87,11 +88,11 @@ export class SharedRouting implements Routing {
 
   onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     // No request of a server with sessions reaches a client.
-    return this.#era === "legacy" ? undefined : this.#questions.onAnswer(caller, response, this.#sessions.isAskable(caller));
+    return this.#era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
-    return this.#questions.onResponse(call, response);
+    return this.#sessions.onResponse(call, response);
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -151,14 +152,15 @@ export class SharedRouting implements Routing {
 
   onListener(caller: Caller, initialize?: RequestMessage): void {
     if (initialize !== undefined) this.#sessions.add(caller, initialize);
-    const isFirst = !this.state.hasListeners;
-    this.state.addListener(caller);
-    if (isFirst) this.#driver.onFirstListener();
+    this.state.listeners.add(caller);
+    if (this.state.listeners.size === 1) this.#modern.update();
   }
 
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
-    this.#driver.onEnd(this.state.end(caller), caller);
+    const unwatched = this.state.end(caller);
+    if (this.#era === "legacy") this.#legacy.onEnd(unwatched, caller);
+    else if (unwatched.length > 0 || this.state.listeners.size === 0) this.#modern.update();
   }
 
   /** The server may have announced changes while the subscription of the sidecar was not open. */
@@ -169,7 +171,6 @@ export class SharedRouting implements Routing {
 
   /** Refuses the task of another principal as one that does not exist, and an id that the server could read in another way. */
   #checkTask({ memory }: Caller, { method, text, outline }: RequestMessage): RequestDecision | undefined {
-    if (!method.startsWith("tasks/")) return undefined;
     // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
     if (method === "tasks/list")
       return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
@@ -187,16 +188,11 @@ export class SharedRouting implements Routing {
   /** Delivers a notification that names no client. */
   #deliver({ method, text, outline }: NotificationMessage): void {
     if (method === "notifications/message") return this.#deliverLog(text, outline.stringAt(Slot.level));
-    let recipients: Iterable<Caller> = [];
+    let recipients: ReadonlySet<Caller> = new Set();
     if (LIST_CHANGED.test(method)) recipients = this.state.listeners;
     else if (method === "notifications/resources/updated") recipients = this.state.subscribersOf(outline.stringAt(Slot.uri));
-    else return this.#lane.dropped.notification(method);
-    let count = 0;
-    for (const caller of recipients) {
-      caller.deliverOnce(text);
-      count++;
-    }
-    if (count === 0) this.#lane.dropped.notification(method);
+    if (recipients.size === 0) this.#lane.dropped.notification(method);
+    for (const caller of recipients) caller.deliverOnce(text);
   }
 
   /**

@@ -133,7 +133,8 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen({ request, reply, memory }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
+    const { request, reply, memory } = stateless;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
@@ -147,21 +148,18 @@ export class StatelessSubscriptions {
     const bytes = SUBSCRIPTION_BYTES + URI_BYTES * uris.size + TEXT_COPIES * textMemoryBytes(request.text);
     const held = memory.reserve("subscriptions", bytes);
     if (held === undefined) return reply.fail(outOfMemory());
-    let atServer: LegacySubscription | ModernSubscription | undefined;
     const subscription = new Subscription(reply, () => {
-      if (atServer instanceof ModernSubscription) modern?.subscriptions.delete(atServer);
-      atServer?.cancel();
+      atServer.cancel();
       held.release();
       this.#open.delete(subscription);
     });
+    const atServer =
+      modern === undefined
+        ? new LegacySubscription(subscription, lane, { ...filter, uris }, memory)
+        : new ModernSubscription(subscription, lane, modern.subscriptions, stateless);
     this.#open.set(subscription, { client, uriCount: uris.size });
-    if (modern === undefined) {
-      atServer = new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
-      void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
-    } else {
-      atServer = new ModernSubscription(subscription, lane, request, memory.holder);
-      modern.addSubscription(atServer);
-    }
+    if (atServer instanceof ModernSubscription) atServer.start();
+    else void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
   }
 
   /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */

@@ -6,8 +6,10 @@ import { contains, listChanges, readFilter, type SubscriptionFilter } from "../m
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import { internalReply, type OpenCall } from "./internal-calls.ts";
+import type { Call } from "./call.ts";
+import { internalReply } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
+import type { StatelessRequest } from "./stateless-client.ts";
 
 /** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
 export class Subscription {
@@ -79,32 +81,39 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 
 /** A subscription at a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
 export class ModernSubscription implements ReplyTarget {
-  /** That of the client. */
-  readonly holder: MemoryHolder;
+  readonly #holder: MemoryHolder;
   readonly #subscription: Subscription;
   readonly #lane: Lane;
+  readonly #open: Set<ModernSubscription>;
   readonly #request: RequestMessage;
-  #open: OpenCall | undefined;
+  #call: Call | undefined;
   /** The part that the server has acknowledged; undefined before the first acknowledgement. */
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(subscription: Subscription, lane: Lane, request: RequestMessage, holder: MemoryHolder) {
-    [this.#subscription, this.#lane, this.#request, this.holder] = [subscription, lane, request, holder];
+  /** @param open those of the server. It is one of them from its start to its end. */
+  constructor(subscription: Subscription, lane: Lane, open: Set<ModernSubscription>, { request, memory }: StatelessRequest) {
+    [this.#subscription, this.#lane, this.#open] = [subscription, lane, open];
+    [this.#request, this.#holder] = [request, memory.holder];
+  }
+
+  start(): void {
+    this.#open.add(this);
+    if (this.#lane.calls.queue.isReady) this.open();
   }
 
   /** The id of its request at the current server; undefined if there is none. */
   get wireId(): number | undefined {
-    return this.#open?.wireId;
+    return this.#call?.wireId;
   }
 
   open(): void {
     const { calls, context } = this.#lane;
-    calls.noteClient(this.holder);
-    this.#open = calls.open(internalReply(context, this), this.#request);
+    calls.noteClient(this.#holder);
+    this.#call = calls.open(internalReply(context, this), this.#request);
   }
 
   onLost(): void {
-    this.#open = undefined;
+    this.#call = undefined;
   }
 
   onNotification({ method, text, outline }: NotificationMessage): void {
@@ -128,13 +137,14 @@ export class ModernSubscription implements ReplyTarget {
 
   /** Ends the request at the server, because the subscription has ended. */
   cancel(): void {
-    this.#open?.cancel("the subscription has ended");
-    this.#open = undefined;
+    this.#open.delete(this);
+    this.#lane.calls.endOpen(this.#call, "the subscription has ended");
+    this.#call = undefined;
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {
     // If the server was lost, the next one gets the request again.
-    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") this.#open = undefined;
+    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") this.#call = undefined;
     else if (outcome instanceof SidecarError) this.end();
     else if (outcome !== undefined) this.#onResponse(outcome);
   }

@@ -2,7 +2,6 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
-import { SharedQuestions } from "../../src/server/shared-questions.ts";
 import { SharedRouting } from "../../src/server/shared-routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
@@ -41,7 +40,7 @@ function start(
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", new SharedQuestions(lane, () => undefined)), {
+  const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", () => undefined), {
     parkTimeoutMs: PARK_TIMEOUT_MS,
   });
   const { routing } = bench.lane;
