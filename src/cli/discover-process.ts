@@ -37,8 +37,7 @@ export async function listFromProcess(
   const context = createContext({ ...defaults, ...limits, keepTrying: false }, log, secrets, new AbortController().signal, kill);
   const endMs = context.nowMs() + timeoutMs;
   const program = new ServerProgram(context, command);
-  const unobserved = { observers: [], observeLane: undefined, onSessionEnd: undefined };
-  const server = await McpServer.start(context, { program, clientInfo, policy: undefined, ...unobserved });
+  const server = await McpServer.start(context, { program, clientInfo, policy: undefined, observeLane: undefined });
   const aborted = Promise.withResolvers<never>();
   addAbortListener(signal, () => aborted.reject(signal.reason as Error));
   /** Returns the error of a server that has exited; undefined if it runs. */

@@ -55,28 +55,26 @@ export class RecentActivity {
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
     let current: PageGeneration = { lane, number: 0, startedAt: 0, readyAt: null, exit: null };
     let wasReady = false;
-    const change = (changed: Partial<PageGeneration>): void => {
-      const index = this.generations.indexOf(current);
-      current = { ...current, ...changed };
-      if (index !== -1) this.generations = this.generations.with(index, current);
-    };
-    return {
-      onStarted: () => {
+    return (event) => {
+      const all = [...this.generations];
+      const index = all.indexOf(current);
+      if (event === "started") {
         current = { lane, number: current.number + 1, startedAt: Date.now(), readyAt: null, exit: null };
-        const all = [...this.generations, current];
         // Running servers stay, as long as there are others. The first one is that of the shared lane.
-        const oldest = all.length > HISTORY_LIMITS.generations ? (all.find(({ exit }) => exit !== null) ?? all[1]) : undefined;
-        this.generations = oldest === undefined ? all : all.filter((each) => each !== oldest);
-      },
-      onReady: () => {
+        if (all.push(current) > HISTORY_LIMITS.generations) {
+          const oldest = all.findIndex(({ exit }) => exit !== null);
+          all.splice(oldest === -1 ? 1 : oldest, 1);
+        }
+      } else if (event === "ready") {
         wasReady = true;
-        change({ readyAt: Date.now() });
-      },
-      onLost: (exit) => {
-        if (isProbe && !wasReady) this.generations = this.generations.filter((each) => each !== current);
+        current = { ...current, readyAt: Date.now() };
+        if (index !== -1) all[index] = current;
+      } else if (index !== -1) {
         // A line may be a slice of a long text, which would stay in memory.
-        else change({ exit: describeExit({ ...exit, stderrTail: exit.stderrTail.map(copied) }) });
-      },
+        current = { ...current, exit: describeExit({ ...event, stderrTail: event.stderrTail.map(copied) }) };
+        all.splice(index, 1, ...(isProbe && !wasReady ? [] : [current]));
+      }
+      this.generations = all;
     };
   };
 }

@@ -132,7 +132,7 @@ export const startProcess: StartProcess = ({ command, args, env, cwd }) => {
     stdout,
     stderr,
     exited: waitForExit(),
-    signal: (name) => subprocess.kill(name),
+    signal: subprocess.kill.bind(subprocess),
     waitForEnd: async (timeoutMs) => pid === undefined || waitForGroupEnd(pid, timeoutMs),
   };
 };

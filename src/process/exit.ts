@@ -4,13 +4,7 @@ import { NO_VERSION } from "../mcp/message.ts";
 import { OTHER_TEXT } from "../mcp/server-line.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { ProcessExit } from "./child.ts";
-
-/** The cause of a generation's exit. */
-export interface ExitCause {
-  readonly kind: ExitKind;
-  /** Text for people. */
-  readonly reason: string;
-}
+import type { UpstreamExit } from "./port.ts";
 
 /** A program that is not an MCP server often does its work, ignores its input, and exits with code 0. */
 const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
@@ -28,7 +22,7 @@ export function describeExit(
   { exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit,
   awaited?: string,
   refusal?: string,
-): ExitCause {
+): Pick<UpstreamExit, "kind" | "reason"> {
   const first = refusal === undefined ? "" : `${refusal}; then it `;
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `${first}could not be started (${spawnErrorCode})` };
   const how = `${first}${signal === undefined ? `exited with code ${exitCode ?? "unknown"}` : `ended by ${signal}`}`;

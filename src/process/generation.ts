@@ -21,7 +21,7 @@ import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, Timer } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
-import { describeExit, type ExitCause, likelyCause } from "./exit.ts";
+import { describeExit, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { OutputLog, type ServerLog } from "./output-log.ts";
 import type { UpstreamExit, UpstreamHandshake, UpstreamListener } from "./port.ts";
@@ -78,19 +78,17 @@ export class Generation implements OutputListener {
   readonly output: OutputReader;
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
-  /** Resolves when the process has exited and its last output is delivered. Never rejects. */
-  readonly exited: Promise<ProcessExit>;
-  /** Resolves when, in addition, no process of its group is left. Never rejects. */
+  /** Resolves when the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
   readonly ended: Promise<ProcessExit>;
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
-  stopCause: ExitCause | undefined;
+  stopCause: Pick<UpstreamExit, "kind" | "reason"> | undefined;
   readonly #context: Context;
   readonly #command: ChildCommand;
   readonly #listener: UpstreamListener;
   readonly #group: ProcessGroup;
   /** The server's output besides messages. */
   readonly #outputLog: OutputLog;
-  readonly #abandoned = Promise.withResolvers<ProcessExit>();
+  readonly #lost = Promise.withResolvers<ProcessExit>();
   /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
   #isHeard = true;
   /** True when the process has exited. Its last output may not be delivered yet. */
@@ -136,9 +134,8 @@ export class Generation implements OutputListener {
       const late = `no response to ${handshake.current.method} within ${this.#readyTimeoutMs} ms`;
       this.#endHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
     });
-    this.exited = this.#waitForExit(this.#readToEnd(stdout, stderr));
-    this.ended = this.#waitForEnd();
-    this.lost = Promise.race([this.exited, this.#abandoned.promise]);
+    this.ended = this.#waitForEnd(this.#readToEnd(stdout, stderr));
+    this.lost = this.#lost.promise;
   }
 
   /** Returns how this generation has ended, for people, with secrets masked. */
@@ -175,10 +172,10 @@ export class Generation implements OutputListener {
   /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
     if (!this.#isHeard) return;
-    this.input.pause();
+    this.input.isPaused = true;
     void this.stop(kind, reason);
     this.#isHeard = false;
-    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
+    this.#lost.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
   }
 
   readonly #kill = (): void => void this.#group.signal("SIGKILL");
@@ -274,7 +271,7 @@ export class Generation implements OutputListener {
     const stderrEnd = this.#readStderr(stderr).catch(() => undefined);
     await finished(stdout).catch(() => undefined);
     this.output.end();
-    this.input.pause();
+    this.input.isPaused = true;
     this.#onBroken("stdout");
     await stderrEnd;
   }
@@ -292,7 +289,8 @@ export class Generation implements OutputListener {
     }
   }
 
-  async #waitForExit(outputEnd: Promise<void>): Promise<ProcessExit> {
+  /** Waits for the exit and the last output, and terminates the processes that are left in the group. */
+  async #waitForEnd(outputEnd: Promise<void>): Promise<ProcessExit> {
     const exit = await this.#group.exited;
     this.#isGone = true;
     await this.output.whenIdle();
@@ -300,13 +298,12 @@ export class Generation implements OutputListener {
     await this.output.whenIdle();
     this.#isHeard = false;
     this.#endHandshake(new Error(`the MCP server exited before it answered ${this.#handshake.current.method}`));
-    this.#context.defects.guard("server exit", () => this.#outputLog.end());
-    return exit;
-  }
-
-  /** Terminates the processes that the exited one has left behind in its group. */
-  async #waitForEnd(): Promise<ProcessExit> {
-    const exit = await this.exited;
+    try {
+      this.#outputLog.end();
+    } catch (error) {
+      this.#context.defects.note("server exit", error);
+    }
+    this.#lost.resolve(exit);
     this.output.release();
     if (this.#group.signal("SIGTERM") && !(await this.#group.waitForEnd(TERM_GRACE_MS))) {
       this.#kill();

@@ -145,7 +145,16 @@ export function readHandshake(
   generation: number,
   { method, hint, meta }: Attempt,
 ): UpstreamHandshake {
-  const resultText = readResult(message, method, hint);
+  if (message.kind === "request") throw refused("the command echoes its input: it is not an MCP server");
+  const { outline, isError } = message;
+  if (isError) {
+    const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
+    throw refused(`the MCP server answered ${method} with an error: ${error}${refusesRevision(message) ? hint : ""}`);
+  }
+  const resultText = outline.firstAt(Slot.result) === "{" ? outline.copyAt(Slot.result) : undefined;
+  if (resultText === undefined) throw refused(`the MCP server answered ${method} without a result object`);
+  if (resultText.length > MAX_RESULT_LENGTH)
+    throw refused(`the MCP server's response to ${method} has over ${MAX_RESULT_LENGTH} characters`);
   const { protocolVersion, supportedVersions } = readValue(resultText) as JsonObject;
   if (method === INITIALIZE) {
     if (typeof protocolVersion !== "string") throw refused("the MCP server answered initialize without a protocolVersion");
@@ -155,22 +164,6 @@ export function readHandshake(
   if (revision === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
   const requestMeta = { ...meta, [MetaKey.protocolVersion]: revision };
   return { generation, era: "modern", resultText, protocolVersion: revision, pingMethod: DISCOVER, requestMeta };
-}
-
-/** @returns the JSON text of the result. */
-function readResult(message: RequestMessage | ResponseMessage, method: string, hint: string): string {
-  if (message.kind === "request") throw refused("the command echoes its input: it is not an MCP server");
-  const { outline, isError } = message;
-  if (isError) {
-    const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
-    throw refused(`the MCP server answered ${method} with an error: ${error}${refusesRevision(message) ? hint : ""}`);
-  }
-  const result = outline.span(Slot.result);
-  if (result === undefined || outline.firstAt(Slot.result) !== "{")
-    throw refused(`the MCP server answered ${method} without a result object`);
-  if (result.end - result.start > MAX_RESULT_LENGTH)
-    throw refused(`the MCP server's response to ${method} has over ${MAX_RESULT_LENGTH} characters`);
-  return outline.copyAt(Slot.result) ?? "{}";
 }
 
 function refused(message: string): HandshakeError {

@@ -71,6 +71,8 @@ const COUNT_INTERVAL = 256;
 export class ServerLog {
   readonly stderrLimit: OutputLimit;
   readonly noiseLimit: OutputLimit;
+  /** The logger of starts: at the level `debug` while exits are equal. */
+  log: Log;
   readonly #log: Log;
   /** Hashes of the lines of the starts since the server was last ready. */
   readonly #lines = new Set<string>();
@@ -80,18 +82,13 @@ export class ServerLog {
 
   constructor(context: Context) {
     const { log } = context;
-    this.#log = log;
+    this.log = this.#log = log;
     this.stderrLimit = new OutputLimit(context, STDERR_PERIOD_MS, MAX_STDERR_BYTES, (counts) =>
       log.warn(counts, "stderr lines left out: over the limit of a minute"),
     );
     this.noiseLimit = new OutputLimit(context, NOISE_PERIOD_MS, MAX_NOISE_LINES, (counts) =>
       log.warn(counts, "more stdout lines skipped: not json-rpc"),
     );
-  }
-
-  /** The logger of starts: at the level `debug` while exits are equal. */
-  get log(): Log {
-    return (this.#exit?.count ?? 0) > 1 ? atDebug(this.#log) : this.#log;
   }
 
   /** True if a start that failed had printed this line too. Remembers the line. */
@@ -109,6 +106,7 @@ export class ServerLog {
   /** Forgets the starts that failed. */
   ready(): void {
     this.#count();
+    this.log = this.#log;
     this.#isReady = true;
     this.#exit = undefined;
     this.#lines.clear();
@@ -123,6 +121,7 @@ export class ServerLog {
     const exit = this.#exit;
     if (exit?.key === key) {
       this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
+      this.log = atDebug(this.#log);
       exit.fields = fields;
       exit.count++;
       const isPowerOfTwo = (exit.count & (exit.count - 1)) === 0;
@@ -130,6 +129,7 @@ export class ServerLog {
       return;
     }
     this.#count();
+    this.log = this.#log;
     if (!wasReady) this.#exit = { key, since: new Date().toISOString(), fields, count: 1, loggedCount: 1 };
     // The lines of a start may have been left out as known, but not those of a server that was ready.
     if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
@@ -199,13 +199,12 @@ export class OutputLog {
     const { secrets } = this.#context;
     const lines = (this.#partial + this.#decoder.write(chunk)).split("\n");
     this.#partial = lines.pop() ?? "";
+    // Secrets are masked before the cut.
     for (const line of lines) {
-      const rest = this.#cut(secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
-      if (rest !== "") this.#piece(rest, this.#isContinued);
+      this.#log(secrets.redact(line.endsWith("\r") ? line.slice(0, -1) : line), 0);
       this.#isContinued = false;
     }
-    // Secrets are masked before the cut.
-    if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#cut(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
+    if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#log(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
   }
 
   /**
@@ -240,26 +239,21 @@ export class OutputLog {
     this.#serverLog.noiseLimit.report();
   }
 
-  /** Logs pieces of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
-  #cut(text: string, restLength: number): string {
+  /** Logs pieces of a line of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
+  #log(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {
       const piece = beginning(rest, MAX_PIECE_LENGTH);
-      this.#piece(piece, true);
-      this.#isContinued = true;
       rest = rest.slice(piece.length);
+      const bytes = Buffer.byteLength(piece);
+      const partial = this.#isContinued || rest !== "" ? { isPartial: true } : undefined;
+      if (!this.#serverLog.isRepeated(piece) && this.#serverLog.stderrLimit.allows(bytes + FIELDS_BYTES, bytes, this.#fields))
+        this.#context.log.info({ ...this.#fields, stream: "stderr", ...partial }, piece);
+      // The cause of an exit is in the last lines, logged or not.
+      if (!this.#isContinued && this.stderrTail.push(shorten(piece, MAX_TAIL_LINE_LENGTH)) > TAIL_LINES) this.stderrTail.shift();
+      this.#isContinued = true;
     }
     return rest;
-  }
-
-  #piece(text: string, isPartial: boolean): void {
-    const bytes = Buffer.byteLength(text);
-    if (!this.#serverLog.isRepeated(text) && this.#serverLog.stderrLimit.allows(bytes + FIELDS_BYTES, bytes, this.#fields))
-      this.#context.log.info({ ...this.#fields, stream: "stderr", ...(isPartial ? { isPartial } : {}) }, text);
-    // The cause of an exit is in the last lines, logged or not.
-    if (this.#isContinued) return;
-    this.stderrTail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
-    if (this.stderrTail.length > TAIL_LINES) this.stderrTail.shift();
   }
 }
 

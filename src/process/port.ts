@@ -69,8 +69,8 @@ export interface UpstreamHandshake {
   readonly requestMeta: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** An observer of state changes. Each is called before the listener. */
-export type UpstreamObserver = Pick<UpstreamListener, "onStarted" | "onReady" | "onLost">;
+/** An observer of state changes: a generation has started, is ready, or is lost. Called before the listener. */
+export type UpstreamObserver = (event: "started" | "ready" | UpstreamExit) => void;
 
 /** The receiver of a server's messages and state changes. */
 export interface UpstreamListener {

@@ -72,11 +72,6 @@ export class LineDecoder {
     this.#from = 0;
   }
 
-  /** Ends the stream. A last line without a newline counts. */
-  end(): void {
-    this.push(LINE_END);
-  }
-
   /** Returns the next line that is not empty. Undefined if it has not arrived completely. */
   next(): string | OverlongLine | undefined {
     const chunk = this.#chunk;
@@ -266,7 +261,8 @@ export class OutputReader {
   /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Number.POSITIVE_INFINITY;
-    this.decoder.end();
+    // A last line without a newline counts.
+    this.decoder.push(LINE_END);
     if (!this.isReading) this.#read();
   }
 
@@ -303,7 +299,8 @@ export class OutputReader {
         else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
         else {
           const reading = readText(line, "server");
-          this.#deliver(isPlain(reading) ? reading : withoutSteps(settle(line, reading)));
+          if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
+          else this.#deliver(withoutSteps(settle(line, reading)));
         }
       } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
       this.#held.resize(this.decoder.heldBytes);
@@ -400,7 +397,8 @@ export class StdinWriter implements UpstreamInput {
   #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;
-  #isPaused = false;
+  /** True if nothing more is written, because the server can no longer answer. */
+  isPaused = false;
   queuedBytes = 0;
   /** The number of writes that the stream has taken. */
   writes = 0;
@@ -427,11 +425,6 @@ export class StdinWriter implements UpstreamInput {
     this.queuedBytes -= line.byteLength ?? 0;
   }
 
-  /** Stops writing, because the server can no longer answer. */
-  pause(): void {
-    this.#isPaused = true;
-  }
-
   /** Removes and returns the lines that the server cannot have seen. */
   takeUnwritten(): Outgoing[] {
     const unwritten = this.#queue;
@@ -449,7 +442,7 @@ export class StdinWriter implements UpstreamInput {
 
   readonly #write = (): void => {
     this.#isScheduled = false;
-    if (this.#isPaused || this.#isWriting || this.#queue.length === 0 || !this.#stream.writable) return;
+    if (this.isPaused || this.#isWriting || this.#queue.length === 0 || !this.#stream.writable) return;
     try {
       let batch = "";
       let batchBytes = 0;

@@ -19,6 +19,8 @@ export type SupervisorFailure =
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
+const EXITED = "the MCP server has exited";
+
 /** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
 export class Supervisor implements Upstream {
   /** Resolves when a generation is ready for the first time. */
@@ -28,14 +30,14 @@ export class Supervisor implements Upstream {
   readonly #script: Handshake;
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
-  readonly #probeTimeoutMs: number | undefined;
+  /** Set until the first handshake or restart of a process that shows if the server supports it. Its end is no failure. */
+  #probeTimeoutMs: number | undefined;
   readonly #serverLog: ServerLog;
   readonly #stopping = new AbortController();
   /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
   readonly #ready = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
-  /** Those of state changes; the listener is the last one. */
   #observers: readonly UpstreamObserver[] = [];
   #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
@@ -83,7 +85,7 @@ export class Supervisor implements Upstream {
    */
   run(listener: UpstreamListener, observers: readonly UpstreamObserver[] = []): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
-    this.#observers = [...observers, listener];
+    this.#observers = observers;
     return (this.#loop = this.#supervise(listener));
   }
 
@@ -121,16 +123,11 @@ export class Supervisor implements Upstream {
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
-    const attempt = async (number: number): Promise<void> => {
-      // Pauses that begin anew begin after the last loss.
-      const isLost = (number === 1 && this.#loss !== undefined) || !(await this.#run(listener));
-      if (isLost) throw new Error("the MCP server has exited");
-    };
     try {
       for (;;) {
         const share = 1 - Math.random() / 4;
         const longestMs = Math.max(Math.min(restartBackoffMs, restartMaxMs), restartMaxMs * share);
-        await pRetry(attempt, {
+        await pRetry((attempt) => this.#run(listener, attempt), {
           retries: restartLimit - this.#streak,
           minTimeout: this.#isLooping ? longestMs : Math.min(longestMs, restartBackoffMs * 2 ** this.#streak),
           maxTimeout: longestMs,
@@ -151,11 +148,18 @@ export class Supervisor implements Upstream {
     }
   }
 
-  /** Runs a generation until it is lost. @returns true if the pauses begin anew: after a stable run, and when a crash loop begins or ends. */
-  async #run(listener: UpstreamListener): Promise<boolean> {
-    const { config, log, nowMs } = this.#context;
+  /**
+   * Runs a generation until it is lost. Rejects then, unless the pauses begin anew: after a stable run, and when a crash loop begins or ends.
+   *
+   * @param attempt counted from 1 since the pauses began.
+   */
+  async #run(listener: UpstreamListener, attempt: number): Promise<void> {
+    // Pauses that begin anew begin after the last loss.
+    if (attempt === 1 && this.#loss !== undefined) throw new Error(EXITED);
+    const { config, defects, log, nowMs } = this.#context;
     const number = ++this.#generationCount;
-    const timeoutMs = (number === 1 ? this.#probeTimeoutMs : undefined) ?? this.#program.readyTimeoutMs;
+    if (number > 1) this.#probeTimeoutMs = undefined;
+    const timeoutMs = this.#probeTimeoutMs ?? this.#program.readyTimeoutMs;
     this.#loss = this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#state = "starting";
     // A sidecar that ends after the first start never says so.
@@ -163,18 +167,33 @@ export class Supervisor implements Upstream {
     this.#getsMoreTime = false;
     const generation = new Generation(this.#context, this.#program, this.#serverLog, number, this.#script, listener, this.#client);
     this.#generation = generation;
-    const shaken = generation.shakeHands(timeoutMs);
-    this.#tell("server start", generation, (each) => each.onStarted(generation.input));
-    let exit: ProcessExit | undefined;
-    let runMs = 0;
-    const handshake = await shaken.catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
-    if (handshake === undefined) exit = await generation.exited;
-    else {
-      const readyAtMs = nowMs();
-      this.#becomeReady(generation, handshake);
-      exit = await generation.lost;
-      runMs = nowMs() - readyAtMs;
+    const shaken = generation.shakeHands(timeoutMs).catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
+    let handshake: UpstreamHandshake | undefined;
+    let readyAtMs = Number.POSITIVE_INFINITY;
+    try {
+      for (const observe of this.#observers) observe("started");
+      listener.onStarted(generation.input);
+      handshake = await shaken;
+      if (handshake !== undefined) {
+        readyAtMs = nowMs();
+        this.#serverLog.ready();
+        const childPid = generation.pid;
+        if (this.#state === "failed") log.info({ childPid, generation: number }, "mcp server has recovered");
+        this.#state = "ready";
+        this.#probeTimeoutMs = undefined;
+        this.#readyAt = new Date();
+        log.info({ childPid, generation: number, state: this.#state }, "mcp server ready");
+        this.#ready.resolve(handshake);
+        for (const observe of this.#observers) observe("ready");
+        listener.onReady(handshake);
+      }
+    } catch (error) {
+      // The state of the lane is unreliable.
+      const abandon = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
+      defects.recover(handshake === undefined ? "server start" : "server ready", error, abandon);
     }
+    const exit = await (handshake === undefined ? generation.ended : generation.lost);
+    const runMs = Math.max(0, nowMs() - readyAtMs);
     if (this.#ending.aborted) this.#reportEnd(generation, exit);
     const wasLooping = this.#isLooping;
     // A start that gets more time the next time may then be ready, so its exit does not count.
@@ -182,7 +201,7 @@ export class Supervisor implements Upstream {
     this.#loss = { generation, exit, beginsCrashLoop };
     const isStable = runMs >= config.restartMaxMs;
     if (isStable) this.#streak = 0;
-    return isStable || wasLooping !== this.#isLooping;
+    if (!isStable && wasLooping === this.#isLooping) throw new Error(EXITED);
   }
 
   /**
@@ -206,36 +225,9 @@ export class Supervisor implements Upstream {
   async #endStart(generation: Generation, error: unknown, timeoutMs: number): Promise<undefined> {
     // If the server has exited by itself, that cause is kept, because it says more than this one.
     await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
-    const isTooSlow = !this.#isProbe && generation.stopCause?.kind === "handshake-timeout";
+    const isTooSlow = this.#probeTimeoutMs === undefined && generation.stopCause?.kind === "handshake-timeout";
     if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
     this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
-  }
-
-  /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
-  get #isProbe(): boolean {
-    return this.#generationCount === 1 && this.#probeTimeoutMs !== undefined && this.#state !== "ready";
-  }
-
-  #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
-    const { log } = this.#context;
-    const { pid: childPid, number: generation } = current;
-    this.#serverLog.ready();
-    if (this.#state === "failed") log.info({ childPid, generation }, "mcp server has recovered");
-    this.#state = "ready";
-    this.#readyAt = new Date();
-    log.info({ childPid, generation, state: this.#state }, "mcp server ready");
-    this.#tell("server ready", current, (each) => each.onReady(handshake));
-    this.#ready.resolve(handshake);
-  }
-
-  /** Tells the observers about a generation. After an error, the state of the lane is unreliable, and the generation ends. */
-  #tell(event: string, generation: Generation, tell: (observer: UpstreamObserver) => void): void {
-    try {
-      for (const each of this.#observers) tell(each);
-    } catch (error) {
-      const recover = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
-      this.#context.defects.recover(event, error, recover);
-    }
   }
 
   /**
@@ -254,7 +246,7 @@ export class Supervisor implements Upstream {
       // The caller of `run` logs it.
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else {
-      this.#serverLog.exited(fields, stderrTail, this.#isLooping || this.#isProbe);
+      this.#serverLog.exited(fields, stderrTail, this.#isLooping || this.#probeTimeoutMs !== undefined);
       if (this.#isShared && config.keepTrying === false && this.#readyAt === undefined) {
         // The caller of `run` logs it.
         this.#failure = { kind: "never-ready", exit: lastExit };
@@ -288,7 +280,7 @@ export class Supervisor implements Upstream {
   /** @returns the exit, and the fields of its log lines. */
   #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
     const lastExit = (this.#lastExit = generation.describeEnd(exit));
-    if (!this.#isProbe) this.#context.counters.byKey.exits.count(lastExit.kind);
+    if (this.#probeTimeoutMs === undefined) this.#context.counters.byKey.exits.count(lastExit.kind);
     const { at: _, stderrTail: __, generation: number, ...cause } = lastExit;
     return [lastExit, { childPid: generation.pid, generation: number, ...cause }];
   }
@@ -296,7 +288,8 @@ export class Supervisor implements Upstream {
   #tellLost({ input }: Generation, exit: UpstreamExit): void {
     try {
       const unwritten = input.takeUnwritten();
-      for (const each of this.#observers) each.onLost(exit, unwritten);
+      for (const observe of this.#observers) observe(exit);
+      this.#listener?.onLost(exit, unwritten);
     } catch (error) {
       this.#context.defects.recover("server exit", error, () => this.#listener?.onDefect());
     }

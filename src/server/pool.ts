@@ -187,7 +187,7 @@ export class Pool {
   /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
     const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + (lane.routing.asking?.unattributed ?? 0), this.#unattributed);
+    const unattributed = asking.reduce((sum, { lane }) => sum + lane.dropped.unattributed, this.#unattributed);
     return { servers: asking.length, unattributed };
   }
 
@@ -442,11 +442,11 @@ export class Pool {
     // There still is a session if the server ended by itself. It can never get another response.
     if (session !== undefined) defects.guard("session end", () => this.#sessions.end(session));
     // Subscriptions end gracefully: their clients can open them at another server.
-    defects.guard("lane end", () => lane.routing.endSubscriptions?.());
+    defects.guard("lane end", () => lane.routing.state.endSubscriptions());
     defects.guard("lane end", () => lane.close("server lost"));
     await this.#stop(server);
     server.kept?.release();
-    this.#unattributed += lane.routing.asking?.unattributed ?? 0;
+    this.#unattributed += lane.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }
@@ -460,33 +460,30 @@ export class Pool {
   #probe(): PooledServer {
     const { config, log, nowMs } = this.#context;
     let isReady = false;
-    const server = this.#start(
-      { kind: "modern" },
-      {
-        onStarted: () => undefined,
-        onReady: () => {
-          if (!isReady) log.info({ mode: "modern" }, "server era found");
-          isReady = true;
-          this.#era.second = "modern";
-          this.#hasBeenModern = true;
-        },
-        onLost: ({ kind, reason }) => {
-          if (this.#isKilled) return;
-          const wasReady = isReady;
-          isReady = false;
-          if (wasReady) return;
-          // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
-          const hasChanged = this.#era.second === "modern";
-          this.#era.second = hasChanged ? undefined : "legacy";
-          const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
-          this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
-          if (hasChanged) log.info({ reason }, "server era may have changed");
-          else log.info({ mode: "legacy", reason }, "server era found");
-          // The lane gets this event first. It then rejects the requests that wait for it.
-          queueMicrotask(() => void this.#end(server));
-        },
-      },
-    );
+    const server = this.#start({ kind: "modern" }, (event) => {
+      if (event === "started") return;
+      if (event === "ready") {
+        if (!isReady) log.info({ mode: "modern" }, "server era found");
+        isReady = true;
+        this.#era.second = "modern";
+        this.#hasBeenModern = true;
+        return;
+      }
+      if (this.#isKilled) return;
+      const wasReady = isReady;
+      isReady = false;
+      if (wasReady) return;
+      const { kind, reason } = event;
+      // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
+      const hasChanged = this.#era.second === "modern";
+      this.#era.second = hasChanged ? undefined : "legacy";
+      const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
+      this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
+      if (hasChanged) log.info({ reason }, "server era may have changed");
+      else log.info({ mode: "legacy", reason }, "server era found");
+      // The lane gets this event first. It then rejects the requests that wait for it.
+      queueMicrotask(() => void this.#end(server));
+    });
     return server;
   }
 }

@@ -11,7 +11,7 @@ function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (st
     decoder.push(Buffer.from(piece));
     out.push(decoder.next());
   }
-  decoder.end();
+  decoder.push(Buffer.from("\n"));
   do out.push(decoder.next());
   while (out.at(-1) !== undefined);
   return out.filter((line) => line !== undefined);
