@@ -223,10 +223,8 @@ export class Reservation {
 
   /** Releases everything. A second call does nothing. */
   release(): void {
-    if (this.#isReleased) return;
+    this.resize(0);
     this.#isReleased = true;
-    this.#account.budget.change(this.#kind, this.#account, -this.bytes);
-    this.bytes = 0;
   }
 }
 

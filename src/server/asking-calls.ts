@@ -298,8 +298,6 @@ const AMBIGUOUS = "The question cannot be assigned to a call: several are in fli
  * flight. If there are several, no more are sent until one is left, since the call that asks cannot end.
  */
 export class SharedQuestions {
-  /** The number of questions that could not be assigned. */
-  unattributed = 0;
   readonly questions: Questions;
   readonly #onChanged: () => void;
   /** True while a ping shows if the server has read a cancellation. */
@@ -417,8 +415,9 @@ export class SharedQuestions {
   }
 
   #refuse(question: Question, reason: string): void {
-    this.unattributed++;
-    this.questions.lane.dropped.question(question.method, reason);
+    const { dropped } = this.questions.lane;
+    dropped.unattributed++;
+    dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);
   }
 }

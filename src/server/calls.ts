@@ -195,7 +195,10 @@ export class Calls {
    */
   holdRequest({ owner, reply, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const call = new Call("waiting", owner, request.method, request.text);
-    call.onReady = onReady;
+    call.onReady = () => {
+      this.end(call, "unread");
+      onReady();
+    };
     call.onEnded = (_hasResult, error) => error && onFailed(error);
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.#context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
@@ -215,11 +218,9 @@ export class Calls {
 
   /** Lets requests that wait go on now, whether the server is free or not: another one may take them. */
   releaseWaiting(): void {
-    for (const call of [...this.queue.entries].filter(({ kind }) => kind === "waiting")) {
-      if (!this.queue.entries.has(call)) continue;
-      this.queue.remove(call);
-      this.#admit(call);
-    }
+    // Those that come back meanwhile wait again.
+    const waiting = [...this.queue.entries].filter(({ kind }) => kind === "waiting");
+    for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
@@ -551,9 +552,8 @@ export class Calls {
       returned.push(call);
     }
     const expiresAtMs = nowMs() + config.holdTimeoutMs;
-    this.queue.addReturned(returned);
     for (const call of returned) call.expiresAtMs = expiresAtMs;
-    if (this.upstream.status().state === "failed") this.queue.rejectAll();
+    this.queue.addReturned(returned);
     let count = 0;
     for (const call of this.values()) {
       if (!call.isWritten && call.kind === "client") continue;
@@ -644,17 +644,17 @@ export class Calls {
   /**
    * Sends a call that has left the queue, or did not have to wait. Times it out instead if reading its body or queueing took too long.
    *
-   * @param isChecked a call that a server may have seen was checked before.
+   * @param isChecked true after its check.
    */
-  #admit(call: Call, isChecked = call.isSent): void {
+  #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
-    if (call.kind === "waiting") this.end(call, "unread");
     if (onReady !== undefined) return onReady();
     if (call.retry === "due") {
       call.retry = "done";
       this.#context.counters.requests.repeated++;
     }
-    if (call.check !== undefined && !isChecked) return this.#check(call, call.check);
+    // A call that a server may have seen was checked before.
+    if (call.check !== undefined && !isChecked && !call.isSent) return this.#check(call, call.check);
     const nowMs = this.#context.nowMs();
     if (call.semaphore === this.#inTurn) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);

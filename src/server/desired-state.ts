@@ -17,6 +17,7 @@ import { Timer } from "../timers.ts";
 import { type Call, type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { internalReply, internalRequest, type InternalRequest, resultTo } from "./internal-calls.ts";
+import type { ModernSubscription } from "./subscriptions.ts";
 
 /** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
 const MAX_URIS = 1024;
@@ -51,6 +52,8 @@ export class DesiredState {
   haveRootsChanged = false;
   /** The clients that get each change of a list. */
   readonly listeners = new Set<Caller>();
+  /** Those of clients without a session, at a server without sessions. */
+  readonly subscriptions = new Set<ModernSubscription>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
   /** The number of clients of each level: a search of all clients would cost more beside many idle ones. */
@@ -171,6 +174,12 @@ export class DesiredState {
     return unwatched;
   }
 
+  /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
+  endSubscriptions(): void {
+    for (const subscription of this.subscriptions) subscription.end();
+    for (const caller of this.listeners) caller.onRestarted?.(undefined);
+  }
+
   /** Marks all resources as unconfirmed, for a new server. @returns the requests that restore what former ones have confirmed. */
   restart(): InternalRequest[] {
     const requests: InternalRequest[] = [];
@@ -280,8 +289,7 @@ export class LegacyDriver {
     const calls = this.#calls;
     const state = this.#state;
     const level = (this.#sentLevel = state.acceptedLevel);
-    if (level !== undefined)
-      this.#ask({ method: "logging/setLevel", params: { level }, onEnded: (hasResult) => this.#onLevelEnded(hasResult) });
+    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
     for (const request of state.restart()) this.#ask(request);
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
@@ -302,13 +310,13 @@ export class LegacyDriver {
     if (level === undefined || level === this.#sentLevel) return;
     this.#sentLevel = level;
     const isCurrent = (): boolean => this.#state.level === level;
-    this.#ask({ method: "logging/setLevel", params: { level }, isCurrent, onEnded: (hasResult) => this.#onLevelEnded(hasResult) });
+    this.#ask({ method: "logging/setLevel", params: { level }, isCurrent, onEnded: this.#onLevelEnded });
   }
 
   /** The next request for a level must reach the server if this one was rejected. */
-  #onLevelEnded(hasResult: boolean): void {
+  readonly #onLevelEnded = (hasResult: boolean): void => {
     if (!hasResult) this.#sentLevel = undefined;
-  }
+  };
 
   /** Sends an internal request. Does nothing while no server is ready: the next one gets the state of that time. */
   #ask(request: InternalRequest): void {

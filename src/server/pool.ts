@@ -187,7 +187,7 @@ export class Pool {
   /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
     const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + (lane.routing.asking?.unattributed ?? 0), this.#unattributed);
+    const unattributed = asking.reduce((sum, { lane }) => sum + lane.dropped.unattributed, this.#unattributed);
     return { servers: asking.length, unattributed };
   }
 
@@ -442,11 +442,11 @@ export class Pool {
     // There still is a session if the server ended by itself. It can never get another response.
     if (session !== undefined) defects.guard("session end", () => this.#sessions.end(session));
     // Subscriptions end gracefully: their clients can open them at another server.
-    defects.guard("lane end", () => lane.routing.endSubscriptions?.());
+    defects.guard("lane end", () => lane.routing.state.endSubscriptions());
     defects.guard("lane end", () => lane.close("server lost"));
     await this.#stop(server);
     server.kept?.release();
-    this.#unattributed += lane.routing.asking?.unattributed ?? 0;
+    this.#unattributed += lane.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }

@@ -68,7 +68,7 @@ export class RequestQueue {
     }
     // What causes those in turn has a limit, and they end with the server.
     const isInTurn = kind === "sidecar" && semaphore !== undefined;
-    if (!isInTurn && (this.#isEnded || this.#upstream.status().state === "failed")) return undefined;
+    if (!isInTurn && this.#isOver) return undefined;
     if (kind !== "sidecar") {
       if (!needsSlot && !this.#hasRoomWithoutSlot(owner)) return undefined;
       if (this.length >= maxHeldRequests && !this.#makeRoom(owner)) return undefined;
@@ -108,7 +108,7 @@ export class RequestQueue {
     }
     this.#owners.advance(owners);
     for (const [semaphore, own] of ownersOf) semaphore.waiting.advance(own);
-    if (this.#isEnded) this.rejectAll();
+    if (this.#isOver) this.#rejectAll();
   }
 
   unblock(block: "tools" | "question"): void {
@@ -157,10 +157,15 @@ export class RequestQueue {
   /** Rejects all calls, and those that come later: there will be no other server. */
   end(): void {
     this.#isEnded = true;
-    this.rejectAll();
+    this.#rejectAll();
   }
 
-  rejectAll(): void {
+  /** True if there will be no other server, or not soon. */
+  get #isOver(): boolean {
+    return this.#isEnded || this.#upstream.status().state === "failed";
+  }
+
+  #rejectAll(): void {
     for (const call of this.entries) this.#reject(call);
   }
 

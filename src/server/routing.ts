@@ -19,6 +19,8 @@ import type { DesiredState } from "./desired-state.ts";
 
 /** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
+  /** The number of questions that could not be assigned to a call. */
+  unattributed = 0;
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
   readonly #mayLog: () => boolean;
@@ -95,10 +97,6 @@ export interface Routing {
    * subscription of one in flight.
    */
   onCallerEnd(caller: Caller): void;
-  /** Undefined if the server may not ask, or has one client. `unattributed` is the number of questions that could not be assigned to a call. */
-  readonly asking?: { readonly unattributed: number } | undefined;
-  /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
-  endSubscriptions?(): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;
 }

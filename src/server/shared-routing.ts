@@ -16,7 +16,6 @@ import type { Lane } from "./lane.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { Questions } from "./questions.ts";
 import { answerPing, LIST_CHANGED, refuseRequest, type Routing } from "./routing.ts";
-import type { ModernSubscription } from "./subscriptions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 
 /** The maximum number of questions of one server that are not answered. */
@@ -45,8 +44,6 @@ export class SharedRouting implements Routing {
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
-  /** Those of clients without a session, at a server without sessions. */
-  readonly subscriptions = new Set<ModernSubscription>();
 
   /**
    * @param era the one that is expected of the first run.
@@ -63,12 +60,6 @@ export class SharedRouting implements Routing {
 
   get #driver(): LegacyDriver | ModernDriver {
     return this.#era === "legacy" ? this.#legacy : this.#modern;
-  }
-
-  /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
-  endSubscriptions(): void {
-    for (const subscription of this.subscriptions) subscription.end();
-    for (const caller of this.state.listeners) caller.onRestarted?.(undefined);
   }
 
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
@@ -109,7 +100,7 @@ export class SharedRouting implements Routing {
       if (!this.#modern.onNotification(id, notification)) this.#deliver({ ...notification, text: withoutSubscriptionId(notification) });
       return;
     }
-    const subscription = this.subscriptions.values().find(({ wireId }) => wireId === id);
+    const subscription = this.state.subscriptions.values().find(({ wireId }) => wireId === id);
     if (subscription === undefined) this.#lane.dropped.notification(method);
     else subscription.onNotification(notification);
   }
@@ -135,7 +126,7 @@ export class SharedRouting implements Routing {
     }
     this.#era = era;
     this.#driver.onReady(handshake);
-    for (const subscription of this.subscriptions) {
+    for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();
     }
@@ -147,7 +138,7 @@ export class SharedRouting implements Routing {
   onLost(): void {
     this.asking?.onLost();
     this.#modern.onLost();
-    for (const subscription of this.subscriptions) subscription.onLost();
+    for (const subscription of this.state.subscriptions) subscription.onLost();
   }
 
   onListener(caller: Caller, initialize?: RequestMessage): void {

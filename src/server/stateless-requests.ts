@@ -209,8 +209,7 @@ export class StatelessRequests {
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
-    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
-    reply.logLevel = envelope.logLevel ?? "off";
+    this.#setLevel(stateless, client, lane);
     const askable = this.#askableOf(stateless, lane.routing);
     if (ASKING_METHODS.has(request.method)) reply.askable = askable;
     const transform = transformToModernClient(request, askable, this.#serverInfo(handshake));
@@ -225,7 +224,7 @@ export class StatelessRequests {
   }
 
   #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
-    const { request, envelope, reply } = stateless;
+    const { request, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
     const { lane } = parked;
@@ -233,8 +232,7 @@ export class StatelessRequests {
     const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : lane.calls.inputRoomError([...answers.values()].join(""));
     if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
-    reply.logLevel = envelope.logLevel ?? "off";
-    if (envelope.logLevel !== undefined) this.#raiseLevel(client, envelope.logLevel, lane);
+    this.#setLevel(stateless, client, lane);
     parked.resume(stateless, answers);
   }
 
@@ -244,9 +242,10 @@ export class StatelessRequests {
   }
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
-  #raiseLevel(client: StatelessClient, level: string, lane: Lane): void {
+  #setLevel({ envelope: { logLevel: level }, reply }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+    reply.logLevel = level ?? "off";
     const wanted = lane.routing.state.levelOf(client);
-    if (wanted !== undefined && isAtLeast(level, wanted)) return;
+    if (level === undefined || (wanted !== undefined && isAtLeast(level, wanted))) return;
     if (readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}")["logging"] === undefined) return;
     lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
   }

@@ -8,7 +8,6 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
-import { SharedRouting } from "./shared-routing.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { ModernSubscription, Subscription } from "./subscriptions.ts";
@@ -141,25 +140,30 @@ export class StatelessSubscriptions {
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return reply.fail(filter);
-    const modern = lane.calls.lastHandshake?.era === "modern" && lane.routing instanceof SharedRouting ? lane.routing : undefined;
-    const uris = modern === undefined ? new Set([...filter.uris].slice(0, MAX_URIS)) : filter.uris;
+    const { calls, context, routing } = lane;
+    const isModern = calls.lastHandshake?.era === "modern";
+    const uris = isModern ? filter.uris : new Set([...filter.uris].slice(0, MAX_URIS));
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
     if (!reply.isListening) return reply.fail(new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
     const bytes = SUBSCRIPTION_BYTES + URI_BYTES * uris.size + TEXT_COPIES * textMemoryBytes(request.text);
     const held = memory.reserve("subscriptions", bytes);
     if (held === undefined) return reply.fail(outOfMemory());
+    const { subscriptions } = routing.state;
     const subscription = new Subscription(reply, () => {
+      if (atServer instanceof ModernSubscription) subscriptions.delete(atServer);
       atServer.cancel();
       held.release();
       this.#open.delete(subscription);
     });
-    const atServer =
-      modern === undefined
-        ? new LegacySubscription(subscription, lane, { ...filter, uris }, memory)
-        : new ModernSubscription(subscription, lane, modern.subscriptions, stateless);
+    const atServer = isModern
+      ? new ModernSubscription(subscription, context, calls, stateless)
+      : new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
     this.#open.set(subscription, { client, uriCount: uris.size });
-    if (atServer instanceof ModernSubscription) atServer.start();
-    else void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
+    if (atServer instanceof LegacySubscription) void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
+    else {
+      subscriptions.add(atServer);
+      if (calls.queue.isReady) atServer.open();
+    }
   }
 
   /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */

@@ -1,3 +1,4 @@
+import type { Context } from "../context.ts";
 import { applyEdits } from "../json/edit.ts";
 import { findMembers, findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -7,8 +8,8 @@ import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
 import type { Call } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import { internalReply } from "./internal-calls.ts";
-import type { Lane } from "./lane.ts";
 import type { StatelessRequest } from "./stateless-client.ts";
 
 /** A client's `subscriptions/listen`: a stream of notifications that ends with a result (MCP 2026-07-28, basic/utilities/subscriptions). */
@@ -83,22 +84,16 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 export class ModernSubscription implements ReplyTarget {
   readonly #holder: MemoryHolder;
   readonly #subscription: Subscription;
-  readonly #lane: Lane;
-  readonly #open: Set<ModernSubscription>;
+  readonly #context: Context;
+  readonly #calls: Calls;
   readonly #request: RequestMessage;
   #call: Call | undefined;
   /** The part that the server has acknowledged; undefined before the first acknowledgement. */
   #accepted: SubscriptionFilter | undefined;
 
-  /** @param open those of the server. It is one of them from its start to its end. */
-  constructor(subscription: Subscription, lane: Lane, open: Set<ModernSubscription>, { request, memory }: StatelessRequest) {
-    [this.#subscription, this.#lane, this.#open] = [subscription, lane, open];
+  constructor(subscription: Subscription, context: Context, calls: Calls, { request, memory }: StatelessRequest) {
+    [this.#subscription, this.#context, this.#calls] = [subscription, context, calls];
     [this.#request, this.#holder] = [request, memory.holder];
-  }
-
-  start(): void {
-    this.#open.add(this);
-    if (this.#lane.calls.queue.isReady) this.open();
   }
 
   /** The id of its request at the current server; undefined if there is none. */
@@ -107,9 +102,8 @@ export class ModernSubscription implements ReplyTarget {
   }
 
   open(): void {
-    const { calls, context } = this.#lane;
-    calls.noteClient(this.#holder);
-    this.#call = calls.open(internalReply(context, this), this.#request);
+    this.#calls.noteClient(this.#holder);
+    this.#call = this.#calls.open(internalReply(this.#context, this), this.#request);
   }
 
   onLost(): void {
@@ -137,8 +131,7 @@ export class ModernSubscription implements ReplyTarget {
 
   /** Ends the request at the server, because the subscription has ended. */
   cancel(): void {
-    this.#open.delete(this);
-    this.#lane.calls.endOpen(this.#call, "the subscription has ended");
+    this.#calls.endOpen(this.#call, "the subscription has ended");
     this.#call = undefined;
   }
 
