@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
 import { OPTIONS } from "../config/options.ts";
@@ -22,6 +23,46 @@ function originOf(address: string): string {
   return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
 }
 
+/** Programs that download a package before they run it: their options that name it, and others with a value. */
+const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: string; readonly otherFlags: string }>> = {
+  npx: { packageFlags: "-p --package", otherFlags: "-c --call -w --workspace --registry --cache --prefix" },
+  bunx: { packageFlags: "-p --package", otherFlags: "" },
+  uvx: {
+    packageFlags: "--from",
+    otherFlags: "--with --with-editable --with-requirements -p --python --index --index-url --default-index --cache-dir",
+  },
+};
+
+/**
+ * Returns the package that a program such as `npx` runs, and downloads before if it is not in its cache: as the command line names it, with
+ * its version. Undefined if nothing is downloaded, or the package is not known.
+ */
+export function packageOf(command: string, args: readonly string[]): string | undefined {
+  const program = basename(command);
+  const known = Object.hasOwn(DOWNLOADERS, program) ? DOWNLOADERS[program] : undefined;
+  if (known === undefined) return undefined;
+  for (let index = 0; index < args.length; index++) {
+    const word = args[index] ?? "";
+    const [flag = "", inline] = word.startsWith("--") ? word.split("=", 2) : [word];
+    if (!word.startsWith("-")) return word;
+    const isPackage = known.packageFlags.split(" ").includes(flag);
+    const value = inline ?? args[index + 1];
+    if (isPackage && value !== undefined) return value;
+    if (inline === undefined && known.otherFlags.split(" ").includes(flag)) index++;
+  }
+  return undefined;
+}
+
+/** True if a process has started none itself: a program of this kind still looks for its package or downloads it. */
+function hasNoChildren(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim() === "";
+  } catch {
+    // The process has exited, or the system does not tell.
+    return false;
+  }
+}
+
 /** The time for the server to list its tools for the banner. */
 const TOOLS_TIMEOUT_MS = 2000;
 /** The log messages that the banner replaces. */
@@ -43,6 +84,7 @@ export class StartDisplay {
   readonly #stdout: Terminal;
   readonly #progress: ProgressLine;
   #lastWords = "";
+  #childPid: number | undefined;
   /** True if an exit of the server ends the sidecar, which shows the failure instead of the log line. */
   #mayFail: boolean;
   /** True if the banner was shown or will not be shown. */
@@ -54,17 +96,18 @@ export class StartDisplay {
     this.#logger = logger;
     this.#stdout = stdout;
     this.#mayFail = config.keepTrying === false;
-    const program = this.#plain(basename(config.command));
     // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
     const write = (text: string): void => logger.show(text);
-    this.#progress = new ProgressLine(stdout, write, environment, () => [`waiting for ${program}`, this.#lastWords]);
+    this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
     this.log = logOf((level, fields, message) => {
       const isStderr = fields["stream"] === "stderr";
       // The start does not wait for private servers.
       const isShared = fields["lane"] === undefined;
       if (isShared && isStderr) this.#lastWords = this.#plain(message);
-      else if (isShared && message === "mcp server started") this.#lastWords = "";
-      else if (isShared && message === "mcp server ready") this.#mayFail = false;
+      else if (isShared && message === "mcp server started") {
+        this.#childPid = Number(fields["childPid"]);
+        this.#lastWords = "";
+      } else if (isShared && message === "mcp server ready") this.#mayFail = false;
       else if (isShared && message === "mcp server exited") {
         if (this.#mayFail) return;
         // The last line of stderr is often the end of a stack or of npm's output.
@@ -176,6 +219,15 @@ ${shown.join("")}
   /** Begins a new line after the `^C` that a terminal shows for Ctrl-C. */
   endInterruptedLine(): void {
     this.#logger.show("\n");
+  }
+
+  /** Names the package while it is downloaded. */
+  #subject(): string {
+    const { command, args } = this.#options.config;
+    const program = basename(command);
+    const packageName = packageOf(command, args);
+    const isDownloading = packageName !== undefined && this.#childPid !== undefined && hasNoChildren(this.#childPid);
+    return this.#plain(isDownloading ? `${program} downloads ${packageName}` : `waiting for ${packageName ?? program}`);
   }
 
   #plain(text: string): string {

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { idTextOf, type Message, type RequestMessage } from "../mcp/message.ts";
+import { type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
@@ -61,7 +61,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const reply = this.openReply(idTextOf(request), acceptedAtMs, record);
+    const reply = this.openReply(request.idText, acceptedAtMs, record);
     this.#initialize = { reply, stream };
     const open = (session: Session): void => {
       this.session = session;
@@ -160,7 +160,7 @@ export class LegacySse implements MessageReceiver {
 
   onMessages(post: Post, messages: Message | Message[]): void {
     if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
-    const idText = messages.kind === "request" ? idTextOf(messages) : undefined;
+    const idText = messages.kind === "request" ? messages.idText : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
     if (messages.kind === "request" && this.#context.draining.aborted)
       return sendError(post.response, shuttingDown(messages.method, false), idText);
@@ -227,7 +227,7 @@ export class LegacySse implements MessageReceiver {
     session.touch(this.#context.nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const reply = pair.openReply(idTextOf(message), acceptedAtMs, new RequestRecord(message, post, session));
+    const reply = pair.openReply(message.idText, acceptedAtMs, new RequestRecord(message, post, session));
     session.lane.request(session, reply, message);
   }
 

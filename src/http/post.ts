@@ -5,7 +5,6 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import {
   hasBatches,
-  idTextOf,
   isModernMessage,
   isModernVersion,
   LEGACY_PROTOCOL_VERSIONS,
@@ -50,7 +49,7 @@ const METHOD = new Shape({ method: {} });
 function isInitialize(beginning: Buffer): boolean {
   const scanner = new JsonScanner(beginning.toString("utf8"), METHOD);
   scanner.advance();
-  return scanner.outline.isString(METHOD.slotOf("method"), "initialize");
+  return scanner.outline.stringAt(METHOD.slotOf("method")) === "initialize";
 }
 
 /** Returns the error for a GET without a session. */
@@ -191,7 +190,7 @@ export class McpEndpoint implements MessageReceiver {
     if (Array.isArray(messages)) this.#onBatch(post, messages, session);
     else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request") {
-      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, idTextOf(messages), post.accepted.events, session);
+      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, messages.idText, post.accepted.events, session);
       reply.record = new RequestRecord(messages, post, session);
       session.lane.request(session, reply, messages);
     } else answerOneWay(post.response, forwardOneWay(session, messages));
@@ -205,14 +204,14 @@ export class McpEndpoint implements MessageReceiver {
     const shown = isOff
       ? new SidecarError("SESSION_REQUIRED", `Requests without a session are not served here (${settings}); call initialize first.`)
       : error;
-    sendError(response, shown, message.kind === "request" ? idTextOf(message) : undefined);
+    sendError(response, shown, message.kind === "request" ? message.idText : undefined);
   }
 
   #initialize(post: Post, message: RequestMessage): void {
     const { request, response, principal: owner, holder } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
-    const idText = idTextOf(message);
+    const idText = message.idText;
     // The id of a session that is not open here is ignored.
     const session = this.#findOpen(post);
     if (session !== undefined) {
@@ -273,7 +272,7 @@ export class McpEndpoint implements MessageReceiver {
     // It has no effect. A cancellation in particular could name the request of another client.
     if (messages.kind === "notification") return sendAccepted(response);
     if (principal?.isRevoked === true) return rejectUnauthorized(request, response);
-    const idText = idTextOf(messages);
+    const idText = messages.idText;
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
     const acceptsStream = messages.method === "subscriptions/listen" ? permitsEventStream(request) : post.accepted.events;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { idTextOf, type RequestMessage } from "../mcp/message.ts";
+import { type RequestMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { internalError, responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
@@ -142,7 +142,7 @@ export class PostBatch implements ReplyTarget {
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
   add(request: RequestMessage): Reply {
-    const reply = new Reply(this.#context, idTextOf(request), this.#whole.reply.acceptedAtMs, this);
+    const reply = new Reply(this.#context, request.idText, this.#whole.reply.acceptedAtMs, this);
     this.#methods.set(reply, request.method);
     return reply;
   }

@@ -24,14 +24,17 @@ export function removeMembers(text: string, start: number, isRemoved: (name: str
   });
 }
 
-type NewMember = readonly [name: string, valueText: string];
-
 /**
  * Returns the edits that set members of the object that starts at `start`. New members come first.
  *
  * @param found the present values, in the order of the members, if they have been searched.
  */
-export function setMembers(text: string, start: number, members: readonly NewMember[], found?: readonly (Span | undefined)[]): Edit[] {
+export function setMembers(
+  text: string,
+  start: number,
+  members: readonly (readonly [name: string, valueText: string])[],
+  found?: readonly (Span | undefined)[],
+): Edit[] {
   const names = members.map(([name]) => name);
   const spans = found ?? findMembers(text, start, names).spans;
   const edits: Edit[] = [];
@@ -56,13 +59,8 @@ export function firstMembers(text: string, start: number, membersText: string): 
   return { start: start + 1, end: start + 1, text: isEmpty ? membersText : `${membersText},` };
 }
 
-/** A member of an object, its key included, or an element of an array. */
-interface ListItem extends Span {
-  readonly isKept: boolean;
-}
-
-/** Returns the edits that remove the items that are not kept. @param items all items of one object or array, in order. */
-export function removeItems(items: readonly ListItem[]): Edit[] {
+/** Returns the edits that remove the items that are not kept. @param items all members, with their keys, or elements, in order. */
+export function removeItems(items: readonly (Span & { readonly isKept: boolean })[]): Edit[] {
   return removalOf((visit) => {
     for (const { start, end, isKept } of items) visit(start, end, isKept);
   });

@@ -123,21 +123,10 @@ export class Outline {
     return this.text.charAt(this.start(slot));
   }
 
-  isObject(slot: number): boolean {
-    return this.firstAt(slot) === "{";
-  }
-
   /** Returns the value if it is a string. */
   stringAt(slot: number): string | undefined {
     if (this.firstAt(slot) !== '"') return undefined;
     return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
-  }
-
-  /** True if the value is this string, with or without escapes. */
-  isString(slot: number, value: string): boolean {
-    const start = this.start(slot);
-    const isPlain = this.end(slot) - start === value.length + 2 && this.text.startsWith(value, start + 1);
-    return isPlain ? this.firstAt(slot) === '"' : this.stringAt(slot) === value;
   }
 
   /** Returns the value if it is a number. */
@@ -159,7 +148,7 @@ export class Outline {
 const NO_NAMES: readonly number[] = [];
 
 /** The token expected next. */
-const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
+const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
 type State = (typeof State)[keyof typeof State];
 
 /** The text for people, by state. */
@@ -185,10 +174,12 @@ export class JsonScanner {
   /** The type of the text; false before the scan has reached its first token. */
   isArray = false;
   isObject = false;
+  isDone = false;
+  /** True if the text is JSON. To be read when `isDone`. */
+  isValid = false;
   #text = "";
   #notesEscapes = true;
   #state: State = State.value;
-  #failedIn: State = State.value;
   #index = 0;
 
   /** The number of open containers. */
@@ -231,7 +222,7 @@ export class JsonScanner {
   begin(text: string, shape: Shape, notesEscapes = true): void {
     if (this.elementCount > 0) this.elements = [];
     this.elementCount = 0;
-    this.isArray = this.isObject = false;
+    this.isArray = this.isObject = this.isDone = this.isValid = false;
     this.#text = text;
     this.#notesEscapes = notesEscapes;
     this.#state = State.value;
@@ -251,20 +242,11 @@ export class JsonScanner {
     return new Outline(this.#text, places, this.#repeated, this.#otherCases, this.#escapedNames ?? NO_NAMES, this.#unknownName);
   }
 
-  get isDone(): boolean {
-    return this.#state >= State.done;
-  }
-
-  /** True if the text is JSON. To be read when `isDone`. */
-  get isValid(): boolean {
-    return this.#state === State.done;
-  }
-
   /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
   get failure(): { readonly index: number; readonly expected: string | undefined } {
-    if (this.#failedIn === State.inString || this.#failedIn === State.inName) return { index: this.#stringStart, expected: undefined };
+    if (this.#state === State.inString || this.#state === State.inName) return { index: this.#stringStart, expected: undefined };
     const comma = this.#depth === 0 ? "the end" : this.#isInObject ? ", or }" : ", or ]";
-    return { index: this.#index, expected: this.#failedIn === State.comma ? comma : EXPECTED[this.#failedIn] };
+    return { index: this.#index, expected: this.#state === State.comma ? comma : EXPECTED[this.#state] };
   }
 
   /** Continues for about `length` UTF-16 units. */
@@ -273,7 +255,7 @@ export class JsonScanner {
     const end = text.length;
     const stop = Math.min(end, this.#index + length);
     this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
-    while (this.#state < State.done) {
+    while (!this.isDone) {
       if (this.#index >= stop && stop < end) return;
       if (this.#state === State.inString || this.#state === State.inName) {
         this.#scanString(stop);
@@ -286,8 +268,8 @@ export class JsonScanner {
         code = text.charCodeAt(this.#index);
       }
       if (this.#index >= end) {
-        if (this.#state === State.comma && this.#depth === 0) this.#state = State.done;
-        else this.#fail();
+        this.isDone = true;
+        this.isValid = this.#state === State.comma && this.#depth === 0;
       } else if (code === Code.closeBrace || code === Code.closeBracket) this.#close(code === Code.closeBrace);
       else if (this.#state === State.comma) {
         if (code !== Code.comma || this.#depth === 0) return this.#fail();
@@ -338,8 +320,8 @@ export class JsonScanner {
       this.#index++;
       this.#state = isObject ? State.firstName : State.firstElement;
     } else {
-      const end =
-        code === Code.minus || (code >= Code.zero && code <= Code.nine) ? numberEnd(this.#text, index) : literalEnd(this.#text, index);
+      const isLiteral = code >= Code.lowerA;
+      const end = isLiteral ? literalEnd(this.#text, index) : numberEnd(this.#text, index);
       if (end === -1) return this.#fail();
       this.#index = end;
       this.#endValue();
@@ -469,7 +451,6 @@ export class JsonScanner {
   }
 
   #fail(): void {
-    this.#failedIn = this.#state;
-    this.#state = State.failed;
+    this.isDone = true;
   }
 }

@@ -87,28 +87,22 @@ export const Code = {
   comma: 44,
   minus: 45,
   dot: 46,
-  slash: 47,
   zero: 48,
   nine: 57,
   colon: 58,
-  upperA: 65,
-  upperE: 69,
-  upperF: 70,
   openBracket: 91,
   backslash: 92,
   closeBracket: 93,
   lowerA: 97,
-  lowerB: 98,
   lowerE: 101,
   lowerF: 102,
-  lowerN: 110,
-  lowerR: 114,
-  lowerT: 116,
   lowerU: 117,
   openBrace: 123,
   closeBrace: 125,
 } as const;
 
+/** A lower-case letter is a capital one with this bit set. */
+const LOWER_CASE_BIT = 0x20;
 const HEX_DIGITS = 4;
 
 /** @param stop the position to stop at, even if more white space follows. */
@@ -132,56 +126,42 @@ export function literalEnd(text: string, start: number): number {
 
 /** @returns the end of the number that begins at `start`; -1 if there is none. */
 export function numberEnd(text: string, start: number): number {
-  const from = text.charCodeAt(start) === Code.minus ? start + 1 : start;
-  let index = text.charCodeAt(from) === Code.zero ? from + 1 : digitsEnd(text, from);
-  if (index === from) return -1;
-  if (text.charCodeAt(index) === Code.dot) {
-    const fraction = index + 1;
-    index = digitsEnd(text, fraction);
-    if (index === fraction) return -1;
+  let index = text.charCodeAt(start) === Code.minus ? start + 1 : start;
+  /** The end of a leading zero. */
+  const zeroEnd = text.charCodeAt(index) === Code.zero ? index + 1 : -1;
+  /** The start of the digits of the whole number, of the fraction or of the exponent. */
+  let digits = index;
+  let mayHaveFraction = true;
+  let mayHaveExponent = true;
+  for (;;) {
+    const code = text.charCodeAt(index);
+    if (code >= Code.zero && code <= Code.nine && index !== zeroEnd) {
+      index++;
+      continue;
+    }
+    if (index === digits) return -1;
+    const isExponent = (code | LOWER_CASE_BIT) === Code.lowerE;
+    if (isExponent ? !mayHaveExponent : code !== Code.dot || !mayHaveFraction) return index;
+    mayHaveFraction = false;
+    mayHaveExponent = !isExponent;
+    const sign = text.charCodeAt(++index);
+    if (isExponent && (sign === Code.plus || sign === Code.minus)) index++;
+    digits = index;
   }
-  const letter = text.charCodeAt(index);
-  if (letter !== Code.lowerE && letter !== Code.upperE) return index;
-  const sign = text.charCodeAt(index + 1);
-  const exponent = sign === Code.plus || sign === Code.minus ? index + 2 : index + 1;
-  index = digitsEnd(text, exponent);
-  return index === exponent ? -1 : index;
 }
+
+const ESCAPED: ReadonlySet<number> = new Set(Array.from('"\\/bfnrt', (character) => character.charCodeAt(0)));
 
 /** @returns the end of the escape whose backslash is before `start`; -1 if there is none. */
 export function escapeEnd(text: string, start: number): number {
-  switch (text.charCodeAt(start)) {
-    case Code.quote:
-    case Code.slash:
-    case Code.backslash:
-    case Code.lowerB:
-    case Code.lowerF:
-    case Code.lowerN:
-    case Code.lowerR:
-    case Code.lowerT:
-      return start + 1;
-    case Code.lowerU: {
-      const end = start + 1 + HEX_DIGITS;
-      for (let index = start + 1; index < end; index++) if (!isHexDigit(text.charCodeAt(index))) return -1;
-      return end;
-    }
-    default:
-      return -1;
+  const first = text.charCodeAt(start);
+  if (first !== Code.lowerU) return ESCAPED.has(first) ? start + 1 : -1;
+  for (let index = start + 1; index <= start + HEX_DIGITS; index++) {
+    const code = text.charCodeAt(index);
+    const letter = code | LOWER_CASE_BIT;
+    if (!((code >= Code.zero && code <= Code.nine) || (letter >= Code.lowerA && letter <= Code.lowerF))) return -1;
   }
-}
-
-function digitsEnd(text: string, start: number): number {
-  let index = start;
-  while (isDigit(text.charCodeAt(index))) index++;
-  return index;
-}
-
-function isDigit(code: number): boolean {
-  return code >= Code.zero && code <= Code.nine;
-}
-
-function isHexDigit(code: number): boolean {
-  return isDigit(code) || (code >= Code.lowerA && code <= Code.lowerF) || (code >= Code.upperA && code <= Code.upperF);
+  return start + 1 + HEX_DIGITS;
 }
 
 const SHORT_LENGTH = 64;
@@ -258,19 +238,13 @@ export function plainName(text: string, start: number, end: number): string | un
 export const STOP = -1;
 
 /**
- * Visits one member. The name reaches from `keyStart` to `keyEnd`, including its quotes.
- *
- * @returns the end of the value (see `skipValue`), or STOP.
- */
-type VisitMember = (keyStart: number, keyEnd: number, valueStart: number) => number;
-
-/**
  * Walks over the members of an object, in valid text.
  *
  * @param start position of the object, after optional white space.
+ * @param visit returns the end of the value (see `skipValue`), or STOP. The name reaches from `keyStart` to `keyEnd`, including its quotes.
  * @returns the position of the closing brace, or of the name at which the walk stopped.
  */
-export function walkMembers(text: string, start: number, visit: VisitMember): number {
+export function walkMembers(text: string, start: number, visit: (keyStart: number, keyEnd: number, valueStart: number) => number): number {
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (text.charCodeAt(index) === Code.quote) {
     const keyEnd = skipString(text, index);
@@ -370,8 +344,9 @@ export function nextToken(text: string, start: number): number {
 // Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
 // one member while the server acts on the other.
 
-/** Non-ASCII letters that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
+/** Capital letters, and the others that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
 const FOLDED: ReadonlyMap<number, number> = new Map([
+  ...Array.from({ length: 26 }, (_, letter) => [65 + letter, 97 + letter] as const),
   [0x017f, 115],
   [0x212a, 107],
   [0x0130, 105],
@@ -380,7 +355,7 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
 
 /** Folds the case of a name: two names have the same result if and only if they differ at most in case. */
 export function foldCase(name: string): string {
-  return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(fold(letter.charCodeAt(0))));
+  return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
 }
 
 /** True if `key` differs from `name`, which is ASCII, and only in case. */
@@ -396,7 +371,7 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
     const code = text.charCodeAt(start + index);
     const expected = name.charCodeAt(index);
     if (code === expected) continue;
-    if (fold(code) !== fold(expected)) return false;
+    if ((FOLDED.get(code) ?? code) !== (FOLDED.get(expected) ?? expected)) return false;
     isSame = false;
   }
   return !isSame;
@@ -405,11 +380,6 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
 /** True if some parsers take `key` for `name`, because they ignore case or end strings at NUL. */
 export function isMistakenFor(key: string, name: string): boolean {
   return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
-}
-
-function fold(code: number): number {
-  if (code < 128) return code >= 65 && code <= 90 ? code + 32 : code;
-  return FOLDED.get(code) ?? code;
 }
 
 /**

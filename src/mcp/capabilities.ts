@@ -67,7 +67,7 @@ export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
 /** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
 export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
   const members = (...names: string[]): (Span | undefined)[] =>
-    outline.isObject(Slot.params) ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
+    outline.firstAt(Slot.params) === "{" ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
   if (method === AskMethod.elicitation) return stringOf(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
   if (method === AskMethod.roots) return AskKind.roots;
   if (method !== AskMethod.sampling) return 0;

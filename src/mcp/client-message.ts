@@ -11,7 +11,6 @@ import {
   type Message,
   MetaKey,
   type NotificationMessage,
-  type RequestMessage,
   Slot,
   unambiguousId,
 } from "./message.ts";
@@ -40,20 +39,12 @@ const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: 
 /** The members of `_meta` that are rewritten, or that decide how the message is handled. */
 const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
 
-const OF_RESPONSE = { result: Slot.result, error: Slot.error } as const;
-/** The members of the envelope that a message of one kind must not have. */
-const FOREIGN_MEMBERS: Readonly<Record<Message["kind"], Readonly<Record<string, number>>>> = {
-  request: OF_RESPONSE,
-  notification: OF_RESPONSE,
-  response: { params: Slot.params },
-};
-
 /** The types of JSON values that are checked, by their names for people. */
 const TYPES = {
   "a string": (text) => text.startsWith('"'),
   "a number": (text) => /^[-\d]/.test(text),
   // Of an id or a token. An integer may have any spelling and size, because the server gets another one.
-  "a string or an integer": (text) => text.startsWith('"') || (/^[-\d]/.test(text) && isWhole(Number(text))),
+  "a string or an integer": (text) => text.startsWith('"') || (/^[-\d]/.test(text) && Math.trunc(Number(text)) === Number(text)),
 } as const satisfies Record<string, (text: string) => boolean>;
 
 /** The parameters of the notifications that official servers act on, with their types. */
@@ -95,7 +86,8 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
     return isJson ? problem("INVALID_REQUEST", reason, idText) : problem("PARSE_ERROR", "the body is not JSON");
   }
   const wrongEnvelope = findProblem(message);
-  const reason = wrongEnvelope ?? (message.kind === "response" ? undefined : findWrongParam(message));
+  const wrong = wrongEnvelope ?? (message.outline.has(Slot.meta) ? findWrongMeta(message.outline) : undefined);
+  const reason = wrong ?? (message.kind === "notification" ? findWrongParam(message) : undefined);
   if (reason === undefined) return message;
   const idText = message.kind === "notification" ? undefined : unambiguousId(message.outline);
   return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
@@ -124,9 +116,8 @@ function findProblem(message: Message): string | undefined {
   const { kind, outline, text } = message;
   const ambiguity = outline.isUnambiguous ? undefined : describeAmbiguity(message);
   if (ambiguity !== undefined) return ambiguity;
-  let foreign = outline.unknownName;
-  const ofOthers = FOREIGN_MEMBERS[kind];
-  for (const name in ofOthers) if (outline.has(ofOthers[name] ?? -1)) foreign ??= name;
+  const ofResponse = outline.has(Slot.result) ? "result" : outline.has(Slot.error) ? "error" : undefined;
+  const foreign = outline.unknownName ?? (kind !== "response" ? ofResponse : outline.has(Slot.params) ? "params" : undefined);
   if (foreign !== undefined) return `${JSON.stringify(shorten(foreign))} is not a member of a JSON-RPC ${kind}`;
   const exceeded = text.length > MIN_EXCEEDING_LENGTH ? describeExceeded(message) : undefined;
   if (kind === "response") {
@@ -141,7 +132,7 @@ function findProblem(message: Message): string | undefined {
       : undefined;
   // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
   if (message.method.startsWith("notifications/")) return "a notification has no id";
-  return typeof message.id === "string" || isWhole(message.id) ? undefined : '"id" must be a string or an integer';
+  return typeof message.id === "string" || Math.trunc(message.id) === message.id ? undefined : '"id" must be a string or an integer';
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
@@ -163,11 +154,10 @@ function describeExceeded(message: Message): string | undefined {
   return undefined;
 }
 
-/** Returns what is wrong with `_meta`, or with the other parameters of a notification, since no server answers that. */
-function findWrongParam({ kind, method, text, outline }: RequestMessage | NotificationMessage): string | undefined {
-  const wrong = outline.has(Slot.meta) ? findWrongMeta(text, outline) : undefined;
-  const params = kind === "notification" ? PARAMS_OF_NOTIFICATION.get(method) : undefined;
-  if (wrong !== undefined || params === undefined || isLong(outline, Slot.params)) return wrong;
+/** Returns what is wrong with the other parameters of a notification, since no server answers that. */
+function findWrongParam({ method, text, outline }: NotificationMessage): string | undefined {
+  const params = PARAMS_OF_NOTIFICATION.get(method);
+  if (params === undefined || isLong(outline, Slot.params)) return undefined;
   const names = Object.keys(params);
   const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
   for (const [index, [name, type]] of Object.entries(params).entries()) {
@@ -177,8 +167,9 @@ function findWrongParam({ kind, method, text, outline }: RequestMessage | Notifi
   return undefined;
 }
 
-function findWrongMeta(text: string, outline: Outline): string | undefined {
-  if (!outline.isObject(Slot.meta)) return '"_meta" must be an object';
+function findWrongMeta(outline: Outline): string | undefined {
+  const { text } = outline;
+  if (outline.firstAt(Slot.meta) !== "{") return '"_meta" must be an object';
   const token = outline.textAt(Slot.metaProgressToken);
   if (token !== undefined && !TYPES["a string or an integer"](token)) return '"progressToken" must be a string or an integer';
   if (isLong(outline, Slot.meta)) return undefined;
@@ -203,8 +194,4 @@ function hasMoreBytes(text: string, maxBytes: number): boolean {
 
 function problem(code: ClientMessageProblem["code"], reason: string, idText?: string): ClientMessageProblem {
   return { code, reason, idText: idText !== undefined && hasMoreBytes(idText, MAX_ID_BYTES) ? undefined : idText };
-}
-
-function isWhole(value: number): boolean {
-  return Number.isInteger(value) || !Number.isFinite(value);
 }

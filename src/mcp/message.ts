@@ -98,6 +98,8 @@ export interface SentText {
 export interface RequestMessage extends SentText {
   readonly kind: "request";
   readonly id: JsonRpcId;
+  /** The JSON text of the id, as the sender spells it. */
+  readonly idText: string;
   readonly method: string;
   /** Changes for the server. They do not concern the members of the outline. */
   readonly edits?: readonly Edit[];
@@ -172,13 +174,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
 /** The sender. Names that are spelled with escapes are recorded only for messages to a server. */
 type Origin = "client" | "server";
 
-/** Reads a text without steps. Never throws. */
-export function readText(text: string, origin: Origin = "client"): Reading {
-  const message = readMessage(text, origin);
-  if (message.kind !== "invalid" || !message.isJson || !/^[ \t\r\n]*\[/.test(text)) return message;
-  return withoutSteps(readInSteps(text, origin));
-}
-
 /** Runs work without its pauses. */
 export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
   let step = work.next();
@@ -189,14 +184,20 @@ export function withoutSteps<Result>(work: Generator<undefined, Result>): Result
 /** Reused for all texts that are read without steps. */
 const SCANNER = new JsonScanner("", MESSAGE);
 
-/** Reads one message. Never throws. */
-export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
+/** Reads a text without steps. Never throws. */
+export function readText(text: string, origin: Origin = "client"): Reading {
   SCANNER.begin(text, MESSAGE, origin === "client");
   SCANNER.advance();
-  const message = classify(SCANNER, origin);
+  const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER, origin);
   // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
-  return message;
+  return message ?? withoutSteps(readInSteps(text, origin));
+}
+
+/** Reads one message, not a batch. Never throws. */
+export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
+  const reading = readText(text, origin);
+  return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON, idText: undefined } : reading;
 }
 
 /** Reads a text, and pauses after each step. */
@@ -235,7 +236,7 @@ export function classify({ outline, isValid, isArray, isObject }: JsonScanner, o
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
   const id = outline.numberAt(Slot.id) ?? outline.stringAt(Slot.id);
   const idKind = outline.firstAt(Slot.id);
-  if (!outline.isString(Slot.jsonrpc, "2.0")) return invalid(outline, NO_VERSION);
+  if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, NO_VERSION);
   const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
   // For a server, any method beside a result that is not a string is one more member without meaning.
   if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
@@ -245,10 +246,10 @@ export function classify({ outline, isValid, isArray, isObject }: JsonScanner, o
   }
   const method = outline.stringAt(Slot.method);
   if (method === undefined) return invalid(outline, '"method" must be a string');
-  if (outline.has(Slot.params) && !outline.isObject(Slot.params)) return invalid(outline, '"params" must be an object');
+  if (outline.has(Slot.params) && outline.firstAt(Slot.params) !== "{") return invalid(outline, '"params" must be an object');
   if (idKind === "") return { kind: "notification", text, outline, method };
   if (id === undefined) return invalid(outline, '"id" must be a string or a number');
-  return { kind: "request", text, outline, id, method };
+  return { kind: "request", text, outline, id, idText: outline.copyAt(Slot.id) ?? "", method };
 }
 
 export function invalid(outline: Outline, reason: string): InvalidMessage {
@@ -268,7 +269,7 @@ export function isPlain(reading: Reading): boolean {
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
   const { outline } = reading;
   if (outline.has(Slot.error) || outline.has(Slot.method) || outline.has(Slot.params)) return false;
-  return outline.isObject(Slot.result) && outline.unknownName === undefined && outline.isUnambiguous;
+  return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.isUnambiguous;
 }
 
 /** Returns the first of the named members that is repeated in its object. */
@@ -284,11 +285,6 @@ export function findOtherCase(outline: Outline, slots: Readonly<Record<string, n
     if (spelled !== undefined) return spelled;
   }
   return undefined;
-}
-
-/** Returns the JSON text of the id as the sender spells it; empty for a message without an id. */
-export function idTextOf({ outline }: SentText): string {
-  return outline.copyAt(Slot.id) ?? "";
 }
 
 export function isLegacyVersion(protocolVersion: string): boolean {
@@ -309,7 +305,7 @@ export function isModernVersion(protocolVersion: string | undefined): boolean {
  */
 export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
   if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
-  return headerVersion === undefined || !isLegacyVersion(headerVersion) || !outline.isString(Slot.metaVersion, headerVersion);
+  return headerVersion === undefined || !isLegacyVersion(headerVersion) || outline.stringAt(Slot.metaVersion) !== headerVersion;
 }
 
 /** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
@@ -329,7 +325,7 @@ export function hasBatches(protocolVersion: string): boolean {
 
 /** True for an error of a server that does not know the method of a handshake, or supports other revisions only. */
 export function refusesRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
-  if (!outline.isObject(Slot.error)) return false;
+  if (outline.firstAt(Slot.error) !== "{") return false;
   const code = Number(textOf(text, findMembers(text, outline.start(Slot.error), ["code"]).spans[0]));
   return code === JsonRpcErrorCode.UnsupportedVersion || code === JsonRpcErrorCode.MethodNotFound;
 }

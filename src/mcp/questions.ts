@@ -176,7 +176,7 @@ export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, str
 export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
-  if (!outline.isObject(Slot.inputResponses)) return answers;
+  if (outline.firstAt(Slot.inputResponses) !== "{") return answers;
   walkMembers(text, outline.start(Slot.inputResponses), (keyStart, keyEnd, valueStart) => {
     const end = skipValue(text, valueStart);
     const key = decodeString(text, keyStart, keyEnd);

@@ -40,12 +40,7 @@ export function responseToClient(response: ResponseMessage, idText: string): str
 /** Returns the edit that puts members first in the params; undefined if these are not an object. @param members their JSON text. */
 export function firstOfParams({ text, outline }: RequestMessage, members: string): Edit | undefined {
   if (!outline.has(Slot.params)) return firstMembers(text, text.indexOf("{"), `"params":{${members}}`);
-  return outline.isObject(Slot.params) ? firstMembers(text, outline.start(Slot.params), members) : undefined;
-}
-
-/** Returns the JSON text of a request's progress token, if it has one. */
-export function progressTokenText({ outline }: RequestMessage): string | undefined {
-  return outline.copyAt(Slot.metaProgressToken);
+  return outline.firstAt(Slot.params) === "{" ? firstMembers(text, outline.start(Slot.params), members) : undefined;
 }
 
 /**
@@ -166,7 +161,7 @@ function* addToMessage(
 function traceEdit(request: RequestMessage, context: ReadonlyMap<string, string>): Edit | undefined {
   const { text, outline } = request;
   const meta = outline.start(Slot.meta);
-  if (meta !== -1 && !outline.isObject(Slot.meta)) return undefined;
+  if (meta !== -1 && outline.firstAt(Slot.meta) !== "{") return undefined;
   const [parent, state, baggage] = meta === -1 ? [] : findMembers(text, meta, ["traceparent", "tracestate", "baggage"]).spans;
   const isOwn = (key: string): boolean => (key === "baggage" ? baggage : (parent ?? state)) !== undefined;
   const added = [...context].filter(([key]) => !isOwn(key)).map(([key, value]) => `"${key}":${JSON.stringify(value)}`);

@@ -109,7 +109,7 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
   // The client's id takes the place of `null`.
   const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
-  const value = content === Slot.error ? errorText(outline) : outline.isObject(content) ? outline.textAt(content) : "{}";
+  const value = content === Slot.error ? errorText(outline) : outline.firstAt(content) === "{" ? outline.textAt(content) : "{}";
   const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
   const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.isUnambiguous;
   if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
@@ -147,7 +147,7 @@ function contentOf(outline: Outline): number | string {
   const first = outline.firstAt(Slot.result);
   const hasError = outline.has(Slot.error) && outline.firstAt(Slot.error) !== "n";
   // As for the official clients, a valid error is the content of a response that has a result as well.
-  const isValidError = outline.isObject(Slot.error) && errorText(outline) === outline.textAt(Slot.error);
+  const isValidError = outline.firstAt(Slot.error) === "{" && errorText(outline) === outline.textAt(Slot.error);
   if (hasError && (first === "" || first === "n" || isValidError)) return Slot.error;
   if (first === "") return NO_CONTENT;
   // Go has no other way than `null` to send an empty result.

@@ -151,7 +151,7 @@ export function readHandshake(
     const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
     throw refused(`the MCP server answered ${method} with an error: ${error}${refusesRevision(message) ? hint : ""}`);
   }
-  const resultText = outline.isObject(Slot.result) ? outline.copyAt(Slot.result) : undefined;
+  const resultText = outline.firstAt(Slot.result) === "{" ? outline.copyAt(Slot.result) : undefined;
   if (resultText === undefined) throw refused(`the MCP server answered ${method} without a result object`);
   if (resultText.length > MAX_RESULT_LENGTH)
     throw refused(`the MCP server's response to ${method} has over ${MAX_RESULT_LENGTH} characters`);

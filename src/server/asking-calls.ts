@@ -6,7 +6,7 @@ import { type AskKinds, AskMethod, isSubset, offeredKinds } from "../mcp/capabil
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { chosenKey, earlyAnswersOf, embeddedText, isAnswer, keyOf } from "../mcp/questions.ts";
-import { progressTokenText, responseToClient } from "../mcp/rewrite.ts";
+import { responseToClient } from "../mcp/rewrite.ts";
 import { inputRequired, serverInfoOf } from "../mcp/translate.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type Askable, Reply, type ReplyTarget, type Transform } from "../session/reply.ts";
@@ -105,7 +105,7 @@ export class AskingCall implements Askable, ReplyTarget {
     // The server has the call already.
     if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     call.reply = reply;
-    call.progressTokenText = progressTokenText(request);
+    call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
     this.lane.calls.resume(call);
     for (const question of this.#questions.about(call)) {
       const answer = question.isShown ? answers.get(question.key) : undefined;

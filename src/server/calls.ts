@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
-import { progressTokenText, requestToServer, responseToClient } from "../mcp/rewrite.ts";
+import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
@@ -581,7 +581,7 @@ export class Calls {
     if (isTool) call.toolName = request.outline.stringAt(Slot.toolName);
     const mayRetry = retry !== "off" && (isTool ? retry === "read-only" : effectOf(method) === "safe");
     call.isKept = caller !== undefined && call.byteLength <= MAX_KEPT_BYTES && mayRetry;
-    call.progressTokenText = progressTokenText(request);
+    call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
     if (limits?.semaphore !== this.#inTurn) call.renew(acceptedAtMs);

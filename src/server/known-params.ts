@@ -39,7 +39,7 @@ function checkParamHeaders(
   headers: IncomingHttpHeaders,
   params: readonly HeaderParam[],
 ): SidecarError | undefined {
-  if (!outline.isObject(Slot.arguments)) return undefined;
+  if (outline.firstAt(Slot.arguments) !== "{") return undefined;
   for (const { path, header } of params) {
     const span = findPath(text, outline.start(Slot.arguments), path);
     const value = span === undefined ? undefined : readValue(text, span);

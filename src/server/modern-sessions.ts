@@ -163,7 +163,7 @@ export class ModernSessions {
     }
     const { method } = question;
     const normal = readMessage(messageToServer(response));
-    const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.isObject(Slot.result);
+    const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.firstAt(Slot.result) === "{";
     const text = isAnswer ? normal.outline.copyAt(Slot.result) : undefined;
     const hasRoom = text === undefined || this.#requests.get(call.reply)?.memory.tryGrow(textMemoryBytes(text)) !== false;
     if (!hasRoom) return outOfMemory();
@@ -248,6 +248,6 @@ export class ModernSessions {
 }
 
 function errorText({ text, outline }: ResponseMessage): string {
-  const error = outline.isObject(Slot.error) ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
+  const error = outline.firstAt(Slot.error) === "{" ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
   return shorten(stringOf(text, error) ?? "no message");
 }

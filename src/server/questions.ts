@@ -1,7 +1,7 @@
 import { type AskKinds, kindsOf } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
-import { idTextOf, type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { messageToServer, progressTokenText } from "../mcp/rewrite.ts";
+import { type NotificationMessage, readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { messageToServer } from "../mcp/rewrite.ts";
 import type { Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
 import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
@@ -32,7 +32,7 @@ export class Question {
 
   constructor(id: number, idText: string, request: RequestMessage) {
     [this.id, this.idText, this.method] = [id, idText, request.method];
-    [this.kinds, this.progressTokenText] = [kindsOf(request), progressTokenText(request)];
+    [this.kinds, this.progressTokenText] = [kindsOf(request), request.outline.copyAt(Slot.metaProgressToken)];
   }
 }
 
@@ -60,7 +60,7 @@ export class Questions extends Map<unknown, Question> {
     // The client might use the other value.
     const isAmbiguous = outline.isRepeated(Slot.id) || outline.isRepeated(Slot.method);
     if (isAmbiguous) this.refuse(request, InvalidRequest, "The id or the method of the request occurs twice");
-    else if (this.size < this.#maxCount) return this.add(request, idTextOf(request));
+    else if (this.size < this.#maxCount) return this.add(request, request.idText);
     else this.refuse(request, ServerError, `The client already has ${this.#maxCount} requests to answer`);
     return undefined;
   }
@@ -117,7 +117,7 @@ export class Questions extends Map<unknown, Question> {
 
   /** Refuses a request of the server without opening a question. */
   refuse(request: RequestMessage, code: number, reason: string): void {
-    this.#send(request, errorAnswer(idTextOf(request), code, reason));
+    this.#send(request, errorAnswer(request.idText, code, reason));
   }
 
   /** Shows the server that the client is still there, if it wants progress. */

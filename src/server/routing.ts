@@ -1,14 +1,7 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import {
-  idTextOf,
-  type JsonRpcId,
-  type NotificationMessage,
-  type OverlongLine,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../mcp/message.ts";
+import { type JsonRpcId, type NotificationMessage, type OverlongLine, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import type { Counters } from "../observe/record.ts";
 import { type Log, logLimiter } from "../observe/log.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
@@ -105,7 +98,7 @@ export interface Routing {
 
 /** Returns the sidecar's own answer to a server's `ping`. */
 export function answerPing(request: RequestMessage): string {
-  return `{"jsonrpc":"2.0","id":${idTextOf(request)},"result":{}}`;
+  return `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`;
 }
 
 /**
@@ -114,7 +107,7 @@ export function answerPing(request: RequestMessage): string {
  */
 export function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
-    idTextOf(request),
+    request.idText,
     JsonRpcErrorCode.MethodNotFound,
     `${shorten(request.method)} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
   );

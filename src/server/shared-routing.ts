@@ -161,7 +161,7 @@ export class SharedRouting implements Routing {
     // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
     if (method === "tasks/list")
       return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
-    const params = outline.isObject(Slot.params) ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
+    const params = outline.firstAt(Slot.params) === "{" ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
     if ((params?.duplicate ?? params?.otherCase) !== undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
     const [span] = params?.spans ?? [];

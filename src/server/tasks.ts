@@ -99,5 +99,5 @@ export class ClientTasks {
 /** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
 export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
   if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
-  return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
+  return outline.firstAt(Slot.result) === "{" && outline.firstAt(Slot.task) === "{" && outline.firstAt(Slot.taskId) === '"';
 }

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { missingNodeFlags } from "../../../src/main.ts";
-import { StartDisplay } from "../../../src/cli/start-display.ts";
+import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
 import { neverReady, splitWords } from "../../../src/cli/start-failure.ts";
 import type { UpstreamExit } from "../../../src/process/port.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
@@ -99,6 +99,19 @@ describe("the memory flags of Node", () => {
   ])("sizes that the operator has chosen are kept: %j", (start: NodeStart, expected: string[]) => {
     expect(missing({ constrainedBytes: GIBIBYTE, ...start })).toEqual(expected);
   });
+});
+
+it.each([
+  ["npx", ["-y", "some-mcp@1.2.3", "--flag", "x"], "some-mcp@1.2.3"],
+  ["/usr/bin/npx", ["--yes", "@scope/some-mcp"], "@scope/some-mcp"],
+  ["npx", ["-y", "-p", "some-package", "some-mcp"], "some-package"],
+  ["npx", ["--package=some-package", "some-mcp"], "some-package"],
+  ["uvx", ["--python", "3.12", "some-mcp"], "some-mcp"],
+  ["uvx", ["--from", "git+https://example.com/x", "some-mcp"], "git+https://example.com/x"],
+  ["npx", ["-y"], undefined],
+  ["node", ["server.js"], undefined],
+])("the package of %s %j is %s", (command, args, packageName) => {
+  expect(packageOf(command, args)).toBe(packageName);
 });
 
 it.each<[Partial<UpstreamExit> & Pick<UpstreamExit, "kind" | "reason">, number, string]>([

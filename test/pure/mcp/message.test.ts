@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import {
   hasBatches,
   hasPrimedStreams,
-  idTextOf,
   LEGACY_PROTOCOL_VERSIONS,
   NEWEST_LEGACY_PROTOCOL_VERSION,
   readMessage,
+  Slot,
 } from "../../../src/mcp/message.ts";
 import { memberOf, nodeOf, poisonEngine, valueOf } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText } from "../../support/json-text.ts";
@@ -29,13 +29,13 @@ describe("a message", () => {
         const kind = method === undefined ? "response" : id === undefined ? "notification" : "request";
         const isError = memberOf(node, "error") !== undefined;
         const expected = {
-          request: { kind, id: idValue, method: method === undefined ? undefined : valueOf(method) },
+          request: { kind, id: idValue, idText: id?.text, method: method === undefined ? undefined : valueOf(method) },
           notification: { kind, method: method === undefined ? undefined : valueOf(method) },
           response: { kind, id: idValue, isError },
         };
         const { text: kept, outline, ...rest } = message;
         expect([kept, outline.text, rest]).toEqual([text, text, expected[kind]]);
-        return idTextOf(message) === (id?.text ?? "");
+        return outline.copyAt(Slot.id) === id?.text;
       }),
       { numRuns: 2000 },
     );

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
 import { type Message, readMessage, type ResponseMessage, Slot } from "../../../src/mcp/message.ts";
-import { editsOf, messageToServer, progressTokenText, requestToServer, responseToClient } from "../../../src/mcp/rewrite.ts";
+import { editsOf, messageToServer, requestToServer, responseToClient } from "../../../src/mcp/rewrite.ts";
 import {
   idText,
   inAnyOrder,
@@ -62,7 +62,7 @@ describe("a request to the server", () => {
     fc.assert(
       fc.property(template, idText, idText, fc.integer({ min: 1 }), (around, id, progressToken, wireId) => {
         const request = read(fill(around, id, progressToken), "request");
-        expect(progressTokenText(request)).toBe(progressToken);
+        expect(request.outline.copyAt(Slot.metaProgressToken)).toBe(progressToken);
         const text = requestToServer(request, wireId);
         expect(text).toBe(asServerReads(fill(around, String(wireId), String(wireId))));
         expect(referenceValue(text)).toMatchObject({ id: wireId, params: { _meta: { progressToken: wireId } } });
@@ -79,7 +79,7 @@ describe("the progress token of a request", () => {
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"x":["progressToken"]}}}',
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"arguments":{"_meta":{"progressToken":1}}}}',
   ])("the request %s has no token", (text) => {
-    expect(progressTokenText(read(text, "request"))).toBeUndefined();
+    expect(read(text, "request").outline.copyAt(Slot.metaProgressToken)).toBeUndefined();
   });
 });
 

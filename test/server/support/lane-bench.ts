@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
-import { idTextOf, type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
+import { type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
 import type { ServerEra } from "../../../src/process/port.ts";
 import type { Call } from "../../../src/server/call.ts";
@@ -198,7 +198,7 @@ export class LaneBench {
     limits?: CallLimits,
   ): RecordedReply {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
-    const reply = new RecordedReply(this.context, idTextOf(request), acceptedAtMs, readsStreams);
+    const reply = new RecordedReply(this.context, request.idText, acceptedAtMs, readsStreams);
     this.#open.limits = limits;
     this.lane.request(caller, reply, request);
     this.#open.limits = undefined;
