@@ -43,25 +43,6 @@ describe("a list of timers", () => {
     );
   });
 
-  it("a callback moves and clears timers, and one that it sets for now is due after all others", () => {
-    const timers = new Timers(Date.now, UNGUARDED);
-    const due: string[] = [];
-    const noteIn = (name: string) => (nowMs: number) => due.push(`${name} at ${nowMs}`);
-    const [other, cleared, moved] = ["other", "cleared", "moved"].map((name) => new Timer(timers, noteIn(name)));
-    const first = new Timer(timers, (nowMs) => {
-      noteIn("first")(nowMs);
-      first.set(0);
-      cleared?.clear();
-      moved?.set(nowMs + 1);
-    });
-    for (const timer of [first, other, cleared, moved]) timer?.set(10);
-    vi.advanceTimersByTime(12);
-    expect(due).toEqual(["first at 10", "other at 10", "first at 11", "first at 12"]);
-    first.clear();
-    vi.advanceTimersByTime(1);
-    expect([due.at(-1), timers.size]).toEqual(["moved at 13", 0]);
-  });
-
   it("a callback that throws is reported, and affects no other timer", () => {
     const log = new RecordedLog();
     const timers = new Timers(Date.now, new Defects(log, new Counters()));
