@@ -211,9 +211,9 @@ it("a call is answered, although the end of the call that was evicted for it ope
   /** Acknowledges subscriptions. Returns the ids of the calls that the server has read. */
   const serve = (): unknown[] =>
     bench.heard().flatMap(({ id, method, params }) => {
-      const _meta = { "io.modelcontextprotocol/subscriptionId": id };
+      const meta = { "io.modelcontextprotocol/subscriptionId": id };
       if (method === "subscriptions/listen")
-        bench.say({ method: "notifications/subscriptions/acknowledged", params: { ...(params as object), _meta } });
+        bench.say({ method: "notifications/subscriptions/acknowledged", params: { ...(params as object), _meta: meta } });
       return method === "tools/call" ? [id] : serve();
     });
   send(other, "resources/subscribe", { uri: "test:other" });
