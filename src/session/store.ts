@@ -35,8 +35,7 @@ export class SessionStore {
   readonly #share: number;
   /** The number of sessions from which on no holder may exceed the share. */
   readonly #manySessions: number;
-  readonly #mayLogEviction: () => boolean;
-  readonly #mayLogAbandoned: () => boolean;
+  readonly #mayLog: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(context: Context) {
@@ -46,7 +45,7 @@ export class SessionStore {
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    [this.#mayLogEviction, this.#mayLogAbandoned] = [logLimiter(nowMs), logLimiter(nowMs)];
+    this.#mayLog = logLimiter(nowMs);
     memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
   }
 
@@ -65,7 +64,7 @@ export class SessionStore {
     const room = this.#roomFor(holder);
     if (room === "none") return false;
     if (room !== "free") {
-      this.#logEnd(this.#mayLogEviction, "room for a new session");
+      this.#logEnd("room for a new session");
       this.evict(room);
     }
     const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
@@ -136,13 +135,13 @@ export class SessionStore {
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
       if (freeBytes >= bytes) return;
       freeBytes += session.memory.lastingBytes;
-      this.#logEnd(this.#mayLogAbandoned, "room in the memory budget");
+      this.#logEnd("room in the memory budget");
       this.end(session);
     }
   }
 
-  #logEnd(mayLog: () => boolean, reason: string): void {
-    if (mayLog()) this.#context.log.info({ reason }, "session ended");
+  #logEnd(reason: string): void {
+    if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
   /** Prefers the sessions of the largest holding above the share. */
