@@ -15,7 +15,6 @@ export const TOOL_LIST_RULES: ToolListRules = {
   maxPageBytes: MAX_LIST_BYTES,
   isStrict: true,
 };
-const MAX_NAMES_SHOWN = 5;
 
 /** A server's list of tools. */
 export interface Listing {
@@ -61,21 +60,13 @@ export function listingOf(protocolVersion: string, list: ToolList | undefined): 
   if (list === undefined) return { protocolVersion, hasToolsCapability: false, tools: [] };
   const { tools, problem } = list;
   if (tools === undefined || problem !== undefined) throw new DiscoverError(`tools/list: ${problem}`);
-  refuseAmbiguous(tools);
-  return { protocolVersion, hasToolsCapability: true, tools };
-}
-
-/** Rejects missing and repeated names, because a descriptor must identify each reviewed tool by its name. */
-function refuseAmbiguous(tools: readonly JsonObject[]): void {
-  const names = new Set<string>();
-  const problems = new Set<string>();
-  for (const [index, { name }] of tools.entries()) {
-    const trimmed = typeof name === "string" ? name.trim() : "";
-    if (trimmed === "") problems.add(`tool ${index + 1} has no name`);
-    else if (names.has(trimmed)) problems.add(`${JSON.stringify(shorten(trimmed))} occurs more than once`);
-    names.add(trimmed);
+  // A descriptor must identify each reviewed tool by its name.
+  const names = new Set([""]);
+  for (const [index, tool] of tools.entries()) {
+    const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
+    const fault = name === "" ? "no name" : `the name of an earlier one, ${JSON.stringify(shorten(name))}`;
+    if (names.has(name)) throw new DiscoverError(`tools/list: tool ${index + 1} has ${fault}`);
+    names.add(name);
   }
-  if (problems.size === 0) return;
-  const shown = [...problems].slice(0, MAX_NAMES_SHOWN).join(", ");
-  throw new DiscoverError(`tools/list: ${shown}${problems.size > MAX_NAMES_SHOWN ? `, and ${problems.size - MAX_NAMES_SHOWN} more` : ""}`);
+  return { protocolVersion, hasToolsCapability: true, tools };
 }

@@ -23,34 +23,18 @@ function originOf(address: string): string {
   return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
 }
 
-/** Programs that download a package before they run it: their options that name it, and others with a value. */
-const DOWNLOADERS: Readonly<Record<string, { readonly packageFlags: string; readonly otherFlags: string }>> = {
-  npx: { packageFlags: "-p --package", otherFlags: "-c --call -w --workspace --registry --cache --prefix" },
-  bunx: { packageFlags: "-p --package", otherFlags: "" },
-  uvx: {
-    packageFlags: "--from",
-    otherFlags: "--with --with-editable --with-requirements -p --python --index --index-url --default-index --cache-dir",
-  },
-};
+/** Programs that download a package before they run it, with their options that have a value which is not the package. */
+const DOWNLOADERS: ReadonlyMap<string, string> = new Map([
+  ["npx", "-c --call -w --workspace --registry --cache --prefix"],
+  ["bunx", ""],
+  ["uvx", "--with --with-editable --with-requirements -p --python --index --index-url --default-index --cache-dir"],
+]);
 
-/**
- * Returns the package that a program such as `npx` runs, and downloads before if it is not in its cache: as the command line names it, with
- * its version. Undefined if nothing is downloaded, or the package is not known.
- */
+/** Returns the package that a program such as `npx` downloads if it is not in its cache; undefined if there is none. */
 export function packageOf(command: string, args: readonly string[]): string | undefined {
-  const program = basename(command);
-  const known = Object.hasOwn(DOWNLOADERS, program) ? DOWNLOADERS[program] : undefined;
-  if (known === undefined) return undefined;
-  for (let index = 0; index < args.length; index++) {
-    const word = args[index] ?? "";
-    const [flag = "", inline] = word.startsWith("--") ? word.split("=", 2) : [word];
-    if (!word.startsWith("-")) return word;
-    const isPackage = known.packageFlags.split(" ").includes(flag);
-    const value = inline ?? args[index + 1];
-    if (isPackage && value !== undefined) return value;
-    if (inline === undefined && known.otherFlags.split(" ").includes(flag)) index++;
-  }
-  return undefined;
+  const otherOptions = DOWNLOADERS.get(basename(command))?.split(" ");
+  const words = args.map((word) => word.replace(/^--(?:package|from)=/, ""));
+  return otherOptions && words.find((word, index) => !word.startsWith("-") && !otherOptions.includes(words[index - 1] ?? ""));
 }
 
 /** True if a process has started none itself: a program of this kind still looks for its package or downloads it. */
@@ -91,10 +75,8 @@ export class StartDisplay {
   #isOver = false;
 
   constructor(options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">, stdout: Terminal, logger: Logger) {
+    [this.#options, this.#stdout, this.#logger] = [options, stdout, logger];
     const { config, environment } = options;
-    this.#options = options;
-    this.#logger = logger;
-    this.#stdout = stdout;
     this.#mayFail = config.keepTrying === false;
     // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
     const write = (text: string): void => logger.show(text);
@@ -102,20 +84,20 @@ export class StartDisplay {
     this.log = logOf((level, fields, message) => {
       const isStderr = fields["stream"] === "stderr";
       // The start does not wait for private servers.
-      const isShared = fields["lane"] === undefined;
-      if (isShared && isStderr) this.#lastWords = this.#plain(message);
-      else if (isShared && message === "mcp server started") {
-        this.#childPid = Number(fields["childPid"]);
-        this.#lastWords = "";
-      } else if (isShared && message === "mcp server ready") this.#mayFail = false;
-      else if (isShared && message === "mcp server exited") {
-        if (this.#mayFail) return;
-        // The last line of stderr is often the end of a stack or of npm's output.
-        this.#lastWords = this.#plain(String(fields["reason"]));
+      if (fields["lane"] === undefined) {
+        if (isStderr) this.#lastWords = this.#plain(message);
+        else if (message === "mcp server started") {
+          this.#childPid = Number(fields["childPid"]);
+          this.#lastWords = "";
+        } else if (message === "mcp server ready") this.#mayFail = false;
+        else if (message === "mcp server exited") {
+          if (this.#mayFail) return;
+          // The last line of stderr is often the end of a stack or of npm's output.
+          this.#lastWords = this.#plain(String(fields["reason"]));
+        }
       }
       // Warnings are always shown. At the level debug, all messages are.
-      const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
-      if (isReplaced) return;
+      if (level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message)) return;
       this.#progress.erase();
       logger[level](fields, message);
     });
@@ -128,9 +110,8 @@ export class StartDisplay {
   ): Promise<void> {
     if (this.#isOver) return;
     const toolNames = await sidecar.toolNames(TOOLS_TIMEOUT_MS);
-    this.#progress.end();
     if (this.#isOver) return;
-    this.#isOver = true;
+    this.end();
     this.#logger.show(this.#banner(sidecar, resultText, toolNames));
   }
 

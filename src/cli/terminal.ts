@@ -16,20 +16,11 @@ export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }
 
-/** Shortens a text to a number of columns. Each character that is not ASCII counts as two columns. */
+/** Shortens a text to a number of columns. Each character that is not ASCII counts as two columns, most emoji as three. */
 function shortenToColumns(text: string, columns: number): string {
-  let width = 0;
-  let length = 0;
-  for (const character of text) {
-    width += widthOf(character);
-    if (width > columns) return shorten(text, length);
-    if (width + widthOf("…") <= columns) length += character.length;
-  }
-  return text;
-}
-
-function widthOf(character: string): number {
-  return character > "~" ? 2 : 1;
+  // Zeros, which a plain text does not have, fill the columns.
+  const filled = text.replaceAll(/[^ -~]/gu, "$&\0");
+  return shorten(filled, Math.max(0, columns - "… ".length)).replaceAll("\0", "");
 }
 
 /**

@@ -78,7 +78,7 @@ export class ServerLog {
   readonly #lines = new Set<string>();
   #isReady = false;
   /** The last exit of a failed start, the time of the first one that was equal, and their number. */
-  #exit: { readonly key: string; readonly since: string; fields: LogFields; count: number; loggedCount: number } | undefined;
+  #exit: { readonly key: string; readonly since: string; count: number } | undefined;
 
   constructor(context: Context) {
     const { log } = context;
@@ -91,21 +91,17 @@ export class ServerLog {
     );
   }
 
-  /** True if a start that failed had printed this line too. Remembers the line. */
+  /** True if a start that failed had printed this line too, as far as is known. Remembers the line. */
   isRepeated(line: string): boolean {
     if (this.#isReady) return false;
-    const isFirstStart = this.#exit === undefined;
-    // Nothing is known of the lines after the limit. Those of the first start are logged.
-    if (this.#lines.size >= MAX_LINES) return !isFirstStart;
-    const key = hash("sha1", unvarying(line), "base64");
-    if (this.#lines.has(key)) return !isFirstStart;
-    this.#lines.add(key);
-    return false;
+    const { size } = this.#lines;
+    if (size < MAX_LINES) this.#lines.add(hash("sha1", unvarying(line), "base64"));
+    // The first start is logged completely.
+    return this.#exit !== undefined && this.#lines.size === size;
   }
 
   /** Forgets the starts that failed. */
   ready(): void {
-    this.#count();
     this.log = this.#log;
     this.#isReady = true;
     this.#exit = undefined;
@@ -117,38 +113,24 @@ export class ServerLog {
     const wasReady = this.#isReady;
     this.#isReady = false;
     const { kind, exitCode, signal, reason } = fields;
+    // No exit has an empty key.
     const key = wasReady ? "" : JSON.stringify([kind, exitCode, signal, ...[String(reason), ...stderrTail].map(unvarying)]);
     const exit = this.#exit;
     if (exit?.key === key) {
       this.#log.debug({ ...fields, stderrTail }, "mcp server exited");
       this.log = atDebug(this.#log);
-      exit.fields = fields;
-      exit.count++;
-      const isPowerOfTwo = (exit.count & (exit.count - 1)) === 0;
-      if (isPowerOfTwo || exit.count % COUNT_INTERVAL === 0) this.#count();
+      const count = ++exit.count;
+      const isPowerOfTwo = (count & (count - 1)) === 0;
+      if (isPowerOfTwo || count % COUNT_INTERVAL === 0) {
+        this.#log.warn({ ...fields, count, since: exit.since }, "mcp server exited again");
+      }
       return;
     }
-    this.#count();
     this.log = this.#log;
-    if (!wasReady) this.#exit = { key, since: new Date().toISOString(), fields, count: 1, loggedCount: 1 };
+    if (!wasReady) this.#exit = { key, since: new Date().toISOString(), count: 1 };
     // The lines of a start may have been left out as known, but not those of a server that was ready.
     if (!isExpected) this.#log.warn({ ...fields, stderrTail }, "mcp server exited");
     else this.#log.info(wasReady ? fields : { ...fields, stderrTail }, "mcp server exited");
-  }
-
-  /** Logs the exit that the sidecar has requested. */
-  ended(fields: LogFields): void {
-    this.#count();
-    this.#log.info(fields, "mcp server ended");
-  }
-
-  /** Logs the number of exits that were equal, if it has grown since it was last logged. */
-  #count(): void {
-    const exit = this.#exit;
-    if (exit === undefined || exit.count === exit.loggedCount) return;
-    exit.loggedCount = exit.count;
-    const { fields, count, since } = exit;
-    this.#log.warn({ ...fields, count, since }, "mcp server exited again");
   }
 }
 

@@ -394,7 +394,7 @@ export class StdinWriter implements UpstreamInput {
   readonly #onDefect: (error: unknown) => void;
   #queue: Outgoing[] = [];
   /** The listeners of the lines in the current write, whose text is in memory until its end. */
-  #onBatchWritten: (() => void)[] = [];
+  readonly #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;
   /** True if nothing more is written, because the server can no longer answer. */
@@ -430,7 +430,7 @@ export class StdinWriter implements UpstreamInput {
     const unwritten = this.#queue;
     this.#queue = [];
     this.queuedBytes = 0;
-    this.#releaseBatch();
+    for (const listener of this.#onBatchWritten.splice(0)) listener();
     return unwritten;
   }
 
@@ -470,14 +470,8 @@ export class StdinWriter implements UpstreamInput {
   readonly #onWritten = (error?: Error | null): void => {
     this.#isWriting = false;
     this.writes++;
-    this.#releaseBatch();
+    for (const listener of this.#onBatchWritten.splice(0)) listener();
     // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
     if (!error) this.#write();
   };
-
-  #releaseBatch(): void {
-    const listeners = this.#onBatchWritten;
-    this.#onBatchWritten = [];
-    for (const listener of listeners) listener();
-  }
 }

@@ -273,7 +273,7 @@ export class Supervisor implements Upstream {
   #reportEnd(generation: Generation, exit: ProcessExit): void {
     if (this.#lastExit?.generation === generation.number) return;
     const [lastExit, fields] = this.#recordExit(generation, exit);
-    this.#serverLog.ended(fields);
+    this.#context.log.info(fields, "mcp server ended");
     this.#tellLost(generation, lastExit);
   }
 
