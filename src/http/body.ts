@@ -50,6 +50,8 @@ export class Post {
   readonly holder: MemoryHolder;
   /** The revision that its header names. */
   readonly version: string | undefined;
+  /** The id that its header names, valid or not. */
+  readonly sessionId: string | undefined;
   readonly accepted: Accepted;
   /** The session that it uses. Only `use` changes it. */
   session: Session | undefined;
@@ -60,11 +62,9 @@ export class Post {
   #receiver: MessageReceiver | undefined;
   /** 0 if it is unknown. */
   #declaredBytes = 0;
-  readonly #parts: Buffer[] = [];
+  /** Undefined if the rest is not read: its listeners live until the request is answered, and would keep the parts in memory. */
+  #parts: Buffer[] | undefined = [];
   #length = 0;
-  #isAdmitted = false;
-  /** True if the rest is not read. */
-  #isDone = false;
   #isForwarded = false;
   /** The memory of a body that arrives in parts. */
   #reserved: Reservation | undefined;
@@ -75,6 +75,7 @@ export class Post {
     this.holder = holderOf(request, principal);
     this.accepted = acceptedBy(request);
     this.version = request.headers["mcp-protocol-version"]?.toString();
+    this.sessionId = request.headers["mcp-session-id"]?.toString();
     response.on("close", this.#onClose);
   }
 
@@ -84,7 +85,7 @@ export class Post {
     if (session === this.session || this.response.destroyed) return;
     this.session?.endRequest(this.#context.nowMs());
     this.session = session;
-    session.beginRequest();
+    session.openRequests++;
   }
 
   readonly #onClose = (): void => {
@@ -108,31 +109,38 @@ export class Post {
   /** Rejects it for lack of memory while it arrives. @returns the bytes that are free. */
   rejectArriving(): number {
     const freeBytes = this.#reserved?.bytes ?? 0;
-    if (!this.#isDone) this.#reject(outOfMemory("The body was read only in part."));
+    if (this.#parts !== undefined) this.#reject(outOfMemory("The body was read only in part."));
     return freeBytes;
   }
 
   readonly #onPart = (part: Buffer): void => {
-    if (this.#isDone) return;
+    const parts = this.#parts;
+    if (parts === undefined) return;
+    const before = this.#length;
     this.#length += part.length;
     const { maxBodyBytes } = this.#context.config;
     if (this.#length > maxBodyBytes) return this.#reject(tooLarge(maxBodyBytes));
     // A body in one part is read in this turn of the event loop.
     if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return void this.rejectArriving();
-    this.#parts.push(part);
-    if (this.#isAdmitted || this.#length <= UNASKED_BYTES) return;
-    this.#isAdmitted = true;
-    if (!this.#isRejected()) return;
-    this.#drop();
+    parts.push(part);
+    if (before > UNASKED_BYTES || this.#length <= UNASKED_BYTES) return;
+    try {
+      if (this.#receiver?.rejectLong(this, Buffer.concat(parts)) !== true) return;
+      this.#release();
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#parts = undefined;
     discardBody(this.request);
   };
 
   readonly #onEnd = (): void => {
-    if (this.#isDone) return;
-    const [first] = this.#parts;
-    const bytes = first !== undefined && this.#parts.length === 1 ? first : Buffer.concat(this.#parts);
+    const parts = this.#parts;
+    if (parts === undefined) return;
+    const [first, second] = parts;
+    const bytes = first !== undefined && second === undefined ? first : Buffer.concat(parts);
     if (!isUtf8(bytes)) return this.#reject(new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
-    this.#drop();
+    this.#parts = undefined;
     // A body that has arrived keeps its memory until it is forwarded.
     if (this.#reserved !== undefined) this.#arriving?.delete(this);
     try {
@@ -152,7 +160,8 @@ export class Post {
   };
 
   readonly #onAborted = (): void => {
-    if (!this.#isDone) this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
+    if (this.#parts !== undefined)
+      this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
   };
 
   /** @returns false if there is no memory for another part. */
@@ -162,18 +171,6 @@ export class Post {
       this.#arriving?.add(this);
     }
     return this.#reserved.tryGrow(partMemoryBytes(partBytes));
-  }
-
-  /** Asks the receiver about a long body. @returns true if the request is answered. */
-  #isRejected(): boolean {
-    try {
-      const isRejected = this.#receiver?.rejectLong(this, Buffer.concat(this.#parts)) === true;
-      if (isRejected) this.#release();
-      return isRejected;
-    } catch (error) {
-      this.#fail(error);
-      return true;
-    }
   }
 
   #forward(reading: Reading): void {
@@ -189,7 +186,7 @@ export class Post {
   }
 
   #reject(error: SidecarError): void {
-    this.#drop();
+    this.#parts = undefined;
     try {
       this.#release();
       // Other errors are those of HTTP requests, which the counters of their statuses show.
@@ -208,12 +205,6 @@ export class Post {
   #release(): void {
     this.#arriving?.delete(this);
     this.#reserved?.release();
-  }
-
-  /** Reads no more. The listeners live until the request is answered, and would keep the parts in memory. */
-  #drop(): void {
-    this.#isDone = true;
-    this.#parts.length = 0;
   }
 }
 

@@ -157,7 +157,11 @@ export class SseConnections {
   open(response: ServerResponse, memory: MemoryAccount, headers?: Readonly<Record<string, string>>): SseConnection {
     const connection = new SseConnection(response, () => this.unread.count(response, memory), headers);
     this.#open.add(connection);
-    response.once("close", () => this.#onClosed(connection));
+    response.once("close", () => {
+      this.#open.delete(connection);
+      if (this.#open.size === 0) this.#comments.clear();
+      this.context.defects.guard("client disconnect", () => connection.onClosed?.());
+    });
     if (this.#open.size === 1) this.#comments.set(this.context.nowMs() + this.context.config.keepAliveMs);
     return connection;
   }
@@ -171,13 +175,6 @@ export class SseConnections {
         () => connection.cutOff(),
       );
     }
-  }
-
-  #onClosed(connection: SseConnection): void {
-    this.#open.delete(connection);
-    const { onClosed } = connection;
-    if (onClosed !== undefined) this.context.defects.guard("client disconnect", onClosed);
-    if (this.#open.size === 0) this.#comments.clear();
   }
 }
 

@@ -4,7 +4,7 @@ import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage } from "../mcp/message.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { MemoryAccount } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
@@ -171,7 +171,12 @@ export class LegacySse implements MessageReceiver {
   #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
     const { config, defects, nowMs, timers } = this.#context;
     // The session store limits the streams with a session.
-    if (this.#pairs.size >= config.maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
+    if (this.#pairs.size >= config.maxSessions) {
+      const [...unused] = this.#pairs.values().filter(({ isInitialized }) => !isInitialized);
+      // A flood of streams ends its own.
+      const oldest = unused.find((pair) => pair.memory.holder === memory.holder) ?? unused[0];
+      if (oldest !== undefined) this.#end(oldest);
+    }
     const [path = ""] = (response.req.url ?? "").split("?");
     const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
     this.#pairs.set(pair.id, pair);
@@ -183,31 +188,17 @@ export class LegacySse implements MessageReceiver {
     unused.set(nowMs() + config.requestTimeoutMs);
     response.once("close", () => {
       unused.clear();
-      defects.guard("client disconnect", () => this.#onClosed(pair));
+      defects.guard("client disconnect", () => {
+        this.#pairs.delete(pair.id);
+        pair.disconnect();
+        if (pair.session !== undefined) this.#sessions.end(pair.session);
+      });
     });
   }
 
-  /** Prefers a stream of this holder, so that a flood of streams ends its own. */
-  #oldestWithoutSession(holder: MemoryHolder): LegacySsePair | undefined {
-    let oldest: LegacySsePair | undefined;
-    for (const pair of this.#pairs.values()) {
-      if (pair.isInitialized) continue;
-      if (pair.memory.holder === holder) return pair;
-      oldest ??= pair;
-    }
-    return oldest;
-  }
-
-  #end(pair: LegacySsePair | undefined): void {
-    if (pair === undefined) return;
+  #end(pair: LegacySsePair): void {
     this.#pairs.delete(pair.id);
     pair.end();
-  }
-
-  #onClosed(pair: LegacySsePair): void {
-    this.#pairs.delete(pair.id);
-    pair.disconnect();
-    if (pair.session !== undefined) this.#sessions.end(pair.session);
   }
 
   #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {

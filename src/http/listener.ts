@@ -12,7 +12,7 @@ import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, sendDefect, sendJson, stopParser } from "./response.ts";
-import { countCutOffs } from "./unread-output.ts";
+import { countCutOffs, takenBytes } from "./unread-output.ts";
 
 class Connection {
   readonly socket: Socket;
@@ -28,10 +28,13 @@ class Connection {
   /** The number of requests in the last read, and the bytes read by then. */
   requestsOfRead = 0;
   bytesRead = 0;
-  /** True if no further request is handled. */
+  /** True if no further request is handled, and no error. */
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
+  /** The bytes that its client has read at the last sweep, and the time since when there were no more. Only the watch of stalled readers changes them. */
+  readBytes = 0;
+  readAtMs = 0;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -137,8 +140,9 @@ class Connections {
     }
   }
 
-  hasResponses(socket: Socket): boolean {
-    return (this.all.get(socket)?.responses.length ?? 0) > 0;
+  /** Closes the connection of a client that has sent nothing for a long time. */
+  onTimeout(socket: Socket): void {
+    if ((this.all.get(socket)?.responses.length ?? 0) === 0) socket.destroy();
   }
 
   /**
@@ -236,8 +240,6 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 class ClientErrors {
   readonly #context: Context;
   readonly #connections: Connections;
-  /** Connections with a response that their clients have LINGER_MS to read. */
-  readonly #lingering = new WeakSet<Duplex>();
 
   constructor(context: Context, connections: Connections) {
     [this.#context, this.#connections] = [context, connections];
@@ -246,7 +248,7 @@ class ClientErrors {
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.#connections.all.get(socket);
     // Each further chunk of data causes another error, and is dropped.
-    if (connection?.isStopped || this.#lingering.has(socket)) return;
+    if (connection?.isStopped) return;
     if (!socket.writable || error.code === "ECONNRESET" || connection?.answeredEarly?.complete === false) {
       socket.destroy();
       return;
@@ -263,6 +265,7 @@ class ClientErrors {
     } else {
       // The response says that the request was not sent, so a request that arrives after all must not be handled.
       if (error.code === TIMED_OUT) socket.pause();
+      if (connection !== undefined) connection.isStopped = true;
       this.#answer(CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP, socket);
     }
   }
@@ -270,7 +273,7 @@ class ClientErrors {
   /** Must be called for CONNECT requests, for which Node passes the bare connection. */
   onConnect(socket: Duplex): void {
     socket.on("error", () => socket.destroy());
-    if (this.#connections.hasResponses(socket as Socket)) socket.destroy();
+    if ((this.#connections.all.get(socket as Socket)?.responses.length ?? 0) > 0) socket.destroy();
     else this.#answer(NO_TUNNEL, socket.resume());
   }
 
@@ -278,7 +281,6 @@ class ClientErrors {
     const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
     const body = errorBody(new SidecarError(code, reason), undefined);
     const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
-    this.#lingering.add(socket);
     // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
@@ -298,58 +300,32 @@ function rejectExpectation(request: IncomingMessage, response: ServerResponse): 
 }
 
 const MAX_SWEEP_MS = 1000;
+/** The number of looks at a client before its time is over. */
+const SWEEPS = 8;
 
 /**
- * Closes the connections of clients that leave pending output unread, and would hold memory and sockets.
+ * Closes the connections of clients that leave pending output unread, and would hold memory and sockets. It looks at all connections at
+ * times: a timer for each response would slow down every call.
  *
- * Node does not expose the progress of a single large write, but its socket timer observes it: the timer restarts while the rest gets
- * smaller. One sweep over all connections sets this timer only for those with pending output. Setting it for each response would slow down
- * every call.
+ * @returns the timer.
  */
-class StalledReaders {
-  readonly #connections: Connections;
-  readonly #nowMs: () => number;
-  readonly #onCut: (unreadLength: number) => void;
-  /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
-  readonly #checkMs: number;
-  readonly #timer: NodeJS.Timeout;
-  readonly #unreadSinceMs = new WeakMap<Socket, number>();
-
-  constructor(context: Context, connections: Connections) {
-    [this.#nowMs, this.#connections] = [context.nowMs, connections];
-    this.#onCut = countCutOffs(context, "nothing was read in time");
-    this.#checkMs = Math.ceil(context.config.readerTimeoutMs / 2);
-    const sweep = (): void => context.defects.guard("stalled readers", () => this.#sweep());
-    this.#timer = setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
-
-  /** Must be called when the timer of a socket with an open response fires. */
-  onTimeout(socket: Socket): void {
-    const unreadLength = socket.writableLength;
-    if (unreadLength === 0) {
-      socket.setTimeout(0);
-      return;
+function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Timeout {
+  const { config, defects, nowMs } = context;
+  const onCut = countCutOffs(context, "nothing was read in time");
+  const sweep = (): void => {
+    const now = nowMs();
+    for (const [socket, connection] of all) {
+      const { writableLength } = socket;
+      const readBytes = writableLength === 0 || connection.responses.length === 0 ? -1 : takenBytes(socket);
+      if (readBytes === -1 || readBytes !== connection.readBytes) [connection.readBytes, connection.readAtMs] = [readBytes, now];
+      else if (now - connection.readAtMs >= config.readerTimeoutMs) {
+        socket.destroy();
+        onCut(writableLength);
+      }
     }
-    const firedBeforeMs = this.#nowMs() - (this.#unreadSinceMs.get(socket) ?? Number.NEGATIVE_INFINITY);
-    // If the timer fired longer ago than this, the client has read something since.
-    if (firedBeforeMs < this.#checkMs * 1.5) {
-      socket.destroy();
-      this.#onCut(unreadLength);
-    } else {
-      this.#unreadSinceMs.set(socket, this.#nowMs());
-      socket.setTimeout(this.#checkMs);
-    }
-  }
-
-  #sweep(): void {
-    for (const [socket, { responses }] of this.#connections.all) {
-      if (responses.length > 0 && socket.writableLength > 0 && socket.timeout !== this.#checkMs) socket.setTimeout(this.#checkMs);
-    }
-  }
+  };
+  const intervalMs = Math.min(MAX_SWEEP_MS, Math.ceil(config.readerTimeoutMs / SWEEPS));
+  return setInterval(() => defects.guard("stalled readers", sweep), intervalMs).unref();
 }
 
 /** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
@@ -369,7 +345,7 @@ export class HttpListener {
   readonly #server: Server;
   readonly #context: Context;
   readonly #clientErrors: ClientErrors;
-  readonly #stalledReaders: StalledReaders;
+  readonly #stalledReaders: NodeJS.Timeout;
   /** The requests that have arrived while the handler is loaded. */
   readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
   #app: RequestListener = (...request) => this.#early.push(request);
@@ -381,7 +357,7 @@ export class HttpListener {
     this.#context = context;
     this.connections = new Connections(context, tokens);
     this.#clientErrors = new ClientErrors(context, this.connections);
-    this.#stalledReaders = new StalledReaders(context, this.connections);
+    this.#stalledReaders = watchStalledReaders(context, this.connections);
     this.#server = createServer(
       {
         keepAliveTimeout: config.connectionIdleTimeoutMs,
@@ -412,12 +388,7 @@ export class HttpListener {
         if (this.connections.admits(request, response)) rejectExpectation(request, response);
       }),
     );
-    this.#server.on("timeout", (socket: Socket) =>
-      guard(socket, () => {
-        if (this.connections.hasResponses(socket)) this.#stalledReaders.onTimeout(socket);
-        else socket.destroy();
-      }),
-    );
+    this.#server.on("timeout", (socket: Socket) => guard(socket, () => this.connections.onTimeout(socket)));
   }
 
   /** Sets the handler of all requests, also of those that have arrived. */
@@ -485,7 +456,7 @@ export class HttpListener {
 
   /** Stops listening, and closes all connections. */
   close(): void {
-    this.#stalledReaders.close();
+    clearInterval(this.#stalledReaders);
     NetServer.prototype.close.call(this.#server);
     this.#server.closeAllConnections();
   }

@@ -186,7 +186,10 @@ export class Page {
     const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
     const stream = { response, connection, principal, nextSecond: 0, requestCount: 0, logLineCount: 0, generations: undefined };
     this.#open.add(stream);
-    connection.onClosed = () => this.#onClosed(stream);
+    connection.onClosed = () => {
+      this.#open.delete(stream);
+      if (this.#open.size === 0) this.#updates.clear();
+    };
     this.#send(stream, this.#readState());
     if (this.#open.size === 1) this.#updates.set(nowMs() + UPDATE_INTERVAL_MS);
   }
@@ -225,11 +228,6 @@ export class Page {
     stream.logLineCount = log.count;
     stream.generations = generations;
     stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
-  }
-
-  #onClosed(stream: PageStream): void {
-    this.#open.delete(stream);
-    if (this.#open.size === 0) this.#updates.clear();
   }
 }
 

@@ -90,7 +90,7 @@ export class McpEndpoint implements MessageReceiver {
   readonly route: Route = (request, response, principal) => {
     const { method } = request;
     const post = new Post(this.#context, request, response, principal);
-    const session = method === "DELETE" ? undefined : this.#findOpen(post);
+    const session = method === "DELETE" ? undefined : this.#sessions.get(post.sessionId, principal);
     // It is kept from eviction: while the request arrives, and until its response is read.
     if (session !== undefined) post.use(session);
     if (method === "POST" && post.accepted.json) return post.read(this, this.arriving);
@@ -101,9 +101,9 @@ export class McpEndpoint implements MessageReceiver {
   };
 
   rejectLong(post: Post, beginning: Buffer): boolean {
-    const { headers } = post.request;
-    const needsNoSession = isModernVersion(post.version) && (this.#stateless !== undefined || headers["mcp-session-id"] === undefined);
-    if (needsNoSession || (headers["mcp-session-id"] === undefined && isInitialize(beginning))) return false;
+    const { version, sessionId } = post;
+    const needsNoSession = isModernVersion(version) && (this.#stateless !== undefined || sessionId === undefined);
+    if (needsNoSession || (sessionId === undefined && isInitialize(beginning))) return false;
     const found = this.#look(post);
     if (!(found instanceof SidecarError)) return false;
     sendError(post.response, found);
@@ -152,19 +152,12 @@ export class McpEndpoint implements MessageReceiver {
     post.response.writeHead(204).end();
   }
 
-  /** Returns the open session that a request names; undefined if it names none. */
-  #findOpen({ request, principal }: Post): Session | undefined {
-    const session = this.#sessions.get(String(request.headers["mcp-session-id"]));
-    return session?.owner === principal ? session : undefined;
-  }
-
   /** Returns the session that a request names, and begins its use. It may be one of another replica. */
   #look(post: Post): Session | KnownSession | SidecarError {
-    const { version, principal, session: atArrival } = post;
-    const { "mcp-session-id": id } = post.request.headers;
-    if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
+    const { version, principal, sessionId: id, session: atArrival } = post;
+    if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
     // Another request may have taken it up while this one arrived.
-    const session = atArrival?.hasEnded === false ? atArrival : this.#findOpen(post);
+    const session = atArrival?.hasEnded === false ? atArrival : this.#sessions.get(id, principal);
     const found = session ?? this.#opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
     if (session !== undefined) post.use(session);
@@ -187,8 +180,11 @@ export class McpEndpoint implements MessageReceiver {
 
   /** Handles the messages of a POST whose session is found, or cannot be. */
   #onFound(post: Post, messages: Message | Message[], session: Session | SidecarError): void {
-    if (Array.isArray(messages)) this.#onBatch(post, messages, session);
-    else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
+    if (Array.isArray(messages)) {
+      if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(post.response, session);
+      else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(post.response, BATCH_REFUSED);
+      else this.#forwardBatch(post, session, messages);
+    } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request") {
       const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, messages.idText, post.accepted.events, session);
       reply.record = new RequestRecord(messages, post, session);
@@ -213,7 +209,7 @@ export class McpEndpoint implements MessageReceiver {
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = message.idText;
     // The id of a session that is not open here is ignored.
-    const session = this.#findOpen(post);
+    const session = this.#sessions.get(post.sessionId, owner);
     if (session !== undefined) {
       session.touch(this.#context.nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
@@ -228,13 +224,6 @@ export class McpEndpoint implements MessageReceiver {
     };
     const streams = this.#opener.createStreams(this.#context.memory.account(holder));
     this.#opener.initialize(reply, message, streams, owner, onOpen);
-  }
-
-  #onBatch(post: Post, messages: readonly Message[], session: Session | SidecarError): void {
-    const { response } = post;
-    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(response, session);
-    else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(response, BATCH_REFUSED);
-    else this.#forwardBatch(post, session, messages);
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {

@@ -114,7 +114,7 @@ export class UnreadOutput {
     for (const [response, unread] of this.#unread) {
       unread.memory.resize(response.writableLength * COPIES);
       if (nowMs - unread.sinceMs < FILL_MS) continue;
-      const taken = takenBytes(response);
+      const taken = takenBytes(response.req.socket);
       unread.takenBytes ??= taken;
       if (taken - unread.takenBytes < SMALL_LENGTH) continue;
       unread.takenBytes = taken;
@@ -145,7 +145,7 @@ export class UnreadOutput {
 }
 
 /** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
-function takenBytes({ req: { socket } }: ServerResponse): number {
+export function takenBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & {
     readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;
   };

@@ -111,11 +111,6 @@ export class Counters {
     statuses: new Tally<number>(),
   };
 
-  countEnding(ending: RequestEnding): void {
-    if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") this.answers[ending]++;
-    else this.byKey.failures.count(ending);
-  }
-
   /** Returns the counters in the form of `/status`. */
   toJSON(): object {
     const { requests, answers, dropped, policy, http, defects, byKey } = this;

@@ -34,7 +34,8 @@ export class RequestQueue {
   #lengthWithSlot = 0;
   /** The bytes of clients' calls in the queue. */
   queuedBytes = 0;
-  #slotsInUse = 0;
+  /** The slots of the server that are free; below 0 if calls have taken some above the limit. */
+  #freeSlots: number;
   /** True while the server is ready. Calls leave the queue from then on. */
   isReady = false;
   /** Reasons why client requests wait although the server is ready: its tools are not listed, or it waits for a client's answer. */
@@ -48,6 +49,7 @@ export class RequestQueue {
    */
   constructor(context: Context, upstream: Upstream, admit: (call: Call) => void, reject: (call: Call) => void) {
     this.#context = context;
+    this.#freeSlots = context.config.maxInFlight;
     this.#upstream = upstream;
     this.#admit = admit;
     this.#reject = reject;
@@ -61,7 +63,7 @@ export class RequestQueue {
   enter(call: Call): "open" | "queued" | undefined {
     const { kind, needsSlot, owner, semaphore } = call;
     const { maxHeldRequests } = this.#context.config;
-    const mayPass = needsSlot ? this.#hasSlot : this.#owners.get(owner)?.has(semaphore) !== true;
+    const mayPass = needsSlot ? this.#freeSlots > 0 && this.blocks.size === 0 : this.#owners.get(owner)?.has(semaphore) !== true;
     if (mayPass && this.isReady && semaphore?.isFree !== false) {
       this.take(call);
       return "open";
@@ -119,14 +121,14 @@ export class RequestQueue {
   take(call: Call): void {
     call.semaphore?.acquire(call);
     if (call.kind !== "client") return;
-    this.#slotsInUse++;
+    this.#freeSlots--;
     call.hasSlot = true;
   }
 
   /** Gives the slots of a call back, and lets others leave that have waited for them, or behind it. */
   free(call: Call): void {
     call.semaphore?.release(call);
-    if (call.hasSlot) this.#slotsInUse--;
+    if (call.hasSlot) this.#freeSlots++;
     call.hasSlot = false;
     if (this.entries.size > 0) this.release();
   }
@@ -172,7 +174,7 @@ export class RequestQueue {
   /** Returns the next call that can be sent. */
   #next(): Call | undefined {
     const next = this.#lengthWithSlot < this.entries.size ? this.#first(false) : undefined;
-    return next ?? (this.#hasSlot ? this.#first(true) : undefined);
+    return next ?? (this.#freeSlots > 0 && this.blocks.size === 0 ? this.#first(true) : undefined);
   }
 
   /** Skips owners whose calls all wait for a slot of their semaphore. */
@@ -182,10 +184,6 @@ export class RequestQueue {
         if (first?.needsSlot === needsSlot && (semaphore === undefined || semaphore.isFreeFor(owner))) return first;
     }
     return undefined;
-  }
-
-  get #hasSlot(): boolean {
-    return this.blocks.size === 0 && this.#slotsInUse < this.#context.config.maxInFlight;
   }
 
   #insert(call: Call, end: "first" | "last"): void {

@@ -149,7 +149,7 @@ export class SessionOpener {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the era was not known.
       if (owner?.isRevoked === true || this.#ids.open(id, owner) === undefined) onTaken(sessionNotFound());
       else if (this.#pool.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
-      else onTaken(this.#sessions.get(id) ?? this.#takeUp(known, memory));
+      else onTaken(this.#sessions.get(id, owner) ?? this.#takeUp(known, memory));
     };
     if (this.#pool.isDecided(initialize)) return takeUp();
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };

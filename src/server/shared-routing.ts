@@ -42,6 +42,8 @@ export class SharedRouting implements Routing {
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
+  /** That of the era. */
+  #driver: LegacyDriver | ModernDriver;
 
   /**
    * @param era the one that is expected of the first run.
@@ -53,11 +55,8 @@ export class SharedRouting implements Routing {
     this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(lane.calls, this.state);
     this.#modern = new ModernDriver(lane.context, lane.calls, this.state, ({ lists }) => this.#onReopened(lists));
+    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#sessions = new ModernSessions(questions, this.state);
-  }
-
-  get #driver(): LegacyDriver | ModernDriver {
-    return this.era === "legacy" ? this.#legacy : this.#modern;
   }
 
   get isWaitingForClient(): boolean {
@@ -121,6 +120,7 @@ export class SharedRouting implements Routing {
   onReady(handshake: UpstreamHandshake): void {
     const { era, resultText } = handshake;
     this.era = era;
+    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();

@@ -13,8 +13,6 @@ export interface LoggedEvent {
   readonly text: string;
   readonly loggedAtMs: number;
   readonly memory: Reservation;
-  /** Its size in memory, also after the release. */
-  readonly memoryBytes: number;
   /** Its place in the log, which it leaves when it is removed. Only the log changes it. */
   readonly place: Place<LoggedEvent>;
 }
@@ -48,7 +46,7 @@ export class EventLog {
     const memoryBytes = BYTES_PER_EVENT + textMemoryBytes(text);
     const memory = account.hold("replay", memoryBytes);
     const place = new Place<LoggedEvent>();
-    const event = { owner, holder: account.holder, sequence, text, loggedAtMs: this.#context.nowMs(), memory, memoryBytes, place };
+    const event = { owner, holder: account.holder, sequence, text, loggedAtMs: this.#context.nowMs(), memory, place };
     place.value = event;
     this.#events.moveToEnd(place);
     this.bytes += memoryBytes;
@@ -71,7 +69,7 @@ export class EventLog {
   remove(event: LoggedEvent): void {
     if (!event.place.isInOrder) return;
     event.place.leave();
-    this.bytes -= event.memoryBytes;
+    this.bytes -= event.memory.bytes;
     event.memory.release();
     if (this.#events.first === undefined) this.#expiry.clear();
   }
@@ -83,7 +81,7 @@ export class EventLog {
     while (place?.value !== undefined && leftBytes > 0) {
       const { value: event, later }: Place<LoggedEvent> = place;
       if (holder === ANY_HOLDER || event.holder === holder) {
-        leftBytes -= event.memoryBytes;
+        leftBytes -= event.memory.bytes;
         this.#forget(event);
       }
       place = later;
@@ -91,8 +89,8 @@ export class EventLog {
   }
 
   #forget(event: LoggedEvent): void {
-    this.remove(event);
     event.owner.forget(event);
+    this.remove(event);
   }
 
   #expire(nowMs: number): void {
@@ -142,7 +140,7 @@ export class KeptEvents {
     const copy = text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
     const event = this.#log.append(this.#account, this, sequence, copy);
     this.#events.set(event.sequence, event);
-    this.#bytes += event.memoryBytes;
+    this.#bytes += event.memory.bytes;
     for (const oldest of this.#events.values()) {
       if (oldest === event || !this.#log.isOverShare(this.#events.size, this.#bytes)) break;
       this.take(oldest);
@@ -151,8 +149,8 @@ export class KeptEvents {
   }
 
   take(event: LoggedEvent): void {
-    this.#log?.remove(event);
     this.forget(event);
+    this.#log?.remove(event);
   }
 
   clear(): void {
@@ -161,10 +159,10 @@ export class KeptEvents {
     this.#bytes = 0;
   }
 
-  /** Must be called when the log has dropped an event. */
+  /** Must be called before the log drops an event. */
   forget(event: LoggedEvent): void {
     if (!this.#events.delete(event.sequence)) return;
-    this.#bytes -= event.memoryBytes;
+    this.#bytes -= event.memory.bytes;
     if (this.#events.size === 0) this.#onEmpty();
   }
 }

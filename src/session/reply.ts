@@ -165,7 +165,10 @@ export class Reply {
   /** Each client's request is recorded here, as its client has seen the end. */
   #record(ending: RequestEnding, body?: string): void {
     const { counters, records } = this.#context;
-    if (this.isAccepted) counters.countEnding(ending);
+    if (this.isAccepted) {
+      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") counters.answers[ending]++;
+      else counters.byKey.failures.count(ending);
+    }
     if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }

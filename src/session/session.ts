@@ -78,7 +78,8 @@ export class Session implements Caller {
   /** True if its lane has accepted a request since `initialize`. */
   hasCalled = false;
   hasEnded = false;
-  #openRequests = 0;
+  /** The number of its HTTP requests that arrive, or whose response is not read. Who adds one must call `endRequest` at its end. */
+  openRequests = 0;
   #mustHearOfLists: boolean;
 
   /** @param id unique, and never chosen by a client. @param nowMs the time of the `initialize`. */
@@ -116,7 +117,7 @@ export class Session implements Caller {
 
   /** True if the client sends a request, waits for a response or reads it, or has a stream open. */
   get isInUse(): boolean {
-    return this.callsInFlight > 0 || this.#openRequests > 0 || this.streams.isAttached;
+    return this.callsInFlight > 0 || this.openRequests > 0 || this.streams.isAttached;
   }
 
   touch(nowMs: number): void {
@@ -124,14 +125,9 @@ export class Session implements Caller {
     this.onUsed?.();
   }
 
-  /** Must be called when an HTTP request of the client begins to arrive. */
-  beginRequest(): void {
-    this.#openRequests++;
-  }
-
   /** Must be called when the response to an HTTP request is read, or its connection has closed. */
   endRequest(nowMs: number): void {
-    this.#openRequests--;
+    this.openRequests--;
     this.touch(nowMs);
   }
 
@@ -143,7 +139,7 @@ export class Session implements Caller {
   endCall(nowMs: number): void {
     this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
-    if (this.#openRequests === 0) this.touch(nowMs);
+    if (this.openRequests === 0) this.touch(nowMs);
   }
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */

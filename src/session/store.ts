@@ -20,7 +20,7 @@ const SEARCH_MS = 1000;
 /**
  * The sessions by id. When they are many, a new session needs the place of one that is evicted. A session in use is never evicted.
  *
- * No cost of a call or of a new session grows with the number of sessions.
+ * No cost of a call or of a new session grows with the number of sessions of a client.
  */
 export class SessionStore {
   readonly maxSessions: number;
@@ -32,13 +32,10 @@ export class SessionStore {
   /** By last use, the longest unused first. */
   readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
-  /** The holdings above the share: a few at most. */
-  readonly #large = new Set<Holding>();
   readonly #share: number;
   /** The number of sessions from which on no holder may exceed the share. */
   readonly #manySessions: number;
-  readonly #mayLogEviction: () => boolean;
-  readonly #mayLogAbandoned: () => boolean;
+  readonly #mayLog: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(context: Context) {
@@ -48,7 +45,7 @@ export class SessionStore {
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    [this.#mayLogEviction, this.#mayLogAbandoned] = [logLimiter(nowMs), logLimiter(nowMs)];
+    this.#mayLog = logLimiter(nowMs);
     memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
   }
 
@@ -67,12 +64,12 @@ export class SessionStore {
     const room = this.#roomFor(holder);
     if (room === "none") return false;
     if (room !== "free") {
-      this.#logEnd(this.#mayLogEviction, "room for a new session");
+      this.#logEnd("room for a new session");
       this.evict(room);
     }
     const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
     this.#holdings.set(holder, holding);
-    this.#count(holding, 1);
+    holding.count++;
     const [place, placeInHolding] = [new Place(session), new Place(session)];
     this.#entries.set(session.id, { session, holding, place, placeInHolding });
     session.onUsed = () => {
@@ -83,8 +80,10 @@ export class SessionStore {
     return true;
   }
 
-  get(id: string): Session | undefined {
-    return this.#entries.get(id)?.session;
+  /** Returns the open session with this id. One of another principal is not found. */
+  get(id: string | undefined, owner: Principal | undefined): Session | undefined {
+    const session = this.#entries.get(id ?? "")?.session;
+    return session?.owner === owner ? session : undefined;
   }
 
   /** Sessions may end while they are iterated. */
@@ -111,8 +110,7 @@ export class SessionStore {
     session.onUsed = undefined;
     place.leave();
     placeInHolding.leave();
-    this.#count(holding, -1);
-    if (holding.count === 0) this.#holdings.delete(session.memory.holder);
+    if (--holding.count === 0) this.#holdings.delete(session.memory.holder);
     session.end(isOver);
   }
 
@@ -137,28 +135,23 @@ export class SessionStore {
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
       if (freeBytes >= bytes) return;
       freeBytes += session.memory.lastingBytes;
-      this.#logEnd(this.#mayLogAbandoned, "room in the memory budget");
+      this.#logEnd("room in the memory budget");
       this.end(session);
     }
   }
 
-  #logEnd(mayLog: () => boolean, reason: string): void {
-    if (mayLog()) this.#context.log.info({ reason }, "session ended");
+  #logEnd(reason: string): void {
+    if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
   /** Prefers the sessions of the largest holding above the share. */
   #longestUnused(): Session | undefined {
-    for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
+    const large = [...this.#holdings.values()].filter(({ count }) => count > this.#share);
+    for (const { order } of large.sort((a, b) => b.count - a.count)) {
       const session = order.firstFree(isUnused);
       if (session !== undefined) return session;
     }
     return this.#order.firstFree(isUnused);
-  }
-
-  #count(holding: Holding, change: number): void {
-    holding.count += change;
-    if (holding.count > this.#share) this.#large.add(holding);
-    else this.#large.delete(holding);
   }
 }
 

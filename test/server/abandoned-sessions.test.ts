@@ -37,7 +37,7 @@ class Bench {
 
   /** Returns the numbers of the sessions that have ended. */
   ended(sessions: readonly Session[]): number[] {
-    return sessions.flatMap(({ id }, index) => (this.store.get(id) === undefined ? [index] : []));
+    return sessions.flatMap(({ id, owner }, index) => (this.store.get(id, owner) === undefined ? [index] : []));
   }
 
   asks(holder: MemoryHolder, bytes: number): boolean {

@@ -20,7 +20,7 @@ describe("the end of a private server and its session", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
-    bench.sessions.get(session.id)?.touch(Date.now());
+    bench.sessions.get(session.id, session.owner)?.touch(Date.now());
     vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
     expect(server.stopCount).toBe(0);
     vi.advanceTimersByTime(1);
@@ -58,7 +58,7 @@ describe("a session beyond MAX_SESSIONS", () => {
       if (session === undefined) throw new Error("there is no session");
       return session;
     });
-    return { bench, sessions, kept: () => sessions.map((session) => bench.sessions.get(session.id) !== undefined) };
+    return { bench, sessions, kept: () => sessions.map((session) => bench.sessions.get(session.id, session.owner) !== undefined) };
   }
 
   it("a held initialize is rejected if all sessions are in use when its server answers", async () => {

@@ -34,12 +34,12 @@ class Bench {
 
   /** Returns the numbers of the sessions that have ended. */
   ended(sessions: readonly Session[]): number[] {
-    return sessions.flatMap(({ id }, index) => (this.lanes.sessions.get(id) === undefined ? [index] : []));
+    return sessions.flatMap(({ id, owner }, index) => (this.lanes.sessions.get(id, owner) === undefined ? [index] : []));
   }
 
-  use({ id }: Session): void {
+  use({ id, owner }: Session): void {
     vi.advanceTimersByTime(1);
-    this.lanes.sessions.get(id)?.touch(Date.now());
+    this.lanes.sessions.get(id, owner)?.touch(Date.now());
   }
 
   /** Each session sends a call. */
