@@ -23,7 +23,10 @@ export function testChaos(eras: readonly ServerEraOption[]): void {
           fewestRight: FEWEST_RIGHT_ANSWERS,
         });
         const { verdicts, examples, errorsByCode } = result.ledger;
-        expect({ failures: failures(result), examples: [...result.inspection.leftovers, ...examples] }).toEqual({ failures: [], examples: [] });
+        expect({ failures: failures(result), examples: [...result.inspection.leftovers, ...examples] }).toEqual({
+          failures: [],
+          examples: [],
+        });
         expect(verdicts.right).toBeGreaterThanOrEqual(FEWEST_RIGHT_ANSWERS);
         expect(errorsByCode.get("UPSTREAM_EXITED")).toBeGreaterThan(0);
         expect(outcomesAtEnd(result).get("right")).toBeGreaterThan(0);
