@@ -243,7 +243,8 @@ describe("a hostile MCP server", () => {
       const timer = setInterval(() => response.write('data: {"jsonrpc":"2.0","id":"p","method":"ping"}\n\n'), 5);
       response.once("close", () => clearInterval(timer));
     });
-    const policy = "\n      tools-policy: { timeout-per-tool-ms: 500 }";
+    // On a busy machine, the client needs a while for the initialization, which is part of the time.
+    const policy = "\n      tools-policy: { timeout-per-tool-ms: 5000 }";
     const script = sequence({ calls: [TOOL] }, { text: "done" });
     await using bench = await Bench.start({ script, mcpUrl: server.url, moreTools: ["endless"], policy });
     await new OpenAiRunner(bench, false).say("go");
