@@ -42,8 +42,6 @@ export class SharedRouting implements Routing {
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
-  /** That of the era. */
-  #driver: LegacyDriver | ModernDriver;
 
   /**
    * @param era the one that is expected of the first run.
@@ -55,12 +53,15 @@ export class SharedRouting implements Routing {
     this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(lane.calls, this.state);
     this.#modern = new ModernDriver(lane.context, lane.calls, this.state, ({ lists }) => this.#onReopened(lists));
-    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#sessions = new ModernSessions(questions, this.state);
   }
 
   get isWaitingForClient(): boolean {
     return this.#lane.calls.queue.blocks.has("question");
+  }
+
+  get #driver(): LegacyDriver | ModernDriver {
+    return this.era === "legacy" ? this.#legacy : this.#modern;
   }
 
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
@@ -120,7 +121,6 @@ export class SharedRouting implements Routing {
   onReady(handshake: UpstreamHandshake): void {
     const { era, resultText } = handshake;
     this.era = era;
-    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
