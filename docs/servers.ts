@@ -1,6 +1,6 @@
 import { profileOf } from "../src/server/pool.ts";
 
-/** What is known of a server, with the arguments of `profileOf`. */
+/** The states of knowledge about a server, each with its argument for `profileOf`. */
 const ERAS = [
   ["not known yet", {}],
   ["no sessions", { shared: "modern" }],

@@ -3,7 +3,7 @@ import type { Defects } from "./observe/log.ts";
 /** The maximum delay of a timer. A longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** What all timers share. */
+/** The clock of all timers, the guard of their callbacks, and their number. */
 export class Timers {
   /** The number of timers that are on. Only they change it. */
   size = 0;

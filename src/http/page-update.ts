@@ -46,7 +46,7 @@ export interface PageUpdate {
   readonly generations: readonly PageGeneration[] | undefined;
 }
 
-/** What the page shows of `/status`, and what else it needs. */
+/** The part of `/status` that the page shows, and its other data. */
 export interface PageState extends ReturnType<typeof describeServer> {
   readonly version: string;
   readonly uptimeMs: number;

@@ -47,7 +47,7 @@ export function hasJsonBody(request: IncomingMessage): boolean {
   }
 }
 
-/** What the client of a POST accepts. */
+/** The media types that the client of a POST accepts. */
 export interface Accepted {
   /** True also without an `Accept` header: then it accepts everything. */
   readonly json: boolean;

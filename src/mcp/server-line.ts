@@ -150,7 +150,7 @@ function contentOf(outline: Outline): number | string {
   const isValidError = outline.firstAt(Slot.error) === "{" && errorText(outline) === outline.textAt(Slot.error);
   if (hasError && (first === "" || first === "n" || isValidError)) return Slot.error;
   if (first === "") return NO_CONTENT;
-  // Go has no other way than `null` to send an empty result.
+  // Servers in Go send `null` for an empty result.
   return first === "{" || first === "n" ? Slot.result : "the result is not an object";
 }
 

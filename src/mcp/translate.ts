@@ -17,7 +17,7 @@ import {
 } from "./message.ts";
 import { editsOf, firstOfParams } from "./rewrite.ts";
 
-// What a message becomes between the eras: `legacy` has sessions, `modern` has none. The handshake, requests, results, errors and notifications
+// The translation of messages between the eras: `legacy` has sessions, `modern` has none. The handshake, requests, results, errors and notifications
 // follow, each in both directions. Within an era, messages pass byte for byte, except for a few members of the handshake.
 
 /** The extension whose tasks are not those of a session (MCP 2026-07-28, extension tasks). */
@@ -184,7 +184,7 @@ export function requestToLegacyServer(request: RequestMessage, { reserved }: Env
   return { ...request, edits };
 }
 
-/** What each request of a session has in `_meta` for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). */
+/** The members of `_meta` in each request of a session for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). */
 export interface SessionEnvelope {
   /** The questions that the client can answer. */
   readonly declared: AskKinds;

@@ -29,7 +29,7 @@ const SUBSCRIPTION_BYTES = 512;
 /** Sent once to a new server, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
-/** What one client wants. Levels are indexes of LEVELS. */
+/** The level and the resources that one client wants. Levels are indexes of LEVELS. */
 interface Wants {
   /** The level that it has asked for last; undefined for none. */
   level: number | undefined;

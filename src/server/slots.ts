@@ -25,7 +25,7 @@ export class Semaphore {
   /** The queued calls of each owner. The queue maintains it. */
   readonly waiting = new Turns<object, readonly object[]>();
 
-  /** @param name what shares it, for error messages. @param limit at least 1. */
+  /** @param name that of the calls that share it, for error messages. @param limit at least 1. */
   constructor(name: string, limit: number) {
     this.#name = name;
     this.limit = limit;
