@@ -274,12 +274,14 @@ export function isPlain(reading: Reading): boolean {
 
 /** Returns the first of the named members that is repeated in its object. */
 export function findRepeated(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  if (outline.isUnambiguous) return undefined;
   for (const name in slots) if (outline.isRepeated(slots[name] ?? -1)) return name;
   return undefined;
 }
 
 /** Returns the first name in the text that some parsers take for one of the members, because they ignore case. */
 export function findOtherCase(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  if (outline.isUnambiguous) return undefined;
   for (const name in slots) {
     const spelled = outline.otherCaseAt(slots[name] ?? -1);
     if (spelled !== undefined) return spelled;

@@ -55,7 +55,8 @@ export function checkModernRequest(request: RequestMessage, headers: IncomingHtt
   if (envelope instanceof SidecarError) return envelope;
   const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
   if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous in the params`);
-  return checkVersion(request, headers) ?? checkHeader(headers, "Mcp-Method", request.method) ?? checkName(request, headers) ?? envelope;
+  const mismatch = checkVersion(request, headers) ?? checkHeader(headers["mcp-method"], "Mcp-Method", request.method);
+  return mismatch ?? checkName(request, headers) ?? envelope;
 }
 
 /** Returns the error for a method that this revision has removed. */
@@ -69,7 +70,7 @@ export function methodNotFound(method: string): SidecarError {
 
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const requested = outline.stringAt(Slot.metaVersion) ?? "";
-  const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
+  const mismatch = checkHeader(headers["mcp-protocol-version"], "MCP-Protocol-Version", requested);
   if (mismatch !== undefined || MODERN_PROTOCOL_VERSIONS.includes(requested)) return mismatch;
   const message = `The protocol revision ${JSON.stringify(shorten(requested))} is not supported.`;
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
@@ -85,7 +86,7 @@ function checkName(request: RequestMessage, headers: IncomingHttpHeaders): Sidec
   if (TASK_METHODS.has(method)) {
     if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined)
       return invalidParams('"taskId" is ambiguous in the params');
-    return checkHeader(headers, "Mcp-Name", taskIdOf(request) ?? "");
+    return checkHeader(headers["mcp-name"], "Mcp-Name", taskIdOf(request) ?? "");
   }
   const named = NAME_SLOT.get(method);
   if (named === undefined) return undefined;
@@ -95,12 +96,10 @@ function checkName(request: RequestMessage, headers: IncomingHttpHeaders): Sidec
   if (ambiguous !== undefined) return invalidParams(`"${named.member}" is ambiguous in the params`);
   const value = outline.stringAt(named.slot);
   // The server reports a parameter that is missing.
-  return value === undefined ? undefined : checkHeader(headers, "Mcp-Name", value);
+  return value === undefined ? undefined : checkHeader(headers["mcp-name"], "Mcp-Name", value);
 }
 
-/** Names of headers have no case, but values do. */
-function checkHeader(headers: IncomingHttpHeaders, name: string, expected: string): SidecarError | undefined {
-  const header = headers[name.toLowerCase()];
+function checkHeader(header: string | string[] | undefined, name: string, expected: string): SidecarError | undefined {
   if (header === undefined) return headerMismatch(`The header ${name} is missing`);
   const value = decodeHeaderValue(String(header));
   if (value === undefined) return headerMismatch(`The header ${name} is malformed`);
