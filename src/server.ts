@@ -70,7 +70,7 @@ export class McpServer {
     this.#context = servesStateless ? context : { ...context, config: { ...config, childEra: "legacy" } };
     this.#options = options;
     const sessions = (this.#sessions = new SessionStore(context));
-    this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name));
+    this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name), options.clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const eventLog = (this.#eventLog = new EventLog(context));
     this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
@@ -193,13 +193,13 @@ export class McpServer {
     return new PooledServer(profile, name, lane, params, supervisor, observeLane?.(name, kind === "modern"));
   }
 
-  #handshakeOf({ kind, initialize, streams, offered = 0 }: Profile): Handshake {
+  #handshakeOf({ kind, initialize, streams, offered = 0, isShareable = false }: Profile): Handshake {
     const { clientInfo } = this.#options;
     const { childEra } = this.#context.config;
     if (initialize !== undefined) {
       const handshake = new Handshake(clientAttempt(initialize));
       // The client of a session that returns has sent its own at another replica.
-      handshake.initialized = streams?.isTakenUp === true ? INITIALIZED : undefined;
+      handshake.initialized = isShareable || streams?.isTakenUp === true ? INITIALIZED : undefined;
       return handshake;
     }
     if (kind === "modern") return new Handshake(discoverAttempt(clientInfo));
@@ -211,9 +211,9 @@ export class McpServer {
 
   /** @param handshake gets the `notifications/initialized` of the client of a private server, for later runs. */
   #routingOf(profile: Profile, lane: Lane, handshake: Handshake): Routing {
-    const { kind, streams } = profile;
+    const { kind, streams, isShareable = false } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
-    if (streams !== undefined) return new PrivateRouting(lane, streams, streams.isTakenUp, onInitialized);
+    if (streams !== undefined) return new PrivateRouting(lane, streams, isShareable ? undefined : onInitialized);
     const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
     return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", onFree);
   }

@@ -135,18 +135,17 @@ export class McpEndpoint implements MessageReceiver {
   #endSession(post: Post): void {
     const found = this.#look(post);
     if (found instanceof SidecarError) return sendError(post.response, found);
-    if (found instanceof Session) this.#sessions.end(found);
-    else this.#opener.forget(found);
+    this.#opener.end(found);
     post.response.writeHead(204).end();
   }
 
-  /** Returns the session that a request names, and begins its use. It may be one of another replica. */
+  /** Returns the session that a request names, and begins its use. It may be one of another replica, or have no server yet. */
   #look(post: Post): Session | KnownSession | SidecarError {
     const { version, principal, sessionId: id, session: atArrival } = post;
     if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
     // Another request may have taken it up while this one arrived.
     const session = atArrival?.hasEnded === false ? atArrival : this.#sessions.get(id, principal);
-    const found = session ?? this.#opener.recognize(id, principal);
+    const found = session?.isHeld === false ? session : this.#opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
     if (session !== undefined) post.use(session);
     if (version === undefined || LEGACY_PROTOCOL_VERSIONS.includes(version)) return found;

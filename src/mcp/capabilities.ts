@@ -1,3 +1,4 @@
+import { objectText } from "../json/edit.ts";
 import { findMembers, findPath, stringOf } from "../json/find.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -11,6 +12,15 @@ export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 
 /** True if the client that sends this `initialize` has declared a capability for which its server may send it requests. */
 export function canBeAsked({ outline }: RequestMessage): boolean {
   return [Slot.sampling, Slot.elicitation, Slot.roots].some((slot) => outline.has(slot));
+}
+
+/** Returns the JSON text of the capabilities for which a server may ask the client that sends this `initialize`. */
+export function questionCapabilities({ outline }: RequestMessage): string {
+  return objectText([
+    ["roots", outline.textAt(Slot.roots)],
+    ["sampling", outline.textAt(Slot.sampling)],
+    ["elicitation", outline.textAt(Slot.elicitation)],
+  ]);
 }
 
 /** A set of kinds. 0 is the empty set. */

@@ -193,9 +193,16 @@ export class Calls {
    *
    * @param onReady called then, to send the request.
    * @param onFailed called instead if the request waits for too long, or the queue is full.
+   * @param semaphore whose slots it needs, besides a server that is ready.
    */
-  holdRequest({ owner, reply, request }: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+  holdRequest(
+    { owner, reply, request }: HeldRequest,
+    onReady: () => void,
+    onFailed: (error: SidecarError) => void,
+    semaphore?: Semaphore,
+  ): void {
     const call = new Call("waiting", owner, request.method, request.text);
+    call.semaphore = semaphore;
     call.onReady = () => {
       this.end(call, "unread");
       onReady();

@@ -22,7 +22,7 @@ import { Timer } from "../timers.ts";
 export class HangWatch {
   readonly #context: Context;
   readonly #calls: Calls;
-  readonly #routing: Routing;
+  readonly #lane: { readonly routing: Routing };
   #isReady = false;
   /** The number of consecutive timeouts that counted. */
   #timeouts = 0;
@@ -37,10 +37,10 @@ export class HangWatch {
   /** The end of the time of the ping that decides; undefined if there is none. */
   #probe: Timer | undefined;
 
-  constructor(context: Context, calls: Calls, routing: Routing) {
+  constructor(context: Context, calls: Calls, lane: { readonly routing: Routing }) {
     this.#context = context;
     this.#calls = calls;
-    this.#routing = routing;
+    this.#lane = lane;
     this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
     calls.onTimeout = (call) => this.#onTimeout(call);
     calls.onAbandoned = (call) => this.#onAbandoned(call);
@@ -92,7 +92,7 @@ export class HangWatch {
   #pingIfIdle(nowMs: number): void {
     this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
     const { lastMessageNumber } = this.#calls;
-    const isSilent = lastMessageNumber === this.#messageAtTick && !this.#routing.isWaitingForClient;
+    const isSilent = lastMessageNumber === this.#messageAtTick && !this.#lane.routing.isWaitingForClient;
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#messageAtTick = lastMessageNumber;
     this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
@@ -100,7 +100,7 @@ export class HangWatch {
   }
 
   #count(method: string): void {
-    if (!this.#isReady || this.#probe !== undefined || this.#routing.isWaitingForClient) return;
+    if (!this.#isReady || this.#probe !== undefined || this.#lane.routing.isWaitingForClient) return;
     this.#lastIgnored = this.#calls.lastNumber;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
@@ -121,7 +121,7 @@ export class HangWatch {
     let [isTaken, lastInputs] = [call.isWritten, inputs];
     const probe = new Timer(timers, () => {
       const traffic = upstream.status();
-      if (traffic.outputs !== outputs || traffic.isReading || this.#routing.isWaitingForClient) {
+      if (traffic.outputs !== outputs || traffic.isReading || this.#lane.routing.isWaitingForClient) {
         calls.lastMessageNumber = ++calls.lastNumber;
         // This also ends the probe.
         calls.giveUp(call, "no longer needed", "unread");

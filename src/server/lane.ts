@@ -33,6 +33,7 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
+import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
@@ -42,8 +43,15 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly calls: Calls;
   readonly dropped: DropLog;
   readonly tools: ServerTools;
-  readonly routing: Routing;
+  /** Only `share` changes it. */
+  routing: Routing;
+  /** Called with each request of the server but `ping`, before it is routed. */
+  onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
+  /** True if the server gets the `initialize` of its profile, and clients the server's response. */
+  readonly #isPrivate: boolean;
+  /** Of the requests of sessions that the server does not take yet, or no longer. Nothing gets a slot of it. */
+  readonly #held = new Semaphore("the server of other sessions", 0);
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
   readonly #initializing: InitializeRequests;
@@ -69,8 +77,9 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
     this.routing = createRouting(this);
-    this.#initializing = new InitializeRequests(context, this.calls, this.routing.isPrivate);
-    this.#hangWatch = new HangWatch(context, this.calls, this.routing);
+    this.#isPrivate = this.routing.isPrivate;
+    this.#initializing = new InitializeRequests(context, this.calls, this.#isPrivate);
+    this.#hangWatch = new HangWatch(context, this.calls, this);
   }
 
   /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
@@ -79,6 +88,19 @@ export class Lane implements SessionLane, UpstreamListener {
     if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
     else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
     else calls.holdRequest(held, onReady, onFailed);
+  }
+
+  /** Holds a request of a session until it is routed again. */
+  hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+    this.calls.holdRequest(held, onReady, onFailed, this.#held);
+  }
+
+  /** From now on, several sessions use the server. @param sessions those that use it already. */
+  share(sessions: Iterable<Session>): void {
+    const routing = this.routing.shared?.();
+    if (routing === undefined) return;
+    this.routing = routing;
+    for (const session of sessions) routing.onListener(session);
   }
 
   /** Answers `initialize` from the server's handshake, once it is done. */
@@ -129,7 +151,7 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.routing.onClientResponse(session, response);
   }
 
-  addSession(session: Session, initialize: RequestMessage): void {
+  addSession(session: Session, initialize?: RequestMessage): void {
     this.#capabilities.add(session);
     this.routing.onListener(session, initialize);
   }
@@ -188,7 +210,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.onNotification();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(handshake, this.routing.isPrivate);
+    const changes = this.#capabilities.change(handshake, this.#isPrivate);
     for (const text of changes) {
       const change = readMessage(text, "server");
       if (change.kind === "notification") this.routing.onServerNotification(change);
@@ -205,7 +227,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.routing.isPrivate) return;
+    if (!this.#isPrivate) return;
     this.#initializing.onRefused(response);
     // After a restart, this is the client's own request again. Later generations would refuse it too.
     if (refusesRevision(response)) this.#capabilities.endAll();
@@ -216,7 +238,10 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.lastMessageNumber = ++calls.lastNumber;
     if (message.kind === "response") this.#onResponse(message);
     else if (message.kind === "notification") this.#onNotification(message);
-    else this.routing.onServerRequest(message);
+    else {
+      if (message.method !== "ping") this.onQuestion?.(message);
+      this.routing.onServerRequest(message);
+    }
   }
 
   onResponseAfterText(response: ResponseMessage): boolean {

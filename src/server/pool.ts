@@ -1,9 +1,12 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { type AskKinds, canBeAsked, nameOf, offeredKinds } from "../mcp/capabilities.ts";
+import { shorten } from "../json/text.ts";
+import { type AskKinds, canBeAsked, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
-import type { RequestMessage } from "../mcp/message.ts";
+import { type RequestMessage, Slot } from "../mcp/message.ts";
+import { initializeOf } from "../mcp/translate.ts";
 import { type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { ClientInfo } from "../process/handshake.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
 import type { Supervisor, SupervisorFailure } from "../process/supervisor.ts";
 import type { Session } from "../session/session.ts";
@@ -12,7 +15,7 @@ import type { SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
-import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, sessionNotFound, shuttingDown } from "./failures.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
@@ -24,10 +27,12 @@ export interface Profile {
   readonly holder?: MemoryHolder;
   /** The questions that the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
-  /** The client's own `initialize`, which begins each run of its private server. */
+  /** The `initialize` that begins each run of a private server: its client's own, or one of the sidecar with the same revision and questions. */
   readonly initialize?: RequestMessage;
-  /** Those of the only session of a private server. */
+  /** Those of the first session of a private server. */
   readonly streams?: SessionStreams;
+  /** True if other sessions of the client may use the private server, until it asks. */
+  readonly isShareable?: boolean;
 }
 
 /**
@@ -58,6 +63,8 @@ const UNUSED_MS = 60_000;
  * follows the response to `initialize` by a round trip, which takes seconds only on a very busy machine.
  */
 const SPARE_MS = 5000;
+/** The time from `notifications/initialized` in which only the first session uses a private server. Most servers that ask do so at once. */
+const FIRST_SESSION_MS = 1000;
 /** The share of all servers that one client without a session may have. */
 const CLIENT_SHARE = 1 / 2;
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
@@ -80,8 +87,18 @@ export class PooledServer {
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   /** A server waits if another process must exit first. */
   state: "waiting" | "running" | "stopping" = "waiting";
-  /** The session of a private server; undefined until it is opened. */
-  session: Session | undefined;
+  /** The open sessions of a private server; and those of them that wait until it is known whether it asks. */
+  readonly sessions = new Set<Session>();
+  readonly joining = new Set<Session>();
+  /** The number of sessions that have ever used a private server. */
+  sessionCount = 0;
+  /**
+   * Who may use a private server: at first the session that has started it, then others of its client. If it asks, this session `alone`; or
+   * nobody if it may have to do with another one: it ends after the calls in flight.
+   */
+  lease: "first" | "open" | "alone" | "ending";
+  /** The end of the time of the first session. The pool sets it. */
+  opening!: Timer;
   /** The memory of what is kept for the next run. */
   kept: Reservation | undefined;
   #usedAtMs = 0;
@@ -96,6 +113,7 @@ export class PooledServer {
   ) {
     [this.profile, this.name, this.lane, this.params] = [profile, name, lane, params];
     [this.supervisor, this.#observer] = [supervisor, observer];
+    this.lease = profile.isShareable === true ? "first" : "alone";
   }
 
   run(observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
@@ -112,17 +130,17 @@ export class PooledServer {
   /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
   get isInUse(): boolean {
     const { requestsInFlight, waiting } = this.lane.calls.load;
-    const isUsed = requestsInFlight > 0 || waiting > 0 || !this.isFree || this.lane.routing.state.listeners.size > 0;
-    return isUsed || this.session?.isInUse === true;
+    if (requestsInFlight > 0 || waiting > 0 || !this.isFree) return true;
+    if (this.profile.kind === "private") return this.sessions.values().some(({ isInUse }) => isInUse);
+    return this.lane.routing.state.listeners.size > 0;
   }
 
   get usedAtMs(): number {
-    return this.session?.lastUsedAtMs ?? this.#usedAtMs;
+    return Math.max(this.#usedAtMs, ...this.sessions.values().map(({ lastUsedAtMs }) => lastUsedAtMs));
   }
 
   use(nowMs: number): void {
     this.#usedAtMs = nowMs;
-    this.session?.touch(nowMs);
   }
 }
 
@@ -137,6 +155,8 @@ export class Pool {
   readonly #context: Context;
   readonly #sessions: SessionStore;
   readonly #create: (profile: Profile, name: string) => PooledServer;
+  /** That of the sidecar. */
+  readonly #clientInfoText: string;
   /** In the order of their start. Includes those that stop: a process counts until it has exited. */
   readonly #servers = new Map<PooledServer, Timer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
@@ -148,11 +168,14 @@ export class Pool {
   #askAgainAtMs = Number.POSITIVE_INFINITY;
   /** The questions of servers that have ended. */
   #unattributed = 0;
+  /** The time of the first request of a server for a client, in ms since the epoch; undefined if there was none: the command may not ask. */
+  asksSinceMs: number | undefined;
   #isStopping = false;
 
-  /** @param create returns a server that is not started yet. */
-  constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer) {
+  /** @param create returns a server that is not started yet. @param clientInfo that of the sidecar. */
+  constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
+    this.#clientInfoText = JSON.stringify(clientInfo);
     const { childEra, isolation } = context.config;
     const shared = childEra === "auto" ? undefined : childEra;
     // With ISOLATION=shared, the shared process is the only one.
@@ -201,31 +224,56 @@ export class Pool {
     return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
-  /** Returns the error if a client with this `initialize` can get no server now. */
-  refusal(initialize: RequestMessage, holder: MemoryHolder): SidecarError | undefined {
+  /** Returns the error if a client with this `initialize` and these streams can get no server now. */
+  refusal(initialize: RequestMessage, streams: SessionStreams): SidecarError | undefined {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown("initialize", false);
-    const place = isPrivate ? this.#placeFor("private", holder) : undefined;
+    if (!isPrivate || this.#openServer(this.#shareable(initialize, streams), streams) !== undefined) return undefined;
+    const place = this.#placeFor("private", streams.memory.holder);
     return place instanceof PooledServer ? undefined : place;
   }
 
   /** Returns the server for a client with this `initialize`. The client must be admitted by `refusal`. */
   acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
     if (!this.isPrivate(initialize)) return this.shared;
+    const shareable = this.#shareable(initialize, streams);
+    const open = this.#openServer(shareable, streams);
+    if (open !== undefined) return open;
     const { memory } = streams;
     const place = this.#placeFor("private", memory.holder);
     if (place instanceof PooledServer) this.#evict(place, "room for a new client");
+    const profile = { kind: "private", holder: memory.holder, initialize: shareable ?? initialize, streams } as const;
     // The server gets it again at each start.
-    const kept = memory.hold("requests", textMemoryBytes(initialize.text));
-    const server = this.#start({ kind: "private", holder: memory.holder, initialize, streams });
+    const kept = memory.hold("requests", textMemoryBytes(profile.initialize.text));
+    const server = this.#start({ ...profile, isShareable: shareable !== undefined });
     server.kept = kept;
     return server;
   }
 
-  /** Must be called when the session of an acquired server has ended, or when none was opened. */
-  release(server: PooledServer): void {
-    if (server.profile.kind === "private") void this.#end(server);
+  /** Opens a session at the server that was acquired for it. Its requests may have to wait for their turn. @returns false if there are too many. */
+  addSession(server: PooledServer, session: Session, initialize: RequestMessage): boolean {
+    // It may get the place of the only other session of this server, which does not end then.
+    if (server.profile.kind === "private") server.sessions.add(session);
+    if (!this.#sessions.add(session)) {
+      server.sessions.delete(session);
+      return false;
+    }
+    session.isHeld = server.lease === "first" && server.sessionCount > 0;
+    if (session.isHeld) server.joining.add(session);
+    else this.#join(server, session, initialize);
+    return true;
+  }
+
+  /** Must be called when a session of an acquired server has ended, or with its streams when none was opened. A private server ends with the last one. */
+  release(server: PooledServer, streams: SessionStreams, session?: Session): void {
+    const { lane, profile, sessions, joining } = server;
+    if (profile.kind !== "private") return;
+    if (session !== undefined) sessions.delete(session);
+    if (session !== undefined) joining.delete(session);
+    // Nobody gets a question that is for the first session.
+    else if (streams === profile.streams) server.sessionCount ||= 1;
+    if (sessions.size === 0 && (server.lease === "alone" || lane.calls.load.waiting === 0)) void this.#end(server);
   }
 
   /**
@@ -294,6 +342,90 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
+  /**
+   * Returns the `initialize` of the sidecar for a private server that sessions may share: with the revision that the client asks for, and the
+   * capabilities for which a server may ask. Undefined if the client needs a server for itself.
+   */
+  #shareable(initialize: RequestMessage, { canResume }: SessionStreams): RequestMessage | undefined {
+    const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
+    // A session must be able to go on at another server.
+    if (this.#context.config.isolation !== "auto" || this.asksSinceMs !== undefined || !canResume || protocolVersion === undefined)
+      return undefined;
+    return initializeOf({ protocolVersion, capabilitiesText: questionCapabilities(initialize), clientInfoText: this.#clientInfoText });
+  }
+
+  /** Returns the private server that a session of a client may share. */
+  #openServer(shareable: RequestMessage | undefined, { memory }: SessionStreams): PooledServer | undefined {
+    if (shareable === undefined) return undefined;
+    return this.#of("private").find(
+      ({ lease, profile, state }) =>
+        (lease === "first" || lease === "open") &&
+        state !== "stopping" &&
+        profile.holder === memory.holder &&
+        profile.initialize?.text === shareable.text,
+    );
+  }
+
+  #join(server: PooledServer, session: Session, initialize?: RequestMessage): void {
+    session.isHeld = false;
+    server.joining.delete(session);
+    const isSecond = server.profile.kind === "private" && ++server.sessionCount === 2;
+    if (isSecond) server.lane.share(server.sessions.difference(server.joining));
+    server.lane.addSession(session, initialize);
+  }
+
+  #onEvent({ lease, opening }: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
+    if (event === "ready" && lease === "first") opening.set(this.#context.nowMs() + FIRST_SESSION_MS);
+  }
+
+  /** Holds a request of a session until its turn has come, or it has ended. */
+  hold(session: Session, held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
+    const server = this.#of("private").find(({ sessions }) => sessions.has(session));
+    if (server === undefined) onFailed(sessionNotFound());
+    else server.lane.hold(held, onReady, onFailed);
+  }
+
+  /** Lets the sessions use a private server that have waited until its first second was over. */
+  #open(server: PooledServer): void {
+    server.lease = "open";
+    for (const session of server.joining) this.#join(server, session);
+    server.lane.calls.releaseWaiting();
+  }
+
+  /**
+   * Notes that a server asks its client. A question that may be for any of several sessions is for nobody: the private server gets no more
+   * calls, and ends after those in flight. Its sessions go on at servers of their own.
+   */
+  #onQuestion(server: PooledServer, { method }: RequestMessage): void {
+    const { lane, profile, sessions, joining } = server;
+    const { log, defects } = lane.context;
+    if (this.asksSinceMs === undefined) log.info({ method: shorten(method) }, "mcp server asks its clients");
+    this.asksSinceMs ??= Date.now();
+    if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
+    server.opening.clear();
+    // The first session may not be open yet.
+    if (server.sessionCount === 0 || (server.sessionCount === 1 && sessions.size > joining.size)) {
+      server.lease = "alone";
+      for (const session of joining) this.#sessions.evict(session);
+      return lane.calls.releaseWaiting();
+    }
+    server.lease = "ending";
+    log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
+    lane.share(sessions);
+    for (const session of sessions) session.isHeld = true;
+    const move = (): void => this.#moveUnused(server);
+    // A response is sent after its call has ended.
+    lane.calls.onChanged = () => setImmediate(() => defects.guard("question", move));
+    setImmediate(() => defects.guard("question", move));
+  }
+
+  /** Ends the sessions without calls at a server that ends. Their next requests reopen them at others. */
+  #moveUnused(server: PooledServer): void {
+    for (const session of server.sessions) if (session.callsInFlight === 0) this.#sessions.evict(session);
+    if (server.sessions.size === 0) void this.#end(server);
+    else server.lane.calls.releaseWaiting();
+  }
+
   #of(kind: Profile["kind"]): PooledServer[] {
     return [...this.#servers.keys()].filter(({ profile }) => profile.kind === kind);
   }
@@ -352,11 +484,11 @@ export class Pool {
     if (!hasShare && all.length < maxServers) return undefined;
     const most = Math.max(2, ...byHolder.values().map(({ length }) => length));
     const candidates = (hasShare ? own : all).map((server) => {
-      const { profile, session, isInUse, usedAtMs } = server;
+      const { profile, sessions, isInUse, usedAtMs } = server;
       const isPrivate = profile.kind === "private";
-      const isSpare = isPrivate ? session?.hasCalled !== true : byHolder.get(profile.holder)?.length === most;
+      const isSpare = isPrivate ? !sessions.values().some(({ hasCalled }) => hasCalled) : byHolder.get(profile.holder)?.length === most;
       // The end of a use is not foreseeable. The session of a server that starts may remain unused.
-      const isSoon = isInUse ? isPrivate && session === undefined : isSpare;
+      const isSoon = isInUse ? isPrivate && sessions.size === 0 : isSpare;
       const freeAtMs = (isInUse ? nowMs() : usedAtMs) + Math.min(isSoon ? SPARE_MS : UNUSED_MS, config.sessionIdleTimeoutMs);
       return { server, isSpare, freeInMs: freeAtMs - nowMs() };
     });
@@ -375,6 +507,8 @@ export class Pool {
     const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, idle, atMs));
     this.#servers.set(server, idle);
     server.use(nowMs());
+    server.opening = new Timer(timers, () => this.#open(server));
+    server.lane.onQuestion = (request) => this.#onQuestion(server, request);
     if (profile.holder === undefined) void this.#run(server, observer);
     else {
       idle.set(nowMs() + config.sessionIdleTimeoutMs);
@@ -388,7 +522,7 @@ export class Pool {
     const { kind } = server.profile;
     const { log } = server.lane.context;
     try {
-      const failure = await server.run(observer);
+      const failure = await server.run(observer ?? ((event) => this.#onEvent(server, event)));
       // The sidecar itself logs it for the shared server.
       if (kind !== "shared" && failure?.kind === "command-unusable")
         log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
@@ -420,12 +554,13 @@ export class Pool {
   }
 
   #evict(server: PooledServer, reason: string): void {
-    const { name: lane, session, state } = server;
+    const { name: lane, sessions, state } = server;
     if (state === "stopping") return;
-    if (session === undefined) {
+    if (sessions.size === 0) {
       this.#context.log.info({ lane, reason }, "lane ended");
       void this.#end(server);
-    } else {
+    }
+    for (const session of sessions) {
       this.#context.log.info({ lane, reason }, "session ended");
       this.#sessions.evict(session);
     }
@@ -438,9 +573,12 @@ export class Pool {
     this.#servers.get(server)?.clear();
     if (server === this.#modern) this.#modern = undefined;
     const { defects } = this.#context;
-    const { lane, session } = server;
-    // There still is a session if the server ended by itself. It can never get another response.
-    if (session !== undefined) defects.guard("session end", () => this.#sessions.end(session));
+    const { lane, sessions } = server;
+    server.opening.clear();
+    // There still are sessions if the server ended by itself. They can never get another response.
+    for (const session of sessions) defects.guard("session end", () => this.#sessions.end(session));
+    // The requests that wait find no session, or another server.
+    if (server.profile.kind === "private") defects.guard("lane end", () => lane.calls.releaseWaiting());
     // Subscriptions end gracefully: their clients can open them at another server.
     defects.guard("lane end", () => lane.routing.state.endSubscriptions());
     defects.guard("lane end", () => lane.close("server lost"));

@@ -12,6 +12,7 @@ import type { Lane } from "./lane.ts";
 import { Questions } from "./questions.ts";
 import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
 import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
+import { SharedRouting } from "./shared-routing.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
@@ -25,26 +26,28 @@ export class PrivateRouting implements Routing {
   readonly #streams: SessionStreams;
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
-  readonly #onInitialized: (text: string) => void;
+  readonly #onInitialized: ((text: string) => void) | undefined;
   readonly #questions: Questions;
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
   readonly state = new DesiredState();
   readonly #driver: LegacyDriver;
   #isInitialized: boolean;
+  /** Its client; undefined until its session is open. */
+  #caller: Caller | undefined;
 
   /**
    * @param streams those of the only client.
-   * @param isInitialized true if the client has initialized its session at another replica, so that it does not send `notifications/initialized`.
-   * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation.
+   * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation. Undefined if the sidecar sends one instead.
    */
-  constructor(lane: Lane, streams: SessionStreams, isInitialized: boolean, onInitialized: (text: string) => void) {
+  constructor(lane: Lane, streams: SessionStreams, onInitialized?: (text: string) => void) {
     this.#lane = lane;
     this.#driver = new LegacyDriver(lane.calls, this.state, true);
     this.#streams = streams;
     this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
-    this.#isInitialized = isInitialized;
+    // A session that is taken up was initialized at another replica, so its client does not send `notifications/initialized` again.
+    this.#isInitialized = onInitialized === undefined || streams.isTakenUp;
     this.#questions = new Questions(lane, MAX_FORWARDED_REQUESTS);
     this.#questions.onOverdue = (question) => {
       const reason = `The client did not answer ${shorten(question.method)} in time`;
@@ -71,6 +74,7 @@ export class PrivateRouting implements Routing {
       const tokenText = this.#questions.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
       return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
+    if (method === "notifications/initialized" && this.#onInitialized === undefined) return undefined;
     if (method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
@@ -83,7 +87,7 @@ export class PrivateRouting implements Routing {
     const { isReady } = calls.queue;
     if (isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
-    this.#onInitialized(text);
+    this.#onInitialized?.(text);
     this.#isInitialized = true;
     if (isReady) tools.onInitialized();
     return undefined;
@@ -100,6 +104,11 @@ export class PrivateRouting implements Routing {
     if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, progressTokenText);
     calls.extend(context.nowMs());
     return undefined;
+  }
+
+  shared(): Routing {
+    this.#kept.release();
+    return new SharedRouting(this.#lane, "legacy", undefined, this.state);
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -136,11 +145,13 @@ export class PrivateRouting implements Routing {
     for (const { id } of this.#questions.closeAll()) this.#emit(cancellation(id, "the MCP server has stopped"));
   }
 
-  onListener(): void {
-    // The streams of the only session are known already.
+  onListener(caller: Caller): void {
+    this.#caller = caller;
   }
 
   onCallerEnd(caller: Caller): void {
+    // Another session may have waited for its turn.
+    if (caller !== this.#caller) return;
     this.#questions.closeAll();
     this.#taskTokens.clear();
     this.state.end(caller);

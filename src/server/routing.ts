@@ -80,6 +80,8 @@ export interface Routing {
   /** Called for all notifications except progress, which the lane handles. */
   onServerNotification(notification: NotificationMessage): void;
   onServerRequest(request: RequestMessage): void;
+  /** Returns the routing for several sessions, with the state of the first one. Only a private server can be shared. */
+  shared?(): Routing;
   /** Restores the former generation's state on the new one, before any queued request is sent. */
   onReady(handshake: UpstreamHandshake): void;
   onLost(): void;

@@ -6,7 +6,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import type { MemoryAccount } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
@@ -83,7 +83,7 @@ export class SessionOpener {
     onOpen: (session: Session) => void,
   ): void {
     const { memory, canResume } = streams;
-    const refusal = this.#refusal(request, memory.holder, !reply.isAccepted);
+    const refusal = this.#refusal(request, streams, !reply.isAccepted);
     if (refusal !== undefined) return reply.refuse(refusal);
     const server = this.#pool.acquire(request, streams);
     server.lane.initialize({
@@ -110,7 +110,7 @@ export class SessionOpener {
       onFailed: () => {
         // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
         if (canResume) streams.close();
-        this.#pool.release(server);
+        this.#pool.release(server, streams);
       },
     });
   }
@@ -123,8 +123,11 @@ export class SessionOpener {
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  forget({ id, owner }: KnownSession): void {
-    this.#ids.end(id, owner);
+  /** Ends a session for its client, whether it is open here or not. */
+  end({ id, owner }: Session | KnownSession): void {
+    const session = this.#sessions.get(id, owner);
+    if (session === undefined) this.#ids.end(id, owner);
+    else this.#sessions.end(session);
   }
 
   /**
@@ -133,7 +136,7 @@ export class SessionOpener {
    *
    * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
-   * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
+   * @param onTaken called with the session, or the error, now or when it is known which server the client gets.
    */
   takeUp(
     known: KnownSession,
@@ -145,32 +148,41 @@ export class SessionOpener {
     const { id, owner, initialize } = known;
     // Responses and notifications alone do not start a server.
     const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
+    const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
+    const held = { owner: { memory }, reply, request };
+    const { counters, defects } = this.#context;
+    const onReady = (): void => defects.guard("session start", takeUp, () => onTaken(internalError(false)));
+    const onFailed = (error: SidecarError): void => {
+      counters.byKey.refusals.count(error.code);
+      onTaken(error);
+    };
     const takeUp = (): void => {
-      // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the era was not known.
-      if (owner?.isRevoked === true || this.#ids.open(id, owner) === undefined) onTaken(sessionNotFound());
-      else if (this.#pool.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
-      else onTaken(this.#sessions.get(id, owner) ?? this.#takeUp(known, memory));
+      // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
+      if (owner?.isRevoked === true || this.#ids.open(id, owner) === undefined) return onTaken(sessionNotFound());
+      const open = this.#sessions.get(id, owner);
+      if (!startsServer && (open?.isHeld ?? this.#pool.isPrivate(initialize))) return onTaken(answerElsewhere());
+      const session = open ?? this.#takeUp(known, memory);
+      if (session instanceof Session && session.isHeld) this.#pool.hold(session, held, onReady, onFailed);
+      else onTaken(session);
     };
     if (this.#pool.isDecided(initialize)) return takeUp();
-    const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
-    const onReady = (): void => this.#context.defects.guard("session start", takeUp, () => onTaken(internalError(false)));
     // The shared server, which may restart, shows it.
-    this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onTaken);
+    this.#pool.shared.lane.whenReady(held, onReady, onFailed);
   }
 
   #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { initialize, owner } = known;
     // Without the rate, a client that can sign ids would have as many sessions as it likes.
-    let error = this.#refusal(initialize, memory.holder, this.#ids.keys.isKnownTo(owner));
+    const streams = this.createStreams(memory, true);
+    let error = this.#refusal(initialize, streams, this.#ids.keys.isKnownTo(owner));
     if (error === undefined) {
-      const streams = this.createStreams(memory, true);
       const server = this.#pool.acquire(initialize, streams);
       const session = this.#open(server, streams, known);
       if (session instanceof Session) return session;
-      streams.close();
-      this.#pool.release(server);
+      this.#pool.release(server, streams);
       error = session;
     }
+    streams.close();
     this.#context.counters.byKey.refusals.count(error.code);
     return error;
   }
@@ -191,11 +203,11 @@ export class SessionOpener {
    *
    * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
-  #refusal(initialize: RequestMessage, holder: MemoryHolder, isLimited: boolean): SidecarError | undefined {
+  #refusal(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): SidecarError | undefined {
     const { config, nowMs } = this.#context;
-    const refusal = this.#pool.refusal(initialize, holder);
+    const refusal = this.#pool.refusal(initialize, streams);
     if (refusal !== undefined) return refusal;
-    if (!this.#sessions.hasRoomFor(holder)) return tooManySessions(this.#sessions.maxSessions);
+    if (!this.#sessions.hasRoomFor(streams.memory.holder)) return tooManySessions(this.#sessions.maxSessions);
     const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
     return waitMs === undefined ? undefined : sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
   }
@@ -207,13 +219,11 @@ export class SessionOpener {
     const startedAtMs = nowMs();
     const session = new Session(id, protocolVersion, server.lane, streams, owner, startedAtMs);
     session.onEnd = (isOver) => {
-      this.#pool.release(server);
+      this.#pool.release(server, streams, session);
       if (isOver) this.#ids.end(id, owner);
       records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };
-    if (!this.#sessions.add(session)) return tooManySessions(this.#sessions.maxSessions);
-    if (server.profile.kind === "private") server.session = session;
-    server.lane.addSession(session, initialize);
+    if (!this.#pool.addSession(server, session, initialize)) return tooManySessions(this.#sessions.maxSessions);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => this.#sessions.end(session)));
     return session;

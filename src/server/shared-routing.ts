@@ -33,7 +33,9 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
  */
 export class SharedRouting implements Routing {
   readonly isPrivate = false;
-  readonly state = new DesiredState();
+  readonly state: DesiredState;
+  /** True if all sessions are of one client, so that a task is nobody else's. */
+  readonly #isOfOneClient: boolean;
   /** Undefined if the server may not ask. */
   readonly asking: SharedQuestions | undefined;
   readonly #lane: Lane;
@@ -46,9 +48,12 @@ export class SharedRouting implements Routing {
   /**
    * @param era the one that is expected of the first run.
    * @param onFree called when a server that may ask has become free for other calls, or no longer is. Undefined if the server may not ask.
+   * @param state that of the only session so far, for a server of one client.
    */
-  constructor(lane: Lane, era: ServerEra = "legacy", onFree?: () => void) {
+  constructor(lane: Lane, era: ServerEra = "legacy", onFree?: () => void, state?: DesiredState) {
     [this.#lane, this.era] = [lane, era];
+    this.state = state ?? new DesiredState();
+    this.#isOfOneClient = state !== undefined;
     const questions = new Questions(lane, MAX_QUESTIONS);
     this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(lane.calls, this.state);
@@ -69,7 +74,7 @@ export class SharedRouting implements Routing {
     if (this.era === "modern") this.#lane.calls.noteClient(caller.memory.holder);
     const decision = decideAbout(request, caller, this.#driver);
     if (decision !== undefined || this.era === "legacy")
-      return decision ?? (request.method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined);
+      return decision ?? (!this.#isOfOneClient && request.method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined);
     return this.#sessions.decide(caller, request, reply);
   }
 

@@ -94,7 +94,7 @@ describe("a session that returns before the era of the shared server is known", 
     const id = replicas.open(PRIVATE);
     const { taken } = replicas.takeUp(id);
     const known = replicas.other.opener.recognize(id, undefined);
-    if (known !== undefined) replicas.other.opener.forget(known);
+    if (known !== undefined) replicas.other.opener.end(known);
     replicas.other.shared.start({}, "2026-07-28", "modern");
     expect(taken()).toMatchObject({ code: "SESSION_NOT_FOUND" });
   });

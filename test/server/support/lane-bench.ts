@@ -230,8 +230,8 @@ export class PrivateLaneBench extends LaneBench {
     let streams: SessionStreams | undefined;
     super(
       (lane, eventLog) => {
-        streams = new SessionStreams(ACCOUNT, eventLog);
-        return new PrivateRouting(lane, streams, options?.isInitialized ?? true, (text) => initialized.push(text));
+        streams = new SessionStreams(ACCOUNT, eventLog, options?.isInitialized ?? true);
+        return new PrivateRouting(lane, streams, (text) => initialized.push(text));
       },
       limits,
       options,

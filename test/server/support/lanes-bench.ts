@@ -104,7 +104,10 @@ export class LanesBench {
     const settings = { childEra, isolation, maxPrivateServers, sessionsPerMinute, sessionIdleTimeoutMs: idleTimeoutMs };
     const signals = { draining: this.#draining.signal, kill: this.#kill.signal };
     this.context = contextOf(settings, { counters: this.shared.counters, ...signals });
-    this.pool = new Pool(this.context, this.sessions, (profile, name) => this.#createServer(profile, name));
+    this.pool = new Pool(this.context, this.sessions, (profile, name) => this.#createServer(profile, name), {
+      name: "sidecar",
+      version: "1",
+    });
     this.opener = new SessionOpener(this.context, this.pool, this.sessions, ids, this.eventLog);
     if (isStarted) this.shared.start();
   }
@@ -150,7 +153,7 @@ export class LanesBench {
     const { streams } = profile;
     if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, streams, streams.isTakenUp, () => undefined),
+      (lane) => new PrivateRouting(lane, streams, () => undefined),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
