@@ -66,7 +66,7 @@ function addressOf(process: string, program: string, environment: Environment): 
   // A variable of the whole container does not show where a sidecar with flags listens.
   if (!ADDRESS_VARIABLES.every((name) => (environment[name] ?? "") === "" || variables.includes(`${name}=${environment[name]}`)))
     return undefined;
-  const own = Object.fromEntries(variables.map((text) => [text.split("=", 1)[0], text.slice(text.indexOf("=") + 1)]));
+  const own = Object.fromEntries(variables.map((text) => [text.replace(/=.*/s, ""), text.replace(/^[^=]*=/, "")]));
   const argv = words.slice(index + (words[index + 1] === "serve" ? 2 : 1));
   return loadConfig(readCommandLine(argv), own, false).config;
 }
