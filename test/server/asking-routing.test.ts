@@ -42,6 +42,8 @@ function start(
 } {
   const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", () => undefined), {
     parkTimeoutMs: PARK_TIMEOUT_MS,
+    pingIntervalMs: 5000,
+    hungTimeouts: 1,
   });
   const { routing } = bench.lane;
   const asking = routing instanceof SharedRouting ? routing.asking : undefined;
@@ -78,7 +80,7 @@ function start(
 }
 
 describe("a question to a client without a session", () => {
-  it("its server gets progress every 20 s while the call waits, and then the answer of an absent client", () => {
+  it("its server gets progress every 20 s and no ping while the call waits, is not restarted, and then gets the answer of an absent client", () => {
     const { bench, parked, call, serverSays } = start();
     const raw = call();
     bench.heard();
@@ -86,7 +88,7 @@ describe("a question to a client without a session", () => {
     expect(raw.outcome).toMatchObject({ resultType: "input_required" });
     const progress = (count: number): object => ({ method: "notifications/progress", params: { progressToken: "mine", progress: count } });
     vi.advanceTimersByTime(45_000);
-    expect(bench.heard()).toEqual([progress(1), progress(2)]);
+    expect([...bench.heard(), ...bench.upstream.restartReasons]).toEqual([progress(1), progress(2)]);
     vi.advanceTimersByTime(PARK_TIMEOUT_MS - 45_000);
     expect(bench.heard()).toMatchObject([
       { id: "q", result: { action: "cancel" } },

@@ -35,4 +35,14 @@ describe("a session of a restarted server", () => {
     expect(held.error?.message).toContain("no longer offers prompts. Call initialize again.");
     expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });
+
+  it("a request that waits while the server changes its era fails, and is not sent", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.lose();
+    const held = bench.request(session, { method: "tools/list" });
+    bench.start({}, "2026-07-28", "modern");
+    expect([held.outcome, held.error?.details.sent, bench.heard()]).toEqual(["UPSTREAM_NOT_READY", false, []]);
+    expect(held.error?.message).toContain("speaks another revision of MCP than before");
+  });
 });
