@@ -115,6 +115,7 @@ export class McpServer {
     return {
       replica: this.#eventLog.replica,
       upstream: this.#upstreamStatus(),
+      asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,
       sessions: this.#sessions.size,
       openStreams: this.#endpoint?.connections.size ?? 0,

@@ -42,6 +42,8 @@ export interface Status {
   /** The name of this process in event ids and in the states of calls that wait for answers. */
   readonly replica: string;
   readonly upstream: UpstreamStatus;
+  /** The time of the first request of the MCP server to a client, RFC 3339 in UTC; null if there was none. */
+  readonly asksSince: string | null;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
   readonly lanes: Pool["load"];
   readonly sessions: number;

@@ -63,6 +63,7 @@ export interface PageState extends ReturnType<typeof describeServer> {
   readonly sessions: number;
   readonly stateless?: { readonly clients: number } | undefined;
   readonly openStreams: number;
+  readonly asksSince: string | null;
   /** `shared`, `private`, `modern` and `asking`, as in `/status`; those of `asking` are added. */
   readonly lanes: Readonly<Record<string, LaneLoad & { readonly servers: number }>>;
   readonly memory: { readonly limitBytes: number; readonly usedBytes: number };

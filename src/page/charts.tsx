@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import Plot from "uplot";
 import { HISTORY_LIMITS, type PageSecond, type PageState } from "../http/page-update.ts";
-import { bytesText, countText, durationText } from "./format.ts";
+import { bytesText, countText, durationText, timeText } from "./format.ts";
 import { Fact, Section, Table, Text } from "./text.tsx";
 
 const HEIGHT = 140;
@@ -141,7 +141,7 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
 }
 
 export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
-  const { memory, rssBytes, sessions, stateless, openStreams, uptimeMs } = state;
+  const { asksSince, memory, rssBytes, sessions, stateless, openStreams, uptimeMs } = state;
   const lanes = Object.entries(state.lanes).filter(
     ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
   );
@@ -149,6 +149,7 @@ export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
     Sessions: sessions,
     "Clients without a session": stateless?.clients ?? 0,
     "Open streams": openStreams,
+    "Asks its clients": asksSince === null ? "not yet" : `since ${timeText(asksSince)}`,
     "Resident memory": bytesText(rssBytes),
     "Sidecar runs for": durationText(uptimeMs),
   };

@@ -168,8 +168,8 @@ export class Pool {
   #askAgainAtMs = Number.POSITIVE_INFINITY;
   /** The questions of servers that have ended. */
   #unattributed = 0;
-  /** The time of the first request of a server for a client, in ms since the epoch; undefined if there was none: the command may not ask. */
-  asksSinceMs: number | undefined;
+  /** The time of the first request of a server to a client, RFC 3339 in UTC; null if there was none. */
+  asksSince: string | null = null;
   #isStopping = false;
 
   /** @param create returns a server that is not started yet. @param clientInfo that of the sidecar. */
@@ -349,7 +349,7 @@ export class Pool {
   #shareable(initialize: RequestMessage, { canResume }: SessionStreams): RequestMessage | undefined {
     const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     // A session must be able to go on at another server.
-    if (this.#context.config.isolation !== "auto" || this.asksSinceMs !== undefined || !canResume || protocolVersion === undefined)
+    if (this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || protocolVersion === undefined)
       return undefined;
     return initializeOf({ protocolVersion, capabilitiesText: questionCapabilities(initialize), clientInfoText: this.#clientInfoText });
   }
@@ -399,8 +399,8 @@ export class Pool {
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
     const { lane, profile, sessions, joining } = server;
     const { log, defects } = lane.context;
-    if (this.asksSinceMs === undefined) log.info({ method: shorten(method) }, "mcp server asks its clients");
-    this.asksSinceMs ??= Date.now();
+    if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
+    this.asksSince ??= new Date().toISOString();
     if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
     server.opening.clear();
     // The first session may not be open yet.

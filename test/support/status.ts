@@ -22,6 +22,7 @@ export interface Status {
     readonly modern: Load & { readonly servers: number };
     readonly asking: Readonly<Record<string, Load & { readonly servers: number }>>;
   };
+  readonly asksSince: string | null;
   readonly sessions: number;
   readonly openStreams: number;
   readonly rssBytes: number;
