@@ -111,7 +111,8 @@ export class McpEndpoint implements MessageReceiver {
     }
     if (!isBatch && messages.kind === "request" && messages.method === "initialize") return this.#initialize(post, messages);
     const found = this.#look(post);
-    if (found instanceof Session || found instanceof SidecarError) this.#onFound(post, messages, found);
+    const isHeld = found instanceof Session && found.isHeld && [messages].flat().some(({ kind }) => kind === "request");
+    if ((found instanceof Session && !isHeld) || found instanceof SidecarError) this.#onFound(post, messages, found);
     else this.#takeUp(post, [messages].flat(), found, (taken) => this.#onFound(post, messages, taken));
   }
 
@@ -128,7 +129,7 @@ export class McpEndpoint implements MessageReceiver {
       if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(this.connections, request, response, session);
     };
-    if (found instanceof Session) open(found);
+    if (found instanceof Session && !found.isHeld) open(found);
     else this.#takeUp(post, [], found, open);
   }
 
@@ -139,13 +140,13 @@ export class McpEndpoint implements MessageReceiver {
     post.response.writeHead(204).end();
   }
 
-  /** Returns the session that a request names, and begins its use. It may be one of another replica, or have no server yet. */
+  /** Returns the session that a request names, and begins its use. It may be one of another replica. */
   #look(post: Post): Session | KnownSession | SidecarError {
     const { version, principal, sessionId: id, session: atArrival } = post;
     if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
     // Another request may have taken it up while this one arrived.
     const session = atArrival?.hasEnded === false ? atArrival : this.#sessions.get(id, principal);
-    const found = session?.isHeld === false ? session : this.#opener.recognize(id, principal);
+    const found = session ?? this.#opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
     if (session !== undefined) post.use(session);
     if (version === undefined || LEGACY_PROTOCOL_VERSIONS.includes(version)) return found;
@@ -154,8 +155,8 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Takes up a session of another replica, unless the client disconnects before. */
-  #takeUp(post: Post, messages: Message[], known: KnownSession, onTaken: (session: Session | SidecarError) => void): void {
+  /** Takes up a session of another replica, or one that is held, unless the client disconnects before. */
+  #takeUp(post: Post, messages: Message[], known: Session | KnownSession, onTaken: (session: Session | SidecarError) => void): void {
     const { acceptedAtMs } = post;
     const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
     post.onClosed = () => held.onDisconnect?.();

@@ -142,7 +142,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (refusal instanceof SidecarError) return refusal;
     const isCancellation = notification.method === "notifications/cancelled";
     if (isCancellation) this.#cancelByClient(session, notification);
-    const text = isCancellation ? undefined : this.routing.onClientNotification(notification);
+    const text = isCancellation ? undefined : this.routing.onClientNotification(session, notification);
     if (text === undefined || text instanceof SidecarError) return text;
     return this.calls.carryNotification(session, text, notification.method);
   }

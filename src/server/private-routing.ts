@@ -33,7 +33,7 @@ export class PrivateRouting implements Routing {
   readonly state = new DesiredState();
   readonly #driver: LegacyDriver;
   #isInitialized: boolean;
-  /** Its client; undefined until its session is open. */
+  /** Its only session; undefined until it is open. Others may wait for their turn. */
   #caller: Caller | undefined;
 
   /**
@@ -67,8 +67,9 @@ export class PrivateRouting implements Routing {
     return decideAbout(request, caller, this.#driver);
   }
 
-  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+  onClientNotification(caller: Caller, notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
+    if (caller !== this.#caller) return undefined;
     if (method === "notifications/progress") {
       const token = notification.outline.numberAt(Slot.progressToken);
       const tokenText = this.#questions.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
@@ -93,9 +94,9 @@ export class PrivateRouting implements Routing {
     return undefined;
   }
 
-  onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
-    const question = this.#questions.get(response.id);
+    const question = caller === this.#caller ? this.#questions.get(response.id) : undefined;
     if (question === undefined) return this.#questions.ids.has(response.id) ? undefined : answerElsewhere();
     const { id, idText, progressTokenText } = question;
     const text = messageToServer(response, editsOf(response, idText, Slot.id));
@@ -150,7 +151,6 @@ export class PrivateRouting implements Routing {
   }
 
   onCallerEnd(caller: Caller): void {
-    // Another session may have waited for its turn.
     if (caller !== this.#caller) return;
     this.#questions.closeAll();
     this.#taskTokens.clear();

@@ -132,20 +132,19 @@ export class SessionOpener {
 
   /**
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
-   * `initialize` with the claims of its id if the client needs a server of its own.
+   * `initialize` with the claims of its id if the client needs a server of its own. A session that is held is open when its turn has come.
    *
    * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
    * @param onTaken called with the session, or the error, now or when it is known which server the client gets.
    */
   takeUp(
-    known: KnownSession,
+    { id, owner }: Session | KnownSession,
     memory: MemoryAccount,
     reply: HeldRequest["reply"],
     messages: readonly Pick<Message, "kind" | "text">[],
     onTaken: (session: Session | SidecarError) => void,
   ): void {
-    const { id, owner, initialize } = known;
     // Responses and notifications alone do not start a server.
     const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
@@ -158,16 +157,19 @@ export class SessionOpener {
     };
     const takeUp = (): void => {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
-      if (owner?.isRevoked === true || this.#ids.open(id, owner) === undefined) return onTaken(sessionNotFound());
+      const known = owner?.isRevoked === true ? undefined : this.recognize(id, owner);
+      if (known === undefined) return onTaken(sessionNotFound());
       const open = this.#sessions.get(id, owner);
-      if (!startsServer && (open?.isHeld ?? this.#pool.isPrivate(initialize))) return onTaken(answerElsewhere());
+      if (open === undefined && !this.#pool.isDecided(known.initialize)) {
+        // The shared server, which may restart, shows it.
+        return this.#pool.shared.lane.whenReady(held, onReady, onFailed);
+      }
+      if (open === undefined && !startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
       const session = open ?? this.#takeUp(known, memory);
       if (session instanceof Session && session.isHeld) this.#pool.hold(session, held, onReady, onFailed);
       else onTaken(session);
     };
-    if (this.#pool.isDecided(initialize)) return takeUp();
-    // The shared server, which may restart, shows it.
-    this.#pool.shared.lane.whenReady(held, onReady, onFailed);
+    takeUp();
   }
 
   #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
