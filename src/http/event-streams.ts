@@ -9,7 +9,7 @@ import type { Session } from "../session/session.ts";
 import { type EventSink, type EventStream, parseEventId, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
-import type { UnreadOutput } from "./unread-output.ts";
+import { UnreadOutput } from "./unread-output.ts";
 
 /** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
@@ -123,8 +123,8 @@ export class SseConnections {
   readonly #open = new Set<SseConnection>();
   readonly #comments: Timer;
 
-  constructor(context: Context, unread: UnreadOutput) {
-    [this.context, this.unread] = [context, unread];
+  constructor(context: Context) {
+    [this.context, this.unread] = [context, new UnreadOutput(context)];
     this.#comments = new Timer(context.timers, (nowMs) => this.#keepAlive(nowMs));
   }
 

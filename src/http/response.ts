@@ -147,11 +147,9 @@ export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undef
     code,
     httpStatus: response.statusCode,
     reason,
-    sender: () => ({
-      principal: tokens?.identify(authorization)?.name ?? address ?? "unknown",
-      sessionId: sessionId?.toString(),
-      requestBytes: length === undefined ? undefined : Number(length),
-    }),
+    principal: tokens?.identify(authorization)?.name ?? address ?? "unknown",
+    sessionId: sessionId?.toString(),
+    requestBytes: length === undefined ? undefined : Number(length),
   };
 }
 
