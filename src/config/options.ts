@@ -134,7 +134,7 @@ export const OPTION_GROUPS = {
   Sessions: named({
     isolation: option(
       oneOf(["auto", "shared", "session"]),
-      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one, for a server that can run only once. `session`: each session gets its own.",
+      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, which its sessions share until the server asks; all others share one. `shared`: all clients share one, for a server that can run only once. `session`: each session gets its own.",
       "auto",
     ),
     maxSessions: option(
