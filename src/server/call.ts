@@ -151,6 +151,8 @@ export class Call implements Outgoing {
   memory: Reservation | undefined;
   /** Called when the server is ready and has a slot, for an `initialize` or a request that waits. */
   onReady: (() => void) | undefined;
+  /** Called with the server's error if it refuses an `initialize` that waits. */
+  onRefused: ((refusal: ResponseMessage) => void) | undefined;
   /** Called when the server's stdin has taken the call. */
   onEmptied: (() => void) | undefined;
   /** Called once at the end. `hasResult` is false for an error. `error` is given if it is one of the sidecar. */
