@@ -46,9 +46,8 @@ export interface HeldRequest {
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
-const LATE_MEMORY_MS = 5 * 60_000;
-const LATE_MEMORY_ENTRIES = 1000;
+/** The number of abandoned requests that are remembered. They distinguish a late response from one with a wrong id. */
+const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Calls {
@@ -61,6 +60,8 @@ export class Calls {
   handshake: UpstreamHandshake | undefined;
   /** The handshake of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
+  /** The JSON text of its `serverInfo`, which each result for a client of the other era has. */
+  serverInfo: string | undefined;
   /** The tools that certainly only read. Empty until all tools are listed, and while they are outdated. */
   readOnlyTools: ReadonlySet<string> = new Set();
   /** Called with each call that times out. */
@@ -83,15 +84,14 @@ export class Calls {
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave a table of ended calls behind every few calls, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  readonly #abandoned = new Map<unknown, { readonly reason: string; readonly atMs: number }>();
+  readonly #abandoned = new Map<unknown, string>();
   /** The highest id that the server has answered. It answers in any order, but reads in the order of ids. */
   #highestAnsweredId = 0;
   /** The last id when a request was abandoned, and when the server was sent anything but a request; -1 before. */
   #lastIdAtAbandon = -1;
   #lastIdAtNotification = -1;
-  /** The calls of clients that wait for a response, without parked ones; and how many of these are suspended. */
+  /** The calls of clients that wait for a response, without parked ones. */
   #openCount = 0;
-  #suspendedCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
   /** The bytes of the calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. */
   #checkingBytes = 0;
@@ -120,8 +120,8 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    const requestsInFlight = this.#openCount - this.#suspendedCount;
-    return { requestsInFlight, suspended: this.#suspendedCount, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+    const suspended = this.#all.filter(({ state }) => state === "suspended").length;
+    return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 
   /** The number of calls with an id that have not ended. */
@@ -351,9 +351,9 @@ export class Calls {
 
   /** Returns why the request of a late response was abandoned, and forgets it. */
   takeAbandoned(id: unknown): string | undefined {
-    const abandoned = this.#abandoned.get(id);
+    const reason = this.#abandoned.get(id);
     this.#abandoned.delete(id);
-    return abandoned?.reason;
+    return reason;
   }
 
   /** The requests of clients that the server has, in the order of their ids. */
@@ -473,7 +473,6 @@ export class Calls {
     call.isWritten = false;
     call.mustNotRestart = true;
     if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
-    this.#suspendedCount++;
     this.#schedule(call);
     this.queue.free(call);
   }
@@ -482,7 +481,6 @@ export class Calls {
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.#context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
-    this.#suspendedCount--;
     this.#remove(call);
     call.wireId = this.#ids.mint();
     this.#all.push(call);
@@ -501,8 +499,7 @@ export class Calls {
   end(call: Call, outcome: Outcome): void {
     const { kind, reply, state } = call;
     if (state === "ended") return;
-    if (state === "suspended") this.#suspendedCount--;
-    else if (state === "queued") this.queue.remove(call);
+    if (state === "queued") this.queue.remove(call);
     else if (state === "checking") this.#stopCheck(call);
     else if (state === "passed" && !call.isWritten) this.input?.withdraw(call);
     call.state = "ended";
@@ -610,14 +607,11 @@ export class Calls {
 
   /** Removes a call whose response is no longer awaited, and remembers the reason. */
   #abandon(call: Call, reason: string): void {
-    const nowMs = this.#context.nowMs();
     this.#remove(call);
-    this.#abandoned.set(call.wireId, { reason, atMs: nowMs });
+    this.#abandoned.set(call.wireId, reason);
     this.#lastIdAtAbandon = this.#ids.last;
-    for (const [id, { atMs }] of this.#abandoned) {
-      if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - atMs <= LATE_MEMORY_MS) break;
-      this.#abandoned.delete(id);
-    }
+    const [oldest] = this.#abandoned.keys();
+    if (this.#abandoned.size > MAX_ABANDONED) this.#abandoned.delete(oldest);
   }
 
   /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
