@@ -6,14 +6,11 @@ import { type FlagTypes, readCommandLine, unknownFlags } from "../config/command
 import { type Environment, isDirectory, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
 import { anyText, describeInvalid, milliseconds, type Option, problemText, type ValueKind } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
-import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
-import type { JsonObject } from "../mcp/message.ts";
 import { maskedPlainText, Secrets } from "../observe/redact.ts";
 import {
   type Descriptor,
   DescriptorError,
-  type DescriptorTool,
   formatDescriptor,
   readDescriptor,
   readDescriptorStream,
@@ -139,7 +136,7 @@ function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOpti
     version: 2,
     description: description?.trim() || (service === undefined ? "MCP stdio tools." : `${service} MCP stdio tools.`),
     mcp: { transport: "streamable_http", path },
-    tools: tools.map(readTool),
+    tools: tools.map((tool, index) => toDescriptorTool(tool, `tool ${index + 1} of tools/list`)),
     "x-claw-discovery": {
       command,
       args,
@@ -149,13 +146,6 @@ function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOpti
       tool_count: tools.length,
     },
   });
-}
-
-function readTool(tool: JsonObject): DescriptorTool {
-  const read = toDescriptorTool(tool);
-  if (read !== undefined) return read;
-  const reason = "its description, inputSchema or annotations are of the wrong type, or nested too deeply";
-  throw new DiscoverError(`tools/list: ${JSON.stringify(shorten(String(tool["name"])))} cannot be recorded: ${reason}`);
 }
 
 /** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */

@@ -6,7 +6,7 @@ import { hasPrimedStreams } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
 import { responseElsewhere } from "../server/failures.ts";
 import type { Session } from "../session/session.ts";
-import { type EventSink, EventStream, parseEventId } from "../session/streams.ts";
+import { type EventSink, type EventStream, parseEventId, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
 import type { UnreadOutput } from "./unread-output.ts";
@@ -51,12 +51,12 @@ export class SseConnection implements EventSink {
     this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
   }
 
-  send(eventId: string, text: string): boolean {
-    return this.#send(`id: ${eventId}\nevent: message`, text);
+  send(eventId: string | undefined, text: string): boolean {
+    return this.#send(eventId === undefined ? "event: message" : `id: ${eventId}\nevent: message`, text);
   }
 
-  /** Sends a message on a stream without resumption. @returns as `send`. */
-  sendWithoutId(type: "endpoint" | "message" | "replaced" | "update", text: string): boolean {
+  /** Sends an event that is no message. @returns as `send`. */
+  sendWithoutId(type: "endpoint" | "replaced" | "update", text: string): boolean {
     return this.#send(`event: ${type}`, text);
   }
 
@@ -186,30 +186,23 @@ export interface OpenStream {
 }
 
 /**
- * Answers a POST with a stream, for messages that precede its response. The client gets an event id before the first message, because
- * sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without data.
+ * Answers a POST with a stream, for messages that precede its response. In a session, the client gets an event id before the first message,
+ * because sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without
+ * data. Without a session, events have no ids, because the client cannot reconnect (MCP 2026-07-28, basic/transports).
  */
 export function openRequestStream(
   connections: SseConnections,
   response: ServerResponse,
-  session: Session,
+  memory: MemoryAccount,
+  session: Session | undefined,
   requestIdText: string | undefined,
 ): OpenStream {
-  const stream = session.streams.openForRequest(requestIdText);
-  const connection = connect(connections, response, session, stream, 0);
-  const isPrimed = hasPrimedStreams(session.protocolVersion);
-  if (isPrimed) connection.prime(stream.eventId(0));
-  return { stream, connection, isPrimed };
-}
-
-/** Answers a POST without a session with a stream. Its events have no ids, because the client cannot reconnect (MCP 2026-07-28, basic/transports). */
-export function openStatelessStream(connections: SseConnections, response: ServerResponse, memory: MemoryAccount): OpenStream {
-  const sse = connections.open(response, memory);
-  const connection: EventSink = { send: (_eventId, text) => sse.sendWithoutId("message", text), end: () => sse.end() };
-  const name = { isStandalone: false, streamId: 1, replica: "" };
-  const stream = new EventStream(name, memory, undefined, () => undefined);
+  const stream = (session?.streams ?? new SessionStreams(memory)).openForRequest(requestIdText);
+  const connection = connections.open(response, memory, session && { "Mcp-Session-Id": session.id });
   stream.attach(connection);
-  return { stream, connection, isPrimed: false };
+  const eventId = session && hasPrimedStreams(session.protocolVersion) ? stream.eventId(0) : undefined;
+  if (eventId !== undefined) connection.prime(eventId);
+  return { stream, connection, isPrimed: eventId !== undefined };
 }
 
 /**
@@ -229,7 +222,7 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   else if (found === "delivered") response.writeHead(204).end();
   else if (found === "elsewhere" && isStandalone) attach(session.streams.openStandalone(), 0);
   else if (found === "elsewhere" && requestIdText !== undefined) {
-    const { stream } = openRequestStream(connections, response, session, requestIdText);
+    const { stream } = openRequestStream(connections, response, session.memory, session, requestIdText);
     stream.finish(errorBody(responseElsewhere(), requestIdText));
   } else {
     const message =
@@ -238,24 +231,13 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   }
 
   function attach(stream: EventStream, sequence: number): void {
-    const connection = connect(connections, response, session, stream, sequence);
+    const connection = connections.open(response, session.memory, { "Mcp-Session-Id": session.id });
+    connection.replay(() => {
+      stream.attach(connection, sequence);
+      if (!stream.name.isStandalone) return;
+      session.announceLists();
+      session.streams.deliverWaiting();
+    });
     connection.onClosed = () => stream.detach(connection);
   }
-}
-
-function connect(
-  connections: SseConnections,
-  response: ServerResponse,
-  session: Session,
-  stream: EventStream,
-  sequence: number,
-): SseConnection {
-  const connection = connections.open(response, session.memory, { "Mcp-Session-Id": session.id });
-  connection.replay(() => {
-    stream.attach(connection, sequence);
-    if (!stream.name.isStandalone) return;
-    session.announceLists();
-    session.streams.deliverWaiting();
-  });
-  return connection;
 }

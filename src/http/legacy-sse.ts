@@ -84,7 +84,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   emit(body: string): boolean {
-    return this.#connection.sendWithoutId("message", body);
+    return this.#connection.send(undefined, body);
   }
 
   finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
@@ -101,7 +101,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Sends a message that belongs to no request. */
-  send(_eventId: string, text: string): boolean {
+  send(_eventId: string | undefined, text: string): boolean {
     return this.emit(text);
   }
 

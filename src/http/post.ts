@@ -13,7 +13,6 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
-import { RequestRecord } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
@@ -25,19 +24,8 @@ import type { SessionStore } from "../session/store.ts";
 import { ArrivingPosts, type MessageReceiver, Post } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import { PostBatch, PostResponse } from "./reply.ts";
-import {
-  MODERN_FRONT,
-  modernErrorBody,
-  permitsEventStream,
-  reject,
-  type Route,
-  sendAccepted,
-  sendError,
-  sendProblem,
-  sendRejection,
-  SESSION_FRONT,
-} from "./response.ts";
+import { PostResponse } from "./reply.ts";
+import { errorBody, permitsEventStream, reject, type Route, sendAccepted, sendError, sendProblem, sendRejection } from "./response.ts";
 import { UnreadOutput } from "./unread-output.ts";
 
 const { methods } = ROUTES.endpoint;
@@ -186,8 +174,7 @@ export class McpEndpoint implements MessageReceiver {
       else this.#forwardBatch(post, session, messages);
     } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
     else if (messages.kind === "request") {
-      const { reply } = new PostResponse(this.connections, SESSION_FRONT, post, messages.idText, post.accepted.events, session);
-      reply.record = new RequestRecord(messages, post, session);
+      const reply = new PostResponse(this.connections, post, "legacy", post.accepted.events, session).openReply(messages);
       session.lane.request(session, reply, messages);
     } else answerOneWay(post.response, forwardOneWay(session, messages));
   }
@@ -215,27 +202,19 @@ export class McpEndpoint implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const target = new PostResponse(this.connections, SESSION_FRONT, post, idText, false);
-    const { reply } = target;
-    const record = (reply.record = new RequestRecord(message, post));
+    const target = new PostResponse(this.connections, post, "legacy", false);
+    const reply = target.openReply(message);
     const onOpen = (opened: Session): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
-      record.setSession(opened);
+      reply.record?.setSession(opened);
     };
     const streams = this.#opener.createStreams(this.#context.memory.account(holder));
     this.#opener.initialize(reply, message, streams, owner, onOpen);
   }
 
   #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const whole = new PostResponse(this.connections, SESSION_FRONT, post, undefined, post.accepted.events, session);
-    const batch = new PostBatch(this.#context, whole, session.memory);
-    const replies = messages.map((each) => {
-      if (each.kind !== "request") return undefined;
-      const reply = batch.add(each);
-      reply.record = new RequestRecord(each, post, session);
-      reply.record.httpStatus = 200;
-      return reply;
-    });
+    const whole = new PostResponse(this.connections, post, "legacy", post.accepted.events, session);
+    const replies = messages.map((each) => (each.kind === "request" ? whole.openPart(each) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
     // A response to a server elsewhere concerns only itself.
@@ -255,7 +234,7 @@ export class McpEndpoint implements MessageReceiver {
 
   #onStateless(stateless: StatelessRequests, post: Post, messages: Message | Message[]): void {
     const { request, response, principal, holder } = post;
-    const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, modernErrorBody(error, idText));
+    const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, errorBody(error, idText, "modern"));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
     // It has no effect. A cancellation in particular could name the request of another client.
@@ -265,9 +244,8 @@ export class McpEndpoint implements MessageReceiver {
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
     const acceptsStream = messages.method === "subscriptions/listen" ? permitsEventStream(request) : post.accepted.events;
-    const { reply } = new PostResponse(this.connections, MODERN_FRONT, post, idText, acceptsStream);
-    reply.record = new RequestRecord(messages, post);
-    reply.record.revision = post.version;
+    const reply = new PostResponse(this.connections, post, "modern", acceptsStream).openReply(messages);
+    if (reply.record !== undefined) reply.record.revision = post.version;
     const memory = this.#context.memory.account(holder);
     stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
   }

@@ -1,62 +1,68 @@
 import type { ServerResponse } from "node:http";
-import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { internalError, responseOutOfMemory } from "../server/failures.ts";
+import { RequestRecord } from "../observe/record.ts";
+import { responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Session } from "../session/session.ts";
 import type { Post } from "./body.ts";
-import { openRequestStream, openStatelessStream, type OpenStream, type SseConnections } from "./event-streams.ts";
-import { errorBody, errorHeaders, type Front, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+import { openRequestStream, type OpenStream, type SseConnections } from "./event-streams.ts";
+import { type ClientEra, errorBody, errorHeaders, errorStatus, responseStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+
+/** A response of a batch up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
+const SMALL_LENGTH = 4096;
+/** A kept text is copied into bytes when it is sent. */
+const COPIES = 2;
 
 /**
- * The response of one POST, with its reply. It is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if
- * the client accepts one.
+ * The response of one POST, which has one request, or the requests of a batch (revision 2025-03-26), each with its own reply. It is a JSON body,
+ * unless a message precedes it or it takes long. Then it becomes a stream, if the client accepts one. The responses of a batch are sent as one
+ * array, or as one event each. Until then they count as unread output of the client.
  */
 export class PostResponse implements ReplyTarget {
-  readonly reply: Reply;
   /** Headers for a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
-  /** The responses of a batch, which are sent as one array; undefined for one response. */
-  responses: readonly string[] | undefined;
-  readonly #context: Context;
   readonly #connections: SseConnections;
-  readonly #front: Front;
+  readonly #post: Post;
   readonly #response: ServerResponse;
+  readonly #era: ClientEra;
   readonly #memory: MemoryAccount;
   readonly #session: Session | undefined;
-  readonly #idText: string | undefined;
   readonly #acceptsStream: boolean;
+  /** Those that have not finished. */
+  readonly #replies = new Set<Reply>();
+  /** The responses of a batch that wait for the last one; undefined for one request. */
+  #responses: string[] | undefined;
+  #kept: Reservation | undefined;
   #open: OpenStream | undefined;
 
-  /**
-   * @param idText the JSON text of the request's id; undefined for a batch.
-   * @param session undefined without one, and before it is opened.
-   */
-  constructor(
-    connections: SseConnections,
-    front: Front,
-    post: Post,
-    idText: string | undefined,
-    acceptsStream: boolean,
-    session?: Session,
-  ) {
-    this.#context = connections.context;
-    [this.#connections, this.#front, this.#idText] = [connections, front, idText];
+  /** @param session undefined without one, and before it is opened. */
+  constructor(connections: SseConnections, post: Post, era: ClientEra, acceptsStream: boolean, session?: Session) {
+    [this.#connections, this.#post, this.#response, this.#era] = [connections, post, post.response, era];
     [this.#acceptsStream, this.#session] = [acceptsStream, session];
-    this.#response = post.response;
     this.#memory = session?.memory ?? connections.context.memory.account(post.holder);
-    this.reply = new Reply(connections.context, idText ?? "", post.acceptedAtMs, this);
     post.onClosed = this.#onClose;
+  }
+
+  /** Returns the reply of the only request. */
+  openReply(request: RequestMessage): Reply {
+    const reply = new Reply(this.#connections.context, request.idText, this.#post.acceptedAtMs, this);
+    reply.record = new RequestRecord(request, this.#post, this.#session);
+    this.#replies.add(reply);
+    return reply;
+  }
+
+  /** Returns the reply of one of several requests. Must be called for all of them before the first one is forwarded. */
+  openPart(request: RequestMessage): Reply {
+    const reply = this.openReply(request);
+    if (reply.record !== undefined) reply.record.httpStatus = 200;
+    this.#responses ??= [];
+    return reply;
   }
 
   get isListening(): boolean {
     return this.#open === undefined ? this.#acceptsStream && !this.#response.destroyed : this.#open.stream.isAttached;
-  }
-
-  get isStream(): boolean {
-    return this.#open !== undefined;
   }
 
   emit(text: string): boolean {
@@ -68,150 +74,74 @@ export class PostResponse implements ReplyTarget {
 
   keepAlive(): void {
     if (this.#open !== undefined || !this.#acceptsStream || this.#response.destroyed) return;
-    this.#open =
-      this.#session === undefined
-        ? openStatelessStream(this.#connections, this.#response, this.#memory)
-        : openRequestStream(this.#connections, this.#response, this.#session, this.#idText);
-    if (this.reply.record !== undefined) this.reply.record.httpStatus = 200;
+    const [only] = this.#replies;
+    const idText = this.#responses === undefined ? only?.idText : undefined;
+    this.#open = openRequestStream(this.#connections, this.#response, this.#memory, this.#session, idText);
+    for (const { record } of this.#replies) if (record !== undefined) record.httpStatus = 200;
+    for (const each of this.#takeKept()) this.#open.stream.emit(each);
   }
 
-  finish(outcome: string | SidecarError | undefined): string | undefined {
+  finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
+    let body = outcome instanceof SidecarError ? errorBody(outcome, reply.idText, this.#era) : outcome;
+    if (body !== undefined && this.#responses !== undefined && this.#open === undefined) body = this.#keep(body, reply);
+    this.#replies.delete(reply);
+    if (this.#open !== undefined && body !== undefined) this.#open.stream.emit(body);
+    if (this.#replies.size > 0) return body;
+    if (this.#open === undefined) this.#send(outcome, body, reply);
+    else this.#open.stream.end();
+    return body;
+  }
+
+  /** Sends the response in JSON, or what a batch has kept. */
+  #send(outcome: string | SidecarError | undefined, body: string | undefined, { record }: Reply): void {
     const response = this.#response;
-    const { record } = this.reply;
-    const error = outcome instanceof SidecarError ? outcome : undefined;
-    const body = outcome instanceof SidecarError ? this.#front.errorBody(outcome, this.#idText) : outcome;
-    if (this.#open !== undefined) {
-      if (body === undefined) this.#open.stream.end();
-      else this.#open.stream.finish(body);
-      return body;
-    }
-    if (error !== undefined && body !== undefined) sendJson(response, this.#front.errorStatus(error), body, errorHeaders(error));
-    else if (body !== undefined) sendJson(response, this.#front.responseStatus?.(body) ?? 200, body, this.headers);
-    else if (this.responses === undefined) sendAccepted(response);
-    else sendJsonArray(response, this.responses);
+    const kept = this.#takeKept();
+    if (kept.length > 0) sendJsonArray(response, kept);
+    else if (body === undefined) sendAccepted(response);
+    else if (outcome instanceof SidecarError) sendJson(response, errorStatus(outcome, this.#era), body, errorHeaders(outcome));
+    else sendJson(response, responseStatus(body, this.#era), body, this.headers);
     if (response.writableLength > 0) this.#connections.unread.count(response, this.#memory);
     // A defect may leave a stream half open, without a way to send the response.
     if (!response.writableEnded) response.destroy();
     if (record !== undefined && response.headersSent) record.httpStatus = response.statusCode;
-    return body;
   }
 
-  /** The reply ends, unless the client can reconnect for the response and its front lets the request go on meanwhile. */
+  /** Keeps a response of a batch. @returns the text to emit or to record: the response, or the error in its place if there is no room. */
+  #keep(body: string, reply: Reply): string {
+    const bytes = textMemoryBytes(body) * COPIES;
+    this.#kept ??= this.#memory.hold("unread", 0);
+    const hasRoom = body.length <= SMALL_LENGTH || this.#kept.tryGrow(bytes);
+    if (body.length <= SMALL_LENGTH) this.#kept.resize(this.#kept.bytes + bytes);
+    // A stream passes each response on at once.
+    if (!hasRoom) this.keepAlive();
+    if (this.#open !== undefined) return body;
+    const kept = hasRoom ? body : errorBody(responseOutOfMemory(reply.record?.method ?? ""), reply.idText);
+    this.#responses?.push(kept);
+    return kept;
+  }
+
+  #takeKept(): readonly string[] {
+    const kept = this.#responses?.splice(0) ?? [];
+    this.#kept?.release();
+    this.#kept = undefined;
+    return kept;
+  }
+
+  /** The replies end, unless the client can reconnect for their responses. */
   readonly #onClose = (): void => {
-    if (this.reply.isFinished) return;
+    if (this.#replies.size === 0) return;
     try {
       if (this.#open !== undefined) {
         const { stream, connection, isPrimed } = this.#open;
         stream.detach(connection);
-        if (!this.#front.cancelsOnDisconnect(isPrimed || stream.lastSequence > 0)) return;
+        if (this.#session !== undefined && (isPrimed || stream.lastSequence > 0)) return;
         stream.end();
       }
-      this.reply.disconnect();
+      this.#takeKept();
+      for (const reply of this.#replies) reply.disconnect();
+      this.#replies.clear();
     } catch (error) {
-      this.#context.defects.recover("client disconnect", error);
+      this.#connections.context.defects.recover("client disconnect", error);
     }
   };
-}
-
-/** A response up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
-const SMALL_LENGTH = 4096;
-/** A kept text is copied into bytes when it is sent. */
-const COPIES = 2;
-
-/**
- * A batch of revision 2025-03-26: several requests in one POST, each with its own reply. The responses are sent as one array, or as
- * one event each if a stream has begun. Until then they count as unread output of the client.
- */
-export class PostBatch implements ReplyTarget {
-  readonly #context: Context;
-  readonly #whole: PostResponse;
-  readonly #memory: MemoryAccount;
-  /** The methods of the requests that are not answered, by reply. */
-  readonly #methods = new Map<Reply, string>();
-  #responses: string[] = [];
-  #kept: Reservation | undefined;
-
-  /** @param whole the response of the POST. @param memory the memory of the client. */
-  constructor(context: Context, whole: PostResponse, memory: MemoryAccount) {
-    [this.#context, this.#whole, this.#memory] = [context, whole, memory];
-    whole.reply.onDisconnect = () => {
-      this.#takeAll();
-      for (const reply of this.#methods.keys()) reply.disconnect();
-    };
-  }
-
-  /** Must be called for all requests of the batch before the first of them is forwarded. */
-  add(request: RequestMessage): Reply {
-    const reply = new Reply(this.#context, request.idText, this.#whole.reply.acceptedAtMs, this);
-    this.#methods.set(reply, request.method);
-    return reply;
-  }
-
-  get isListening(): boolean {
-    return this.#whole.reply.isListening;
-  }
-
-  emit(text: string): boolean {
-    const isEmitted = this.#whole.reply.emit(text);
-    this.#flush();
-    return isEmitted;
-  }
-
-  keepAlive(): void {
-    this.#whole.reply.keepAlive();
-    this.#flush();
-  }
-
-  finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined {
-    const body = this.#keep(outcome instanceof SidecarError ? errorBody(outcome, reply.idText) : outcome, reply);
-    this.#methods.delete(reply);
-    // After a defect, the whole batch fails, since this reply has finished.
-    this.#context.defects.guard(
-      "client request",
-      () => this.#sendWhenComplete(),
-      () => this.#whole.reply.fail(internalError(true)),
-    );
-    return body;
-  }
-
-  #sendWhenComplete(): void {
-    this.#flush();
-    if (this.#methods.size > 0) return;
-    const responses = this.#takeAll();
-    if (responses.length > 0) this.#whole.responses = responses;
-    this.#whole.reply.dismiss();
-  }
-
-  /** Keeps a response. @returns it, or the error in its place if there is no room. */
-  #keep(body: string | undefined, reply: Reply): string | undefined {
-    if (body === undefined) return undefined;
-    const hasRoom = this.#whole.isStream || this.#reserve(body);
-    // A stream passes each response on at once.
-    if (!hasRoom) this.#whole.reply.keepAlive();
-    const isLost = !hasRoom && !this.#whole.isStream;
-    const kept = isLost ? errorBody(responseOutOfMemory(this.#methods.get(reply) ?? ""), reply.idText) : body;
-    this.#responses.push(kept);
-    return kept;
-  }
-
-  /** Reserves the memory of a response that is kept. @returns false if there is no room. */
-  #reserve(body: string): boolean {
-    const bytes = textMemoryBytes(body) * COPIES;
-    this.#kept ??= this.#memory.hold("unread", 0);
-    if (body.length > SMALL_LENGTH) return this.#kept.tryGrow(bytes);
-    this.#kept.resize(this.#kept.bytes + bytes);
-    return true;
-  }
-
-  #flush(): void {
-    if (this.#whole.isStream) for (const each of this.#takeAll()) this.#whole.reply.emit(each);
-  }
-
-  #takeAll(): string[] {
-    const responses = this.#responses;
-    this.#responses = [];
-    this.#kept?.release();
-    this.#kept = undefined;
-    return responses;
-  }
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import accepts from "accepts";
 import { parse } from "content-type";
-import { findMembers } from "../json/find.ts";
+import { findPath } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
@@ -80,34 +80,45 @@ export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
 }
 
+/** The era of the client, which has its own statuses and codes of errors: up to revision 2025-11-25, or from 2026-07-28 on. */
+export type ClientEra = "legacy" | "modern";
+
+const { MethodNotFound, HeaderMismatch, MissingCapability, UnsupportedVersion, ServerError, SessionOrTimeout, InternalError } =
+  JsonRpcErrorCode;
+
+/** The HTTP statuses of errors (MCP 2026-07-28, basic/transports). All others of a server have 200. */
+const MODERN_STATUSES: ReadonlyMap<unknown, number> = new Map([
+  [MethodNotFound, 404],
+  [HeaderMismatch, 400],
+  [MissingCapability, 400],
+  [UnsupportedVersion, 400],
+]);
+
 /** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
-export function errorStatus({ code, details }: SidecarError): number {
-  const { httpStatus }: ErrorEntry = ERROR_CATALOG[code];
-  return details.sent ? 200 : httpStatus;
+export function errorStatus({ code, details }: SidecarError, era: ClientEra = "legacy"): number {
+  const { httpStatus, jsonRpcCode }: ErrorEntry = ERROR_CATALOG[code];
+  const modernStatus = era === "modern" ? MODERN_STATUSES.get(jsonRpcCode) : undefined;
+  return modernStatus ?? (details.sent ? 200 : httpStatus);
+}
+
+/** Returns the HTTP status of a server's response. */
+export function responseStatus(body: string, era: ClientEra): number {
+  if (era === "legacy" || body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
+  const code = findPath(body, 0, ["error", "code"]);
+  return (code && MODERN_STATUSES.get(readValue(body, code))) ?? 200;
 }
 
 /**
  * Returns a JSON-RPC error response. If the id of the request is unknown, it has no id, because `null` violates the MCP schema.
  * UNAUTHORIZED has `null`, because Python clients otherwise do not show the message.
  */
-export function errorBody(error: SidecarError, idText: string | undefined): string {
-  const { code, message, data } = error;
-  const id = idText ?? (code === "UNAUTHORIZED" ? "null" : undefined);
-  const wire = { code: ERROR_CATALOG[code].jsonRpcCode, message, data };
-  return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify(wire)}}`;
-}
-
-const { ServerError, SessionOrTimeout, InternalError } = JsonRpcErrorCode;
-
-/**
- * Returns the same for a request without a session. Its revision reserves the codes from -32000 to -32019 for those of earlier revisions
- * (MCP 2026-07-28, basic, error codes).
- */
-export function modernErrorBody({ code, message, data }: SidecarError, idText: string | undefined): string {
+export function errorBody({ code, message, data }: SidecarError, idText: string | undefined, era: ClientEra = "legacy"): string {
   const { jsonRpcCode, modernCode }: ErrorEntry = ERROR_CATALOG[code];
+  // Revision 2026-07-28 reserves the codes from -32000 to -32019 for those of earlier revisions (basic, error codes).
   const isReserved = jsonRpcCode === ServerError || jsonRpcCode === SessionOrTimeout;
-  const id = idText === undefined ? "" : `"id":${idText},`;
-  return `{"jsonrpc":"2.0",${id}"error":${JSON.stringify({ code: modernCode ?? (isReserved ? InternalError : jsonRpcCode), message, data })}}`;
+  const wireCode = era === "legacy" ? jsonRpcCode : (modernCode ?? (isReserved ? InternalError : jsonRpcCode));
+  const id = idText ?? (code === "UNAUTHORIZED" && era === "legacy" ? "null" : undefined);
+  return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify({ code: wireCode, message, data })}}`;
 }
 
 /** Returns the headers of an error, besides those of its JSON body. */
@@ -262,9 +273,8 @@ export function reject(
   error: SidecarError,
   headers?: Readonly<Record<string, string>>,
 ): void {
-  const version = request.headers["mcp-protocol-version"]?.toString();
-  const body = isModernVersion(version) ? modernErrorBody(error, undefined) : errorBody(error, undefined);
-  sendRejection(response, error, body, headers, error.message);
+  const era = isModernVersion(request.headers["mcp-protocol-version"]?.toString()) ? "modern" : "legacy";
+  sendRejection(response, error, errorBody(error, undefined, era), headers, error.message);
   discardBody(request, response);
 }
 
@@ -284,43 +294,3 @@ export function discardBody(request: IncomingMessage, response?: ServerResponse)
   }, LINGER_MS);
   request.once("close", () => clearTimeout(timer));
 }
-
-/** The rules of a protocol era for the responses to its clients. A reply has the front of its client, whatever server answers it. */
-export interface Front {
-  /** Returns the HTTP status of an error of the sidecar. */
-  errorStatus(error: SidecarError): number;
-  /** Returns the JSON text of an error of the sidecar. @param idText the JSON text of the request's id; undefined for a batch. */
-  errorBody(error: SidecarError, idText: string | undefined): string;
-  /** Returns the HTTP status of a server's response. */
-  readonly responseStatus?: (body: string) => number;
-  /** True if a disconnect of the client cancels its request. @param isResumable true if the client has an event id to reconnect with. */
-  cancelsOnDisconnect(isResumable: boolean): boolean;
-}
-
-/** The front of clients with a session, up to revision 2025-11-25. Their requests go on while they can reconnect for the response. */
-export const SESSION_FRONT: Front = {
-  errorStatus,
-  errorBody,
-  cancelsOnDisconnect: (isResumable) => !isResumable,
-};
-
-/** The HTTP statuses of errors (MCP 2026-07-28, basic/transports). All others have 200. */
-const STATUS_OF_ERROR: ReadonlyMap<unknown, number> = new Map([
-  [JsonRpcErrorCode.MethodNotFound, 404],
-  [JsonRpcErrorCode.HeaderMismatch, 400],
-  [JsonRpcErrorCode.MissingCapability, 400],
-  [JsonRpcErrorCode.UnsupportedVersion, 400],
-]);
-
-/** The front of clients without a session, from revision 2026-07-28 on. A request ends with its connection. */
-export const MODERN_FRONT: Front = {
-  errorStatus: (error) => STATUS_OF_ERROR.get(ERROR_CATALOG[error.code].jsonRpcCode) ?? errorStatus(error),
-  errorBody: modernErrorBody,
-  responseStatus(body) {
-    if (body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
-    const error = findMembers(body, 0, ["error"]).spans[0];
-    const code = error === undefined ? undefined : findMembers(body, error.start, ["code"]).spans[0];
-    return (code === undefined ? undefined : STATUS_OF_ERROR.get(readValue(body, code))) ?? 200;
-  },
-  cancelsOnDisconnect: () => true,
-};

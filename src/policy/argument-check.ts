@@ -28,7 +28,7 @@ const MAX_COMPILE_CPU_MS = 500;
 /** The interval of measurements during a request. */
 const POLL_MS = 20;
 /**
- * About half a minute for a start or a request: only a thread that hangs reaches it. The clock says nothing about its work, because other
+ * About half a minute for a request, with the start of the thread: only a thread that hangs reaches it. The clock says nothing about its work, because other
  * processes may have the processor. Ticks are counted because a tick that was late for any time is one, and the reply may be waiting behind it.
  */
 const MAX_TICKS = 1500;
@@ -41,7 +41,7 @@ const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8,
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
 interface Job {
-  readonly request: CheckRequest;
+  readonly maxCpuMs: number;
   readonly resolve: (reply: CheckReply) => void;
   readonly timer: NodeJS.Timeout;
   ticks: number;
@@ -52,9 +52,8 @@ class CheckThread {
   /** The keys of the schemas that the running thread has. */
   readonly keys = new Set<string>();
   #worker: Worker | undefined;
-  #isReady = false;
-  /** The CPU time that the thread had used at its last reply. */
-  #idleCpuMs = 0;
+  /** The CPU time that the thread had used at its last reply; infinite until it can take requests, because its start has no limit. */
+  #idleCpuMs = Number.POSITIVE_INFINITY;
   #addedLength = 0;
   #job: Job | undefined;
 
@@ -83,17 +82,12 @@ class CheckThread {
   run(request: CheckRequest): Promise<CheckReply> {
     return new Promise((resolve) => {
       const timer = setInterval(() => void this.#measure(), POLL_MS).unref();
-      this.#job = { request, resolve, timer, ticks: 0 };
-      if (this.#isReady) this.#post(this.#job);
-      else this.start();
+      this.#job = { maxCpuMs: request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS, resolve, timer, ticks: 0 };
+      this.start();
+      if (request.kind === "add") this.#addedLength += request.schemaText.length;
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+      this.#worker?.postMessage(request);
     });
-  }
-
-  #post(job: Job): void {
-    job.ticks = 0;
-    if (job.request.kind === "add") this.#addedLength += job.request.schemaText.length;
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-    this.#worker?.postMessage(job.request);
   }
 
   /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
@@ -102,26 +96,24 @@ class CheckThread {
     if (worker === undefined || job === undefined) return;
     const seconds = (MAX_TICKS * POLL_MS) / 1000;
     if (++job.ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
-    if (!this.#isReady) return;
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
       if (this.#job !== job) return;
-      const maxCpuMs = job.request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS;
-      const cpuMs = (user + system) / 1000 - this.#idleCpuMs;
-      if (cpuMs > maxCpuMs) this.#end({ exceededLimit: "cpu time", reason: `more than ${maxCpuMs} ms of CPU time` });
+      const { maxCpuMs } = job;
+      if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs)
+        this.#end({ exceededLimit: "cpu time", reason: `more than ${maxCpuMs} ms of CPU time` });
       else if (heapBytes > MAX_HEAP_BYTES)
         this.#end({ exceededLimit: "memory", reason: `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory` });
     } catch {
-      // The thread has exited in the meantime, which is reported separately.
+      // The thread has not begun, or has exited in the meantime, which is reported separately.
     }
   }
 
   #onReply(worker: Worker, { cpuMs, ...reply }: CheckReply & { readonly cpuMs: number }): void {
     if (worker !== this.#worker) return;
+    const isReady = this.#idleCpuMs !== Number.POSITIVE_INFINITY;
     this.#idleCpuMs = cpuMs;
-    if (this.#isReady) return this.#settle(reply);
-    this.#isReady = true;
-    if (this.#job !== undefined) this.#post(this.#job);
+    if (isReady) this.#settle(reply);
   }
 
   #onEnd(worker: Worker, exceededLimit: CheckFailure["exceededLimit"], reason: string): void {
@@ -132,7 +124,7 @@ class CheckThread {
   #end(failure: CheckFailure): void {
     void this.#worker?.terminate();
     this.#worker = undefined;
-    this.#isReady = false;
+    this.#idleCpuMs = Number.POSITIVE_INFINITY;
     this.#addedLength = 0;
     this.keys.clear();
     this.#settle({ failure });
@@ -153,8 +145,6 @@ function isOutOfMemory(error: unknown): boolean {
 
 /** The number of schemas whose strikes are remembered. */
 const MAX_SCHEMAS = 1000;
-/** The greatest length in UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
-const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
 /** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
 const MAX_NAMESAKES = 4;
 /** A schema whose compilation has exceeded the limits this many times is not compiled again. */
@@ -165,7 +155,6 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
 interface KnownSchema {
   readonly key: string;
-  readonly length: number;
   /** The number of compilations that exceeded the limits. */
   strikes: number;
   /** True if its unusable parts are logged. */
@@ -271,9 +260,6 @@ export class ArgumentCheck {
   /** Adds a schema to the thread, unless it has it. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
   async #add(schema: KnownSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (this.#thread.keys.has(schema.key) || schema.strikes >= MAX_STRIKES) return undefined;
-    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels" });
-    const tooLong = `it is longer than ${MAX_SCHEMA_LENGTH} characters`;
-    if (schema.length > MAX_SCHEMA_LENGTH) return this.#logProblems(schema, toolName, { problem: tooLong });
     const { report = {}, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
     if (failure === undefined) {
       this.#thread.keys.add(schema.key);
@@ -298,7 +284,7 @@ export class ArgumentCheck {
     if (known !== undefined) return known;
     const text = textOf(inputSchema);
     const key = createHash("sha256").update(text).digest("base64");
-    const schema = this.#byDigest.get(key) ?? { key, length: text.length, strikes: 0, isLogged: false };
+    const schema = this.#byDigest.get(key) ?? { key, strikes: 0, isLogged: false };
     this.#known.set(object, schema);
     this.#byDigest.set(key, schema);
     if (this.#byDigest.size > MAX_SCHEMAS) this.#byDigest.delete(this.#byDigest.keys().next().value ?? "");

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { escapeInvisible, findRepeatedName } from "../json/text.ts";
+import { escapeInvisible, findRepeatedName, shorten } from "../json/text.ts";
 import { parseJson as parse } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
-/** A deeper schema is not compared or stored, and equals no other. Usual schemas have a few levels. */
-export const MAX_DEPTH = 128;
+/** A deeper schema is not stored, and equals no other. Usual schemas have a few levels. */
+const MAX_DEPTH = 128;
 /** The limit for a file. `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 /** The indentation of each level in the file, and that of the list of tools. */
@@ -38,18 +38,25 @@ export class DescriptorError extends Error {
 }
 
 /**
- * Converts a tool of a server's list to the form that a descriptor has.
+ * Converts a tool of a list to the form that a descriptor has.
  *
- * @returns undefined for a tool without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
+ * @param place that of the tool, for the error.
+ * @throws DescriptorError for a tool without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
  */
-export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
+export function toDescriptorTool(tool: unknown, place: string): DescriptorTool {
+  if (!isJsonObject(tool)) throw new DescriptorError(`${place} is ${describeValue(tool)}; it must be an object`);
   const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
-  if (name === "") return undefined;
+  if (name === "") throw new DescriptorError(`${place} has no \`name\``);
+  const named = `${place}, ${JSON.stringify(shorten(name))}`;
+  const wrong = (member: string, value: unknown, wanted: string): DescriptorError =>
+    new DescriptorError(`${named}: \`${member}\` is ${describeValue(value)}; it must be ${wanted}`);
   const { description, inputSchema, annotations } = storedParts(tool, name);
-  if (typeof description !== "string" || !isJsonObject(inputSchema) || !isStorable(inputSchema, MAX_DEPTH)) return undefined;
-  if (annotations === undefined) return { name, description, inputSchema };
-  if (!isJsonObject(annotations) || !isStorable(annotations, MAX_DEPTH)) return undefined;
-  return { name, description, inputSchema, annotations };
+  if (typeof description !== "string") throw wrong("description", description, "a string");
+  if (!isJsonObject(inputSchema)) throw wrong("inputSchema", inputSchema, "an object");
+  if (annotations !== undefined && !isJsonObject(annotations)) throw wrong("annotations", annotations, "an object");
+  if (!isStorable(inputSchema, MAX_DEPTH) || !isStorable(annotations, MAX_DEPTH))
+    throw new DescriptorError(`${named}: its schema or annotations have too many levels, or a number that is too large`);
+  return { name, description, inputSchema, ...(annotations === undefined ? {} : { annotations }) };
 }
 
 /** Returns the parts of a tool besides its name, as they are stored. A value of a wrong type is returned unchanged. */
@@ -93,8 +100,8 @@ export function formatDescriptor(
   const formatted = tools.map(({ name, description: text, inputSchema, annotations }) => ({
     name,
     description: text,
-    inputSchema: sortKeys(inputSchema, MAX_DEPTH),
-    ...(annotations === undefined ? {} : { annotations: sortKeys(annotations, MAX_DEPTH) }),
+    inputSchema: sortKeys(inputSchema),
+    annotations: sortKeys(annotations),
   }));
   const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, INDENT);
   check(Buffer.byteLength(text));
@@ -119,12 +126,11 @@ function countBytes(value: unknown, indent: number, maxBytes: number): number {
   return bytes;
 }
 
-/** Returns a copy whose objects have sorted keys. @throws DescriptorError if it has too many levels. */
-export function sortKeys(value: unknown, depth: number): unknown {
+/** Returns a copy whose objects have sorted keys. @throws RangeError if no stack holds its levels. */
+export function sortKeys(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  if (depth === 0) throw new DescriptorError(`a schema has more than ${MAX_DEPTH} levels`);
-  if (Array.isArray(value)) return value.map((element) => sortKeys(element, depth - 1));
-  const members = Object.entries(value).map(([key, member]): [string, unknown] => [key, sortKeys(member, depth - 1)]);
+  if (Array.isArray(value)) return value.map(sortKeys);
+  const members = Object.entries(value).map(([key, member]): [string, unknown] => [key, sortKeys(member)]);
   // An assignment would lose a member with the name `__proto__`.
   return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -222,7 +228,7 @@ function parseDescriptor(text: string): Descriptor {
   const { version, description, mcp, tools: listed = [], "x-claw-discovery": discovery } = value;
   if (version !== 2) throw new DescriptorError(`\`version\` is ${describeValue(version)}; only version 2 is known`);
   if (!Array.isArray(listed)) throw new DescriptorError(`\`tools\` is ${describeValue(listed)}; it must be an array`);
-  const tools = (listed as unknown[]).map(readTool);
+  const tools = (listed as unknown[]).map((tool, index) => toDescriptorTool(tool, `tools[${index}]`));
   refuseDuplicates(tools);
   return {
     version,
@@ -241,23 +247,6 @@ function parseJson(text: string): unknown {
     const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(String(error)) ?? [];
     throw new DescriptorError(line === undefined ? "is not JSON" : `is not JSON: line ${line}, column ${column}`, { cause: error });
   }
-}
-
-function readTool(tool: unknown, index: number): DescriptorTool {
-  const place = `tools[${index}]`;
-  if (!isJsonObject(tool)) throw new DescriptorError(`${place} is ${describeValue(tool)}; it must be an object`);
-  const { name } = tool;
-  if (typeof name !== "string" || name.trim() === "") throw new DescriptorError(`${place} has no \`name\``);
-  const read = toDescriptorTool(tool);
-  if (read !== undefined) return read;
-  throw new DescriptorError(`${place}, ${JSON.stringify(name)}: ${whyUnreadable(tool)}`);
-}
-
-function whyUnreadable({ description, inputSchema, annotations }: JsonObject): string {
-  if (typeof (description ?? "") !== "string") return `\`description\` is ${describeValue(description)}; it must be a string`;
-  if (!isJsonObject(inputSchema ?? {})) return `\`inputSchema\` is ${describeValue(inputSchema)}; it must be an object`;
-  if (!isJsonObject(annotations ?? {})) return `\`annotations\` is ${describeValue(annotations)}; it must be an object`;
-  return "its schema or annotations have too many levels, or a number that is too large";
 }
 
 function describeValue(value: unknown): string {

@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { beginning, escapeInvisible, isInsidePair, shorten } from "../json/text.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { type LogFields, logLimiter } from "../observe/log.ts";
-import { type Descriptor, DescriptorError, type DescriptorTool, MAX_DEPTH, sortKeys, storedParts } from "./descriptor.ts";
+import { type Descriptor, type DescriptorTool, sortKeys, storedParts } from "./descriptor.ts";
 
 /** A place where two JSON values differ. `before` or `after` is undefined if that side has no value there. */
 interface Difference {
@@ -15,32 +15,21 @@ interface Difference {
 
 const SIMPLE_KEY = /^[\w$-]+$/;
 
-/** True if two JSON values are equal. The order of keys does not matter. A value with too many levels equals no other. */
-function isEqualJson(a: unknown, b: unknown, depth = MAX_DEPTH): boolean {
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
-  if (depth === 0) return false;
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((element, index) => isEqualJson(element, b[index], depth - 1));
-  }
-  if (Array.isArray(b)) return false;
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((key) => Object.hasOwn(b, key) && isEqualJson((a as JsonObject)[key], (b as JsonObject)[key], depth - 1));
-}
-
-/** Finds the places where two values differ. Keys are visited in sorted order, so that the result is stable. */
-function* findDifferences(path: string, before: unknown, after: unknown, depth = MAX_DEPTH): Generator<Difference> {
-  if (isEqualJson(before, after, depth)) return;
+/**
+ * Finds the places where two JSON values differ. Keys are visited in sorted order, so that the result is stable. Goes no deeper than `before`,
+ * whose levels are limited.
+ */
+function* findDifferences(path: string, before: unknown, after: unknown): Generator<Difference> {
   const areLists = Array.isArray(before) && Array.isArray(after);
-  if (depth === 0 || !(areLists || (isJsonObject(before) && isJsonObject(after)))) {
-    yield { path, before, after };
+  if (!(areLists || (isJsonObject(before) && isJsonObject(after)))) {
+    if (before !== after) yield { path, before, after };
     return;
   }
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   for (const key of areLists ? keys : keys.sort()) {
     const [was, is] = [before, after].map((side) => (Object.hasOwn(side, key) ? (side as JsonObject)[key] : undefined));
     const step = areLists ? `[${key}]` : SIMPLE_KEY.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
-    yield* findDifferences(path + step, was, is, depth - 1);
+    yield* findDifferences(path + step, was, is);
   }
 }
 
@@ -84,21 +73,21 @@ function kindsOf(reviewed: DescriptorTool | undefined, [first, ...others]: reado
 /** Returns the parts in which a server's tool differs from the reviewed one of the same name; empty if they are equal. */
 function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftKind[] {
   const { description, inputSchema, annotations } = storedParts(live, reviewed.name);
-  const changed: DriftKind[] = [];
-  if (reviewed.description !== description) changed.push("description");
-  if (!isEqualJson(reviewed.inputSchema, inputSchema)) changed.push("schema");
-  if (!isEqualJson(reviewed.annotations, annotations)) changed.push("annotations");
-  return changed;
+  const parts = [
+    ["description", reviewed.description, description],
+    ["schema", reviewed.inputSchema, inputSchema],
+    ["annotations", reviewed.annotations, annotations],
+  ] as const;
+  return parts.filter(([, before, after]) => findDifferences("", before, after).next().done !== true).map(([kind]) => kind);
 }
 
 /** Returns a fingerprint of a drift. It does not depend on the order of keys, and differs if the server's definition differs. */
 export function fingerprintOf({ name, kinds, live }: ToolDrift): string {
   const definitions = live.map((tool) => {
     try {
-      return sortKeys(storedParts(tool, name), MAX_DEPTH);
-    } catch (error) {
-      if (error instanceof DescriptorError) return error.message;
-      throw error;
+      return JSON.stringify(sortKeys(storedParts(tool, name)));
+    } catch {
+      return "nested too deeply";
     }
   });
   return createHash("sha256")

@@ -7,12 +7,11 @@ import type { CallLimits } from "../server/call.ts";
 import { Semaphore } from "../server/slots.ts";
 import { MAX_TOOLS } from "../server/tools.ts";
 import { RateLimit, ROUNDING_MS } from "../timers.ts";
-import { matcherOf } from "./tools.ts";
+import { matchesPattern } from "./tools.ts";
 
-/** Creates a function that returns the value of the first pattern that a name matches. */
-export function findByName(numbers: readonly ToolNumber[] = []): (name: string) => number | undefined {
-  const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
-  return (name) => rules.find(({ matches }) => matches(name))?.value;
+/** Returns the value of the first pattern that a name matches. */
+export function findByName(numbers: readonly ToolNumber[] | undefined, name: string): number | undefined {
+  return numbers?.find(({ pattern }) => matchesPattern(pattern, name))?.value;
 }
 
 /** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
@@ -71,11 +70,9 @@ export class ToolStates<State> {
  */
 export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): ((toolName: string) => CallLimits | undefined) | undefined {
   if (toolTimeoutsMs === undefined && toolConcurrency === undefined) return undefined;
-  const timeoutOf = findByName(toolTimeoutsMs);
-  const limitOf = findByName(toolConcurrency);
   const create = (toolName: string): CallLimits | undefined => {
-    const timeoutMs = timeoutOf(toolName);
-    const limit = limitOf(toolName);
+    const timeoutMs = findByName(toolTimeoutsMs, toolName);
+    const limit = findByName(toolConcurrency, toolName);
     if (timeoutMs === undefined && limit === undefined) return undefined;
     return {
       ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
@@ -95,9 +92,8 @@ export class CallRates {
 
   constructor(context: Context) {
     this.#context = context;
-    const perMinuteOf = findByName(context.config.toolCallsPerMinute);
     const create = (toolName: string): RateLimit | undefined => {
-      const perMinute = perMinuteOf(toolName);
+      const perMinute = findByName(context.config.toolCallsPerMinute, toolName);
       return perMinute === undefined ? undefined : new RateLimit(perMinute);
     };
     this.#ofTools = new ToolStates<RateLimit>(create, (limit) => limit.isFull(context.nowMs()));

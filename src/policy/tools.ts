@@ -6,30 +6,15 @@ import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { isReadOnly, MAX_TOOLS } from "../server/tools.ts";
 
-const STAR = 42;
-const QUESTION_MARK = 63;
-
 /**
- * Creates a function that returns true if the name of a tool matches any of the patterns. `*` matches any characters or none, `?` matches
- * one code point, and other characters match themselves. Case matters, and the whole name must match.
+ * Returns true if the name of a tool matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
+ * match themselves. Case matters, and the whole name must match.
  *
  * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
  * of the lengths of name and pattern, and usually the length of the name.
  */
-export function createNameMatcher(patterns: readonly string[]): (name: string) => boolean {
-  const matchers = patterns.map(matcherOf);
-  return (name) => matchers.some((matches) => matches(name));
-}
-
-/** Creates a function that returns true if the name of a tool matches the pattern. */
-export function matcherOf(pattern: string): (name: string) => boolean {
-  if (!/[*?]/.test(pattern)) return (name) => name === pattern;
-  const points = Array.from(pattern, (character) => character.codePointAt(0) ?? 0);
-  return (name) => matchesGlob(points, name);
-}
-
-/** After a mismatch, only the last star takes one more code point. Earlier stars never need to change. */
-function matchesGlob(pattern: readonly number[], name: string): boolean {
+export function matchesPattern(pattern: string, name: string): boolean {
+  const wanted = Array.from(pattern);
   let position = 0;
   let index = 0;
   /** The position in the pattern after the last star; -1 before the first. */
@@ -37,27 +22,26 @@ function matchesGlob(pattern: readonly number[], name: string): boolean {
   /** The end of the part of the name that this star matches. */
   let starEnd = 0;
   while (index < name.length) {
-    const wanted = pattern[position];
-    if (wanted === STAR) {
-      position++;
-      if (position === pattern.length) return true;
-      afterStar = position;
+    const character = characterAt(name, index);
+    if (wanted[position] === "*") {
+      afterStar = ++position;
       starEnd = index;
-      continue;
-    }
-    const point = name.codePointAt(index) ?? 0;
-    if (wanted === point || wanted === QUESTION_MARK) {
+    } else if (wanted[position] === "?" || wanted[position] === character) {
       position++;
-      index += point > 0xffff ? 2 : 1;
-      continue;
+      index += character.length;
+    } else {
+      if (afterStar === -1) return false;
+      // Only the last star takes one more code point. Earlier stars never need to change.
+      position = afterStar;
+      starEnd += characterAt(name, starEnd).length;
+      index = starEnd;
     }
-    if (afterStar === -1) return false;
-    starEnd += (name.codePointAt(starEnd) ?? 0) > 0xffff ? 2 : 1;
-    index = starEnd;
-    position = afterStar;
   }
-  while (pattern[position] === STAR) position++;
-  return position === pattern.length;
+  return wanted.slice(position).every((character) => character === "*");
+}
+
+function characterAt(text: string, index: number): string {
+  return String.fromCodePoint(text.codePointAt(index) ?? 0);
 }
 
 /** Returns true if clients may see and call a tool. @param tool as in `tools/list`. */
@@ -70,31 +54,27 @@ export type ToolFilter = (tool: JsonObject) => boolean;
  * @returns undefined if no tool is hidden.
  */
 export function createToolFilter({ allowTools, denyTools, readOnly }: Config, isPinned?: ToolFilter): ToolFilter | undefined {
-  const isAllowed = allowTools && createNameMatcher(allowTools);
-  const isDenied = denyTools && createNameMatcher(denyTools);
-  if (isAllowed === undefined && isDenied === undefined && !readOnly && isPinned === undefined) return undefined;
+  if (allowTools === undefined && denyTools === undefined && !readOnly && isPinned === undefined) return undefined;
   return (tool) => {
     const { name, annotations } = tool;
-    if (typeof name !== "string" || isAllowed?.(name) === false || isDenied?.(name) === true) return false;
+    if (typeof name !== "string") return false;
+    const isMatch = (pattern: string): boolean => matchesPattern(pattern, name);
+    if (allowTools?.some(isMatch) === false || denyTools?.some(isMatch) === true) return false;
     return (!readOnly || isReadOnly(annotations)) && isPinned?.(tool) !== false;
   };
 }
 
 /**
- * Removes every `outputSchema` from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an output
- * schema (MCP 2025-11-25, server/tools). A result limit may remove structuredContent, so the schema must not promise it.
+ * Removes the `outputSchema` of each tool from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an
+ * output schema (MCP 2025-11-25, server/tools). A result limit may remove structuredContent, so the schema must not promise it.
  *
  * @param body the response in valid JSON.
  */
 export function withoutOutputSchemas(body: string): string {
   const list = findPath(body, 0, ["result", "tools"]);
   if (list === undefined || body.charAt(list.start) !== "[") return body;
-  const elements = findElements(body, list.start, MAX_TOOLS + 1);
-  const tools = elements.slice(0, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
+  const tools = findElements(body, list.start, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
   const edits = tools.flatMap(({ start }) => removeMember(body, start, "outputSchema"));
-  // Clients cannot call further tools, because the sidecar does not list them.
-  const [last, more] = elements.slice(MAX_TOOLS - 1);
-  if (last !== undefined && more !== undefined) edits.push({ start: last.end, end: list.end - 1, text: "" });
   return applyEdits(body, edits);
 }
 

@@ -11,8 +11,8 @@ interface StreamName {
   /** True if a GET opened the stream. */
   readonly isStandalone: boolean;
   readonly streamId: number;
-  /** The process that has opened the stream. */
-  readonly replica: string;
+  /** The process that has opened the stream; undefined for a client that cannot reconnect. */
+  readonly replica: string | undefined;
   /** The JSON text of the id of the request whose response the stream carries; undefined for a GET stream and a batch. */
   readonly requestIdText?: string | undefined;
 }
@@ -20,11 +20,12 @@ interface StreamName {
 /**
  * Returns an event id: `r3-17-REPLICA-REQUEST` for event 17 of stream 3 if a POST opened it, `s3-17-REPLICA` if a GET did. The id is unique
  * in the session and names the stream to resume (MCP 2025-11-25, basic/transports, resumability). With the id of the request in it, another
- * replica can answer that request with an error.
+ * replica can answer that request with an error. Undefined for a stream that cannot be resumed.
  *
  * @param sequence the number of the event in its stream, from 1; 0 before the first.
  */
-function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: StreamName, sequence: number): string {
+function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: StreamName, sequence: number): string | undefined {
+  if (replica === undefined) return undefined;
   const position = `${isStandalone ? "s" : "r"}${streamId}-${sequence}-${replica}`;
   const request = Buffer.from(requestIdText);
   return request.length === 0 || request.length > MAX_REQUEST_ID_BYTES ? position : `${position}-${request.toString("base64url")}`;
@@ -52,8 +53,8 @@ function isRequestId(text: string): boolean {
 
 /** The port to a connection that carries server-sent events. */
 export interface EventSink {
-  /** @returns false if the reader is too far behind; the connection is then unusable. */
-  send(eventId: string, text: string): boolean;
+  /** @param eventId undefined for a client that cannot reconnect. @returns false if the reader is too far behind; the connection is then unusable. */
+  send(eventId: string | undefined, text: string): boolean;
   /**
    * Ends the connection after the events that were sent.
    *
@@ -96,7 +97,7 @@ export class EventStream {
     return this.#kept.lastSequence;
   }
 
-  eventId(sequence: number): string {
+  eventId(sequence: number): string | undefined {
     return formatEventId(this.name, sequence);
   }
 
@@ -210,13 +211,13 @@ export class SessionStreams {
 
   /** Opens a stream for the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
   openForRequest(requestIdText?: string): EventStream {
-    return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#replica, requestIdText });
+    return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#log?.replica, requestIdText });
   }
 
   /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
-    return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#replica });
+    return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#log?.replica });
   }
 
   /**
@@ -225,7 +226,7 @@ export class SessionStreams {
    */
   find(name: StreamName, sequence: number): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
-    if (replica !== this.#replica) return "elsewhere";
+    if (replica !== this.#log?.replica) return "elsewhere";
     if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.isTakenUp ? "elsewhere" : "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
@@ -292,11 +293,6 @@ export class SessionStreams {
     const stream = new EventStream(name, this.memory, this.#log, onGone, from);
     streams.set(streamId, stream);
     return stream;
-  }
-
-  /** Streams without a log are not resumed, so their events have no ids. */
-  get #replica(): string {
-    return this.#log?.replica ?? "";
   }
 
   #makeRoom(): void {

@@ -70,7 +70,5 @@ export function descriptorOf(tools: readonly DescriptorTool[]): Descriptor {
 
 /** Returns a listed tool as a descriptor has it. */
 export function stored(tool: JsonObject): DescriptorTool {
-  const read = toDescriptorTool(tool);
-  if (read === undefined) throw new Error("not a tool");
-  return read;
+  return toDescriptorTool(tool, "the tool");
 }

@@ -2,7 +2,7 @@ import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { actionOf, ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/mcp/errors.ts";
-import { errorBody, errorStatus, MODERN_FRONT } from "../../../src/http/response.ts";
+import { errorBody, errorStatus, responseStatus } from "../../../src/http/response.ts";
 import { idText } from "../../support/json-text.ts";
 
 const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
@@ -20,7 +20,7 @@ describe("an error of the sidecar", () => {
     for (const id of ["1", '"a"', ...(code === "UNAUTHORIZED" ? [] : [undefined])])
       expect(JSONRPCErrorResponseSchema.safeParse(JSON.parse(errorBody(unsent, id))).success).toBe(true);
     // Codes from -32000 to -32019 are reserved for earlier revisions.
-    const modern = JSON.parse(MODERN_FRONT.errorBody(unsent, "7")) as { error: { code: number; data: object } };
+    const modern = JSON.parse(errorBody(unsent, "7", "modern")) as { error: { code: number; data: object } };
     expect(modern.error.code <= -32_000 && modern.error.code >= -32_019).toBe(false);
     expect(modern.error.data).toMatchObject({ code });
   });
@@ -53,6 +53,6 @@ describe("the status of a server's response to a client without a session", () =
     ['{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}', 200],
     ['{"jsonrpc":"2.0","id":1,"error":{}}', 200],
   ])("the response %s has HTTP status %i", (body, status) => {
-    expect(MODERN_FRONT.responseStatus?.(body)).toBe(status);
+    expect(responseStatus(body, "modern")).toBe(status);
   });
 });

@@ -142,10 +142,10 @@ describe("a schema", () => {
     ["its dialect", { $schema: "toString" }],
     ["asynchronous", { $async: true }],
     ["longer than", { description: "x".repeat(300_000) }],
-    ["more than 100 levels", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
+    ["subschemas", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
     ["subschemas", { allOf: Array.from({ length: 4000 }, () => ({})) }],
     ["pattern", { patternProperties: { "(?i)a": {} }, additionalProperties: false }],
-    ["it fails: Maximum call stack", { $ref: "#" }],
+    ["Maximum call stack", { $ref: "#" }],
   ])("an unusable schema is skipped and logged once: %s", async (reason, inputSchema) => {
     const check = new ArgumentCheckBench();
     const name = `n${"x".repeat(200)}`;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/policy/descriptor.ts";
+import { type Descriptor, DescriptorError, formatDescriptor } from "../../../src/policy/descriptor.ts";
 import type { JsonObject } from "../../../src/mcp/message.ts";
 import { descriptorOf, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../../support/reviewed-tools.ts";
 
@@ -9,7 +9,7 @@ describe("a tool in a descriptor", () => {
   it("a tool keeps name, description, input schema and annotations only", () => {
     const kept = { name: "a", description: "A.", inputSchema: { type: "object", required: ["x"] }, annotations: { readOnlyHint: true } };
     const other = { title: "T", outputSchema: {}, icons: [], execution: {}, _meta: {} };
-    expect(toDescriptorTool({ ...other, ...kept })).toStrictEqual(kept);
+    expect(stored({ ...other, ...kept })).toStrictEqual(kept);
   });
 
   it.each([
@@ -17,7 +17,7 @@ describe("a tool in a descriptor", () => {
     ["members that are null", { description: null, inputSchema: null, annotations: null }],
     ["empty members", { description: " \n", inputSchema: null, annotations: {} }],
   ])("a tool with %s gets a description and a schema", (_what, members) => {
-    expect(toDescriptorTool({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
+    expect(stored({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
   });
 
   it.each<[what: string, tool: JsonObject]>([
@@ -30,7 +30,7 @@ describe("a tool in a descriptor", () => {
     ["annotations that are too deep", { name: "a", annotations: nested(200) }],
     ["a number that is not finite", { name: "a", inputSchema: JSON.parse('{"maximum":1e999}') as object }],
   ])("a tool with %s is rejected", (_what, tool) => {
-    expect(toDescriptorTool(tool)).toBeUndefined();
+    expect(() => stored(tool)).toThrow(DescriptorError);
   });
 });
 
@@ -76,7 +76,7 @@ describe("the text of a descriptor", () => {
 
 describe("the size of a descriptor", () => {
   function expectExactLimit(tools: readonly JsonObject[]): void {
-    const descriptor = descriptorOf(tools.flatMap((tool) => toDescriptorTool(tool) ?? []));
+    const descriptor = descriptorOf(tools.map(stored));
     const text = formatDescriptor(descriptor);
     const bytes = Buffer.byteLength(text);
     expect(formatDescriptor(descriptor, bytes)).toBe(text);
