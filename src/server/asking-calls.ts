@@ -7,7 +7,7 @@ import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { chosenKey, earlyAnswersOf, embeddedText, isAnswer, keyOf } from "../mcp/questions.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
-import { inputRequired } from "../mcp/translate.ts";
+import { inputRequired, serverInfoOf } from "../mcp/translate.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
 import { type Askable, Reply, type ReplyTarget, type Transform } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
@@ -164,7 +164,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.timer.set(Math.min(this.#expiresAtMs, nowMs() + PROGRESS_MS));
     for (const question of questions) question.isShown = true;
     const texts = questions.map(({ key, text }) => `${JSON.stringify(key)}:${text}`);
-    const result = inputRequired(texts, calls.serverInfo, state);
+    const result = inputRequired(texts, serverInfoOf(calls.lastHandshake?.resultText ?? "{}"), state);
     const { reply } = call;
     this.#transforms = reply.transforms.splice(0);
     this.#onDisconnect = reply.onDisconnect;

@@ -60,8 +60,6 @@ export class Calls {
   handshake: UpstreamHandshake | undefined;
   /** The handshake of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
-  /** The JSON text of its `serverInfo`, which each result for a client of the other era has. */
-  serverInfo: string | undefined;
   /** The tools that certainly only read. Empty until all tools are listed, and while they are outdated. */
   readOnlyTools: ReadonlySet<string> = new Set();
   /** Called with each call that times out. */

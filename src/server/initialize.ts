@@ -46,6 +46,8 @@ export class SessionCapabilities {
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
+  /** The result of the handshake that promised them. */
+  #resultText: string | undefined;
 
   constructor(context: Context, calls: Calls, endSession: (session: Session) => void) {
     this.#context = context;
@@ -75,8 +77,12 @@ export class SessionCapabilities {
    * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
    */
   change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
+    const { generation, resultText } = handshake;
     const isFirst = this.#current === undefined;
-    const now = (this.#current = promisedBy(handshake, isPrivate));
+    // Most servers answer the same after each start. Sessions that rely on that object then lack nothing.
+    const isSame = resultText === this.#resultText;
+    const now = (this.#current = (isSame && this.#current) || promisedBy(handshake, isPrivate));
+    this.#resultText = resultText;
     const sessions = new Set<Session>();
     // Thousands of sessions share a few objects.
     const missingOf = new Map<Capabilities, string | undefined>();
@@ -88,13 +94,14 @@ export class SessionCapabilities {
         this.announceTo(session);
         continue;
       }
+      if (capabilities === now) continue;
       if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
       const missing = missingOf.get(capabilities);
       if (missing === undefined) continue;
       sessions.add(session);
       reason ??= missing;
     }
-    if (reason !== undefined) this.#end(sessions, shorten(reason), handshake.generation);
+    if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
     return isFirst ? [] : listChanges(changingLists(now.declared));
   }
 

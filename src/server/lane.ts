@@ -13,7 +13,6 @@ import {
 } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf, requestIdOf } from "../mcp/server-line.ts";
-import { serverInfoOf } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -210,7 +209,6 @@ export class Lane implements SessionLane, UpstreamListener {
   onReady(handshake: UpstreamHandshake): void {
     const { calls } = this;
     calls.handshake = calls.lastHandshake = handshake;
-    calls.serverInfo = serverInfoOf(handshake.resultText);
     // Such as `notifications/initialized`, which the server may answer with an error.
     calls.onNotification();
     this.tools.onReady(handshake);

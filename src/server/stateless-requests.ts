@@ -10,6 +10,7 @@ import {
   discoverResult,
   findResult,
   requestToLegacyServer,
+  serverInfoOf,
   transformToModernClient,
 } from "../mcp/translate.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
@@ -170,7 +171,7 @@ export class StatelessRequests {
   }
 
   #forward(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
-    if (handshake.era === "legacy") this.#forwardToLegacy(stateless, client, lane);
+    if (handshake.era === "legacy") this.#forwardToLegacy(stateless, client, lane, handshake);
     else this.#forwardToModern(stateless, client, lane);
   }
 
@@ -191,7 +192,7 @@ export class StatelessRequests {
     lane.request(client, reply, unsealed);
   }
 
-  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
     const { request, envelope, reply } = stateless;
     const parked = this.#parked;
     // A call that waits for this request does not come here.
@@ -200,7 +201,7 @@ export class StatelessRequests {
     this.#setLevel(stateless, client, lane);
     const askable = this.#askableOf(stateless, lane.routing);
     if (ASKING_METHODS.has(request.method)) reply.askable = askable;
-    const transform = transformToModernClient(request, askable, lane.calls.serverInfo);
+    const transform = transformToModernClient(request, askable, serverInfoOf(handshake.resultText));
     reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
     lane.request(client, reply, requestToLegacyServer(request, envelope));
   }
