@@ -5,8 +5,7 @@ import {
   escapeEnd,
   isMistakenFor,
   isSpelledOtherwise,
-  literalEnd,
-  numberEnd,
+  scalarEnd,
   skipWhitespace,
   type Span,
 } from "./text.ts";
@@ -320,8 +319,7 @@ export class JsonScanner {
       this.#index++;
       this.#state = isObject ? State.firstName : State.firstElement;
     } else {
-      const isLiteral = code >= Code.lowerA;
-      const end = isLiteral ? literalEnd(this.#text, index) : numberEnd(this.#text, index);
+      const end = scalarEnd(this.#text, index);
       if (end === -1) return this.#fail();
       this.#index = end;
       this.#endValue();

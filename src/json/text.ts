@@ -83,27 +83,14 @@ export const Code = {
   carriageReturn: 13,
   space: 32,
   quote: 34,
-  plus: 43,
   comma: 44,
-  minus: 45,
-  dot: 46,
-  zero: 48,
-  nine: 57,
   colon: 58,
   openBracket: 91,
   backslash: 92,
   closeBracket: 93,
-  lowerA: 97,
-  lowerE: 101,
-  lowerF: 102,
-  lowerU: 117,
   openBrace: 123,
   closeBrace: 125,
 } as const;
-
-/** A lower-case letter is a capital one with this bit set. */
-const LOWER_CASE_BIT = 0x20;
-const HEX_DIGITS = 4;
 
 /** @param stop the position to stop at, even if more white space follows. */
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
@@ -116,63 +103,22 @@ function isWhitespace(code: number): boolean {
   return code === Code.space || code === Code.lineFeed || code === Code.carriageReturn || code === Code.tab;
 }
 
-const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), word]));
+/** A value that is neither a string nor a container (RFC 8259 §3, §6). */
+const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
+/** The rest of an escape, after its backslash (RFC 8259 §7). */
+const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
 
-/** @returns the end of the `true`, `false` or `null` that begins at `start`; -1 if there is none. */
-export function literalEnd(text: string, start: number): number {
-  const word = LITERALS.get(text.charCodeAt(start));
-  return word !== undefined && text.startsWith(word, start) ? start + word.length : -1;
+/** @returns the end of the number, `true`, `false` or `null` that begins at `start`; -1 if there is none. */
+export function scalarEnd(text: string, start: number): number {
+  SCALAR.lastIndex = start;
+  return SCALAR.test(text) ? SCALAR.lastIndex : -1;
 }
-
-/** @returns the end of the number that begins at `start`; -1 if there is none. */
-export function numberEnd(text: string, start: number): number {
-  let index = text.charCodeAt(start) === Code.minus ? start + 1 : start;
-  /** The end of a leading zero. */
-  const zeroEnd = text.charCodeAt(index) === Code.zero ? index + 1 : -1;
-  /** The start of the digits of the whole number, of the fraction or of the exponent. */
-  let digits = index;
-  let mayHaveFraction = true;
-  let mayHaveExponent = true;
-  for (;;) {
-    const code = text.charCodeAt(index);
-    if (code >= Code.zero && code <= Code.nine && index !== zeroEnd) {
-      index++;
-      continue;
-    }
-    if (index === digits) return -1;
-    const isExponent = (code | LOWER_CASE_BIT) === Code.lowerE;
-    if (isExponent ? !mayHaveExponent : code !== Code.dot || !mayHaveFraction) return index;
-    mayHaveFraction = false;
-    mayHaveExponent = !isExponent;
-    const sign = text.charCodeAt(++index);
-    if (isExponent && (sign === Code.plus || sign === Code.minus)) index++;
-    digits = index;
-  }
-}
-
-const ESCAPED: ReadonlySet<number> = new Set(Array.from('"\\/bfnrt', (character) => character.charCodeAt(0)));
 
 /** @returns the end of the escape whose backslash is before `start`; -1 if there is none. */
 export function escapeEnd(text: string, start: number): number {
-  const first = text.charCodeAt(start);
-  if (first !== Code.lowerU) return ESCAPED.has(first) ? start + 1 : -1;
-  for (let index = start + 1; index <= start + HEX_DIGITS; index++) {
-    const code = text.charCodeAt(index);
-    const letter = code | LOWER_CASE_BIT;
-    if (!((code >= Code.zero && code <= Code.nine) || (letter >= Code.lowerA && letter <= Code.lowerF))) return -1;
-  }
-  return start + 1 + HEX_DIGITS;
+  ESCAPE.lastIndex = start;
+  return ESCAPE.test(text) ? ESCAPE.lastIndex : -1;
 }
-
-const SHORT_LENGTH = 64;
-/** The escapes whose letter differs from the character. */
-const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
-  ["b", "\b"],
-  ["f", "\f"],
-  ["n", "\n"],
-  ["r", "\r"],
-  ["t", "\t"],
-]);
 
 /** A shorter text may stay in memory. In UTF-16 units. */
 const LONG_TEXT = 16 * 1024;
@@ -202,22 +148,7 @@ export interface Span {
  */
 export function decodeString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1);
-  if (!inner.includes("\\")) return inner;
-  return inner.length > SHORT_LENGTH ? (JSON.parse(`"${inner}"`) as string) : decodeShort(inner);
-}
-
-/** Decodes a short string, faster than a call of the engine's parser. There may be very many of them. */
-function decodeShort(inner: string): string {
-  let decoded = "";
-  for (let index = 0; index < inner.length; index++) {
-    const character = inner.charAt(index);
-    if (character !== "\\") decoded += character;
-    else if (inner.charCodeAt(++index) === Code.lowerU) {
-      decoded += String.fromCharCode(Number.parseInt(inner.slice(index + 1, index + 5), 16));
-      index += 4;
-    } else decoded += SHORT_ESCAPES.get(inner.charAt(index)) ?? inner.charAt(index);
-  }
-  return decoded;
+  return inner.includes("\\") ? (JSON.parse(text.slice(start, end)) as string) : inner;
 }
 
 /** A quote, a backslash, or a control character. */

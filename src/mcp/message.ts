@@ -141,18 +141,16 @@ export interface Batch {
   readonly messages: readonly (Message | InvalidMessage)[];
 }
 
-/** A message that was discarded because of its length, except for the members that show which request it answers. */
+/** A line that was discarded because of its length. Its ends may show which request it answers (`readEnds`). */
 export interface OverlongLine {
   readonly kind: "overlong";
   readonly bytes: number;
-  /** The JSON text of its top-level `id`, if it has one. */
+  /** The JSON text of its id; undefined if the ends do not show it. */
   readonly idText: string | undefined;
   /** True for a request or notification, whose id is not that of a response. */
   readonly hasMethod: boolean;
   /** True if the length was within the limit, but the memory was full. */
   readonly isForMemory: boolean;
-  /** True if other text is before the message on its line. */
-  readonly hasTextBefore: boolean;
 }
 
 export type Reading = Message | InvalidMessage | Batch;

@@ -12,6 +12,7 @@ import {
   MESSAGE,
   NO_CONTENT,
   type NotificationMessage,
+  type OverlongLine,
   isPlain,
   type Reading,
   readInSteps,
@@ -123,6 +124,26 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
 function withAnsweredId(message: InvalidMessage, idText: string | undefined): InvalidMessage {
   const answeredId = idText === undefined ? undefined : requestIdOf(idText);
   return answeredId === undefined ? message : { ...message, answeredId };
+}
+
+const VERSION = String.raw`(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?`;
+/** Without escapes, so that it is valid JSON, and long enough for ids of the sidecar and of servers. */
+const ID = String.raw`"id"\s*:\s*("[^"\\\p{Cc}]{0,99}"|0|-?[1-9]\d{0,98})`;
+/** The name of the first member besides the version and the id. */
+const HEAD = new RegExp(String.raw`^\{\s*${VERSION}(?:${ID}\s*,\s*)?${VERSION}"(method|result|error)"\s*:`, "u");
+/** The last members: in valid JSON, only those of the outermost object can be before its last brace. */
+const TAIL = new RegExp(String.raw`,\s*${ID}\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`, "u");
+
+/**
+ * Reads the ends of a line that was discarded. All that is read is before the large member of the message, or after it, as official SDKs write
+ * it. A line in another form shows nothing: what it answers ends by its timeout.
+ */
+export function readEnds(head: string, tail: string): Pick<OverlongLine, "idText" | "hasMethod"> {
+  const [, first, name] = HEAD.exec(head.slice(skipInvisible(head))) ?? [];
+  const last = name === undefined ? undefined : TAIL.exec(tail)?.[1];
+  // Parsers differ on which of two ids counts.
+  const idText = first !== undefined && last !== undefined ? undefined : (first ?? last);
+  return { idText, hasMethod: name === "method" };
 }
 
 /** A number in the form of the sidecar's ids, as text. */

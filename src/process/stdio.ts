@@ -1,7 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import { StringDecoder } from "node:string_decoder";
 import type { Context } from "../context.ts";
-import { EnvelopeScanner } from "../json/envelope.ts";
 import {
   type Batch,
   isPlain,
@@ -12,7 +10,7 @@ import {
   readText,
   withoutSteps,
 } from "../mcp/message.ts";
-import { type ServerReading, settle } from "../mcp/server-line.ts";
+import { readEnds, type ServerReading, settle } from "../mcp/server-line.ts";
 import { HOLDER_SHARE, lastingTime, type MemoryBudget, type MemoryHolder, type Reservation } from "../memory.ts";
 import { runInSteps } from "../timers.ts";
 import type { UpstreamInput } from "./port.ts";
@@ -31,13 +29,13 @@ const SPARES = [
   { maxBytes: 2 * 1024 * 1024, buffer: EMPTY },
 ];
 
-/** Longer lines are scanned while they arrive, because they may be discarded. Scanning all at once would take too long. */
-const EARLY_SCAN_BYTES = 4 * 1024 * 1024;
+/** The bytes that are kept of the beginning and of the end of a line that is discarded. */
+const END_BYTES = 256;
 
 /**
  * Splits a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over the
- * limit is scanned as it arrives and then discarded, so that memory stays bounded and later lines are still read. A line is decoded when it
- * is complete; until then its buffer has at most twice its size, or is a spare one.
+ * limit is discarded except for its ends, so that memory stays bounded and later lines are still read. A line is decoded when it is complete;
+ * until then its buffer has at most twice its size, or is a spare one.
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
@@ -47,10 +45,8 @@ export class LineDecoder {
   /** The beginning of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
-  /** The known facts about a line that may be discarded. */
-  #scanned: { readonly utf8: StringDecoder; readonly envelope: EnvelopeScanner; bytes: number } | undefined;
-  /** The reason why the rest of the line is not kept; undefined if it is kept. */
-  #discarded: "length" | "memory" | undefined;
+  /** Set if the line is discarded. */
+  #discarded: { readonly isForMemory: boolean; bytes: number; head: Buffer; tail: Buffer } | undefined;
 
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
@@ -92,21 +88,13 @@ export class LineDecoder {
 
   /** Discards the incomplete line to free its memory. */
   discardLine(): void {
-    if (this.#length === 0) return;
-    this.#scan(EMPTY);
-    this.#discarded = "memory";
-    this.#reset();
+    if (this.#length > 0) this.#discard(true);
   }
 
   #append(part: Buffer): void {
     const length = this.#length + part.length;
-    if (this.#scanned !== undefined || length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) this.#scan(part);
-    if (this.#discarded !== undefined) return;
-    if (length > this.#maxLineBytes) {
-      this.#discarded = "length";
-      this.#reset();
-      return;
-    }
+    if (this.#discarded === undefined && length > this.#maxLineBytes) this.#discard(false);
+    if (this.#discarded !== undefined) return this.#keepEnds(part);
     if (length > this.#buffer.length) {
       const former = this.#buffer;
       this.#buffer = takeBuffer(length, Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
@@ -117,21 +105,26 @@ export class LineDecoder {
     this.#length = length;
   }
 
-  /** Scans the next part of a line. The first time, scans what has arrived of the line before that. */
-  #scan(part: Buffer): void {
-    this.#scanned ??= { utf8: new StringDecoder("utf8"), envelope: new EnvelopeScanner(), bytes: 0 };
-    const { utf8, envelope, bytes } = this.#scanned;
-    if (bytes === 0) envelope.push(utf8.write(this.#buffer.subarray(0, this.#length)));
-    envelope.push(utf8.write(part));
-    this.#scanned.bytes = (bytes || this.#length) + part.length;
+  #discard(isForMemory: boolean): void {
+    this.#discarded = { isForMemory, bytes: 0, head: EMPTY, tail: EMPTY };
+    this.#keepEnds(this.#buffer.subarray(0, this.#length));
+    this.#reset();
+  }
+
+  #keepEnds(part: Buffer): void {
+    const discarded = this.#discarded;
+    if (discarded === undefined) return;
+    discarded.bytes += part.length;
+    discarded.head = Buffer.concat([discarded.head, part.subarray(0, END_BYTES - discarded.head.length)]);
+    discarded.tail = Buffer.concat([discarded.tail, part.subarray(-END_BYTES)]).subarray(-END_BYTES);
   }
 
   #endLine(): string | OverlongLine {
-    const [scanned, discarded] = [this.#scanned, this.#discarded];
-    this.#scanned = this.#discarded = undefined;
-    if (scanned !== undefined && discarded !== undefined) {
-      const { idText, hasMethod, hasTextBefore } = scanned.envelope;
-      return { kind: "overlong", bytes: scanned.bytes, idText, hasMethod, isForMemory: discarded === "memory", hasTextBefore };
+    const discarded = this.#discarded;
+    this.#discarded = undefined;
+    if (discarded !== undefined) {
+      const { bytes, isForMemory, head, tail } = discarded;
+      return { kind: "overlong", bytes, isForMemory, ...readEnds(head.toString(), tail.toString()) };
     }
     const line = textOf(this.#buffer, 0, this.#length);
     this.#reset();

@@ -269,8 +269,6 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.lastMessageNumber = ++calls.lastNumber;
     const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
     const call = calls.getWritten(id);
-    // Text before a message may be a client's, and so may the message.
-    if (line.hasTextBefore && (call === undefined || !calls.isOnlySender(call))) return dropped.overlongLine(line, undefined);
     dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
     if (call !== undefined) {

@@ -111,7 +111,6 @@ class Scene {
         idText: JSON.stringify(id),
         hasMethod: false,
         isForMemory: false,
-        hasTextBefore: false,
       });
     else this.bench.say({ id, ...answer });
   }

@@ -48,7 +48,6 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
           idText: String(id),
           hasMethod: false,
           isForMemory: false,
-          hasTextBefore: false,
         }),
       [],
     ],

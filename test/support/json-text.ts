@@ -85,13 +85,3 @@ export function inAnyOrder(
     return list;
   });
 }
-
-/** Splits a text anywhere into pieces, also within a surrogate pair. */
-export function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly string[] }> {
-  return text.chain((whole) =>
-    fc.array(fc.nat({ max: whole.length }), { maxLength: 12 }).map((cuts) => {
-      const points = [0, ...cuts.toSorted((a, b) => a - b), whole.length];
-      return { text: whole, pieces: points.slice(1).map((end, index) => whole.slice(points[index], end)) };
-    }),
-  );
-}

@@ -2,7 +2,7 @@ import { JSONRPCMessageSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isPlain, readText } from "../../../src/mcp/message.ts";
-import { requestIdOf, type ServerReading, settle } from "../../../src/mcp/server-line.ts";
+import { readEnds, requestIdOf, type ServerReading, settle } from "../../../src/mcp/server-line.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 
 function read(line: string): ServerReading {
@@ -78,5 +78,40 @@ describe("a line with text around a message", () => {
         // A quadratic search would take many minutes.
         expect(performance.now() - startMs).toBeLessThan(20_000);
       }
+  });
+});
+
+describe("the ends of a line that is discarded", () => {
+  const rest = `"${"x".repeat(1000)}"`;
+  function endsOf(line: string): ReturnType<typeof readEnds> {
+    return readEnds(line.slice(0, 256), line.slice(-256));
+  }
+
+  it.each([
+    `{"jsonrpc":"2.0","id":7,"CONTENT":${rest}}`,
+    `{ "id" : 7 , "jsonrpc" : "2.0" , "CONTENT" : ${rest} }`,
+    `{"CONTENT":${rest},"jsonrpc":"2.0","id":7}`,
+    `{"CONTENT":{"a":[${rest}]},"id":7,"jsonrpc":"2.0"}\r`,
+    `\uFEFF\u001B[0m {"jsonrpc":"2.0","CONTENT":${rest},"id":7}`,
+  ])("show the id and the method of %.60s", (line) => {
+    for (const name of ["result", "error", "method"])
+      expect(endsOf(line.replace("CONTENT", name))).toEqual({ idText: "7", hasMethod: name === "method" });
+    expect(endsOf(line.replace("CONTENT", "result").replace("7", '"7"')).idText).toBe('"7"');
+  });
+
+  it.each([
+    // Text of a client in a message, or before it.
+    `{"result":{"a":${rest},"id":7}}`,
+    `{"result":[${rest},{"a":1,"id":7}]}`,
+    `{"result":${rest.slice(0, -1)},\\"id\\":7}"}`,
+    `text {"jsonrpc":"2.0","id":7,"result":${rest}}`,
+    // Parsers differ on which one counts.
+    `{"id":7,"result":${rest},"id":8}`,
+    `{"id":{"id":7},"result":${rest}}`,
+    `{"id":"${"x".repeat(200)}","result":${rest}}`,
+    `[{"id":7,"result":${rest}}]`,
+    `{"other":1,"id":7,"result":${rest}}`,
+  ])("show no id of %.60s", (line) => {
+    expect(endsOf(line).idText).toBeUndefined();
   });
 });
