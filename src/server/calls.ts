@@ -25,8 +25,8 @@ import {
   RequestIds,
   sendIf,
 } from "./call.ts";
-import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
+import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
+import { cancellation, internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
@@ -290,9 +290,7 @@ export class Calls {
 
   /** Returns the error for a server that is not ready. @param call undefined for a request that was never queued. */
   notReady(call?: Call): SidecarError {
-    const status = this.upstream.status();
-    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
-    return describe(status, Date.now(), call?.isSent, call && this.effectOf(call));
+    return upstreamNotReady(this.upstream.status(), Date.now(), call?.isSent, call && this.effectOf(call));
   }
 
   /** Returns the error for the current obstacle. @param call undefined for a request that was never queued. */
@@ -389,15 +387,14 @@ export class Calls {
    * Ends a call without a response from the server. Sends the server a cancellation if it may have the call (MCP 2025-11-25,
    * basic/utilities/cancellation).
    *
-   * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
+   * @param ofClient the client's own cancellation as the server reads it; the default is one from the sidecar.
    */
-  giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", cancellation?: string): void {
+  giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", ofClient?: string): void {
     const { wireId, method, toolName, account } = call;
     if (call.state === "ended") return;
     if (call.isWritten) {
       this.#abandon(call, reason);
-      const params = { requestId: wireId, reason };
-      const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+      const text = ofClient ?? cancellation(wireId, reason);
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
       if (account !== undefined) this.onAbandoned?.(call);
     }

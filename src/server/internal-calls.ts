@@ -58,3 +58,8 @@ export interface InternalRequest {
   /** The memory of the client that has caused the request, until its end. */
   readonly memory?: Reservation | undefined;
 }
+
+/** Returns a `notifications/cancelled` of the sidecar. @param requestId the receiver's id of the request. */
+export function cancellation(requestId: number, reason: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
+}

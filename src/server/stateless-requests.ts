@@ -150,23 +150,16 @@ export class StatelessRequests {
     if (client.callsInFlight >= maxSessionRequests) return reply.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
     client.beginCall();
-    let hasLeft = false;
-    reply.onDisconnect = () => (hasLeft = true);
-    let outcome: SidecarError | undefined | "defect" = "defect";
-    try {
-      outcome = await checked;
-    } catch (error) {
-      this.#context.defects.recover("check of headers", error, () => reply.fail(internalError(false)));
-    } finally {
-      held.release();
-      client.endCall();
-    }
-    if (hasLeft || outcome === "defect") return;
-    const error = outcome;
+    const error = await checked.catch((defect: unknown) => {
+      this.#context.defects.note("check of headers", defect);
+      return internalError(false);
+    });
+    held.release();
+    client.endCall();
     this.#guard(reply, () => {
+      if (error !== undefined) reply.fail(error);
       // The server may have been replaced by one of the other era.
-      if (error === undefined) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
-      else reply.fail(error);
+      else if (!reply.isFinished) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
     });
   }
 
