@@ -1,5 +1,5 @@
 import { type Context, createContext } from "./context.ts";
-import { AuthTokenReload, AuthTokens } from "./http/auth-tokens.ts";
+import { AuthTokens, watchTokenFile } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
 import { OPTION_GROUPS, OPTIONS } from "./config/options.ts";
 import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
@@ -124,12 +124,13 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   listener.serve(createApp(context, tokens, status, admin === undefined ? { ...operatorRoutes, ...server.routes } : server.routes));
   admin?.serve(createApp(context, tokens, status, operatorRoutes));
   logAddresses(context, address, adminAddress);
-  const tokenReload = reloadTokens(context, tokens, (principal) => {
+  const onRevoked = (principal: Principal): void => {
     const count = server.endAllOf(principal);
     page?.endAllOf(principal);
     for (const each of [listener, admin]) each?.connections.onRevoked(principal);
-    return count;
-  });
+    if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
+  };
+  if (tokens !== undefined && config.authTokenFile !== undefined) void watchTokenFile(context, tokens, config.authTokenFile, onRevoked);
   return {
     address,
     pageAddress: page && (adminAddress ?? address),
@@ -139,7 +140,6 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     countCallsInFlight: () => countCalls(server),
     leave: () => leave(listener, server, config.preStopMs),
     async stop() {
-      tokenReload?.close();
       listener.closeAfterResponses();
       drain.abort();
       await drainAndStop(listener, server, page, config.drainTimeoutMs);
@@ -169,20 +169,6 @@ async function listen(
 /** Adds the option to an error, for the advice of the command line. */
 function nameOption(error: Error): never {
   throw Object.assign(error, { option: "--admin-addr" });
-}
-
-/** Reloads the tokens when their file changes. @param revoke ends what a principal has open. It returns the number of its sessions. */
-function reloadTokens(
-  context: Context,
-  tokens: AuthTokens | undefined,
-  revoke: (principal: Principal) => number,
-): AuthTokenReload | undefined {
-  const { config, log } = context;
-  if (tokens === undefined || config.authTokenFile === undefined) return undefined;
-  return new AuthTokenReload(context, tokens, config.authTokenFile, (principal) => {
-    const count = revoke(principal);
-    if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
-  });
 }
 
 function countCalls(server: McpServer): number {

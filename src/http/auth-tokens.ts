@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { MIN_KEY_LENGTH, rereadSecretFile, type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { deriveKey } from "../session/ids.ts";
@@ -76,63 +77,43 @@ export class AuthTokens {
  */
 const POLL_MS = 1000;
 
-/** Updates the tokens when their file changes. An invalid file changes nothing, so a mistake neither locks out nor admits clients. */
-export class AuthTokenReload {
-  readonly #context: Context;
-  readonly #tokens: AuthTokens;
-  readonly #path: string;
-  readonly #onRevoked: (principal: Principal) => void;
-  #timer: NodeJS.Timeout | undefined;
-  /** The state that was acted on last. */
-  #settled: string;
-  /** A different state that has been read once since. */
-  #pending: string | undefined;
-  #isClosed = false;
-
-  constructor(context: Context, tokens: AuthTokens, path: string, onRevoked: (principal: Principal) => void) {
-    [this.#context, this.#tokens, this.#path, this.#onRevoked] = [context, tokens, path, onRevoked];
-    this.#settled = stateOf({ texts: context.config.authTokens });
-    this.#pollIn(POLL_MS);
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-  }
-
-  /** Schedules one read after the previous one, so that reads do not accumulate on a file system that hangs. */
-  #pollIn(delayMs: number): void {
-    this.#timer = setTimeout(() => {
-      this.#poll().catch((error: unknown) => {
-        this.#context.defects.note("auth token file", error);
-        this.#pollIn(POLL_MS);
-      });
-    }, delayMs).unref();
-  }
-
-  async #poll(): Promise<void> {
-    const file = await rereadSecretFile(this.#path, "token");
-    if (this.#isClosed) return;
+/**
+ * Updates the tokens when their file changes, until the drain. An invalid file changes nothing, so a mistake neither locks out nor admits
+ * clients. Each read waits for the previous one, so that they do not accumulate on a file system that hangs.
+ *
+ * @param onRevoked ends what the principal of a removed token has open.
+ */
+export async function watchTokenFile(
+  context: Context,
+  tokens: AuthTokens,
+  path: string,
+  onRevoked: (principal: Principal) => void,
+): Promise<void> {
+  const { config, defects, draining } = context;
+  let settled = stateOf({ texts: config.authTokens });
+  /** A different state that has been read once: the file may be half written. */
+  let pending: string | undefined;
+  for (;;) {
+    await delay(pending === undefined ? POLL_MS : SETTLE_MS, undefined, { ref: false });
+    const file = await rereadSecretFile(path, "token");
+    if (draining.aborted) return;
     const state = stateOf(file);
-    const isNew = state !== this.#settled;
-    const isSettled = state === this.#pending;
-    this.#pending = isNew && !isSettled ? state : undefined;
-    if (isNew && isSettled) {
-      this.#settled = state;
-      this.#apply(file);
+    if (state !== settled && state === pending) {
+      settled = state;
+      defects.guard("auth token file", () => useTokens(context, tokens, file).forEach(onRevoked));
     }
-    this.#pollIn(this.#pending === undefined ? POLL_MS : SETTLE_MS);
+    pending = state === settled ? undefined : state;
   }
+}
 
-  #apply({ texts, problem }: SecretFile): void {
-    const { log, secrets } = this.#context;
-    if (texts === undefined) {
-      log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");
-      return;
-    }
-    secrets.add(texts);
-    const revoked = this.#tokens.replace(texts);
-    log.info({ count: texts.length }, "auth tokens reloaded");
-    for (const principal of revoked) this.#onRevoked(principal);
+/** @returns the principals of the removed tokens. */
+function useTokens({ log, secrets }: Context, tokens: AuthTokens, { texts, problem }: SecretFile): Principal[] {
+  if (texts === undefined) {
+    log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");
+    return [];
   }
+  secrets.add(texts);
+  const revoked = tokens.replace(texts);
+  log.info({ count: texts.length }, "auth tokens reloaded");
+  return revoked;
 }

@@ -9,7 +9,7 @@ import type { Session } from "../session/session.ts";
 import { type EventSink, type EventStream, parseEventId, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
-import type { UnreadOutput } from "./unread-output.ts";
+import { UnreadOutput } from "./unread-output.ts";
 
 /** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
@@ -19,6 +19,8 @@ const RETRY_MS = 1000;
  * counts the text that waits in a socket.
  */
 const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
+/** A longer text is not joined with the rest of its event, because this would copy it. In UTF-16 units. */
+const LONG_LENGTH = 64 * 1024;
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
@@ -31,7 +33,6 @@ export class SseConnection implements EventSink {
   readonly #response: ServerResponse;
   readonly #onWritten: () => void;
   #hasBegun = false;
-  #isCorked = false;
   #isReplaying = false;
   /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
   #allowedLength = 0;
@@ -40,10 +41,13 @@ export class SseConnection implements EventSink {
   constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
     this.#onWritten = onWritten;
-    // The first event id is sent together with the headers. If the connection broke between them, it could not be resumed.
-    this.#cork();
+    // Node sends all that is written in one turn together: the headers with the first event id. If the connection broke between them, it could
+    // not be resumed.
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
-    response.flushHeaders();
+    // Some proxies and clients pass headers on only together with the first byte.
+    process.nextTick(() => {
+      if (!this.#hasBegun) this.#write(": open\n\n");
+    });
   }
 
   /** Sends an event id without a message, which enables resumption from the start (MCP 2025-11-25, basic/transports). */
@@ -84,13 +88,7 @@ export class SseConnection implements EventSink {
   end(isOvertaken = false): void {
     // The reader may never read again, and would hold the memory and the socket.
     if (isOvertaken && this.#response.writableLength > 0) this.cutOff();
-    else if (!this.#response.writableEnded) {
-      // `end()` uncorks the socket, so that the end of the body is sent together with the text written before it.
-      this.#response.socket?.cork();
-      // Node 22 and 24 would write the end of the body before the corked text.
-      this.#uncork();
-      this.#response.end();
-    }
+    else this.#response.end();
   }
 
   #send(fields: string, text: string): boolean {
@@ -101,40 +99,20 @@ export class SseConnection implements EventSink {
       return false;
     }
     if (this.#response.destroyed) return false;
-    // The parts are not joined, because this would copy a long text.
-    this.#write(`${fields}\ndata: `, toOneLine(text), "\n\n");
+    const line = toOneLine(text);
+    if (line.length < LONG_LENGTH) this.#write(`${fields}\ndata: ${line}\n\n`);
+    else for (const part of [`${fields}\ndata: `, line, "\n\n"]) this.#write(part);
     // A single message may be longer than the limit.
     this.#allowedLength = Math.max(this.#allowedLength, this.#response.writableLength - unreadLength);
     this.#onWritten();
     return !this.#response.destroyed;
   }
 
-  #write(...parts: readonly string[]): void {
+  #write(text: string): void {
     // Node reports an error for a write after the end.
-    if (this.#response.writableEnded) return;
+    if (this.#response.writableEnded || this.#response.destroyed) return;
     this.#hasBegun = true;
-    this.#cork();
-    for (const part of parts) this.#response.write(part);
-  }
-
-  /** Sends all text of one turn together. */
-  #cork(): void {
-    if (this.#isCorked) return;
-    this.#isCorked = true;
-    this.#response.cork();
-    process.nextTick(() => this.#uncork());
-  }
-
-  #uncork(): void {
-    if (!this.#isCorked) return;
-    // Some proxies and clients pass headers on only together with the first byte.
-    if (!this.#hasBegun) this.#write(": open\n\n");
-    this.#isCorked = false;
-    const { socket } = this.#response;
-    // Node 22 and 24 uncork the socket first, and would write each part of a chunk by itself.
-    socket?.cork();
-    this.#response.uncork();
-    socket?.uncork();
+    this.#response.write(text);
   }
 }
 
@@ -145,8 +123,8 @@ export class SseConnections {
   readonly #open = new Set<SseConnection>();
   readonly #comments: Timer;
 
-  constructor(context: Context, unread: UnreadOutput) {
-    [this.context, this.unread] = [context, unread];
+  constructor(context: Context) {
+    [this.context, this.unread] = [context, new UnreadOutput(context)];
     this.#comments = new Timer(context.timers, (nowMs) => this.#keepAlive(nowMs));
   }
 

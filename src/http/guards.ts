@@ -250,7 +250,11 @@ export class Guards {
       if (method === "OPTIONS") return sendMethods(request, response, allow);
       const principal = tokens?.identify(request.headers.authorization);
       if (tokens !== undefined && principal === undefined) return rejectUnauthorized(request, response);
-      if (methods.includes(method)) return route(request, response, principal);
+      if (methods.includes(method)) {
+        // Only a route for POST reads a body.
+        if (!methods.includes("POST")) discardBody(request);
+        return route(request, response, principal);
+      }
       // Clients may have the URL without its path.
       const hint = name === "page" && this.#endpointPath !== undefined ? ` The MCP endpoint is ${this.#endpointPath}.` : "";
       const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.${hint}`);

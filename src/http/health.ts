@@ -7,7 +7,7 @@ import { addLoads } from "../server/call.ts";
 import type { Pool } from "../server/pool.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
 import { describeServer, type PageState } from "./page-update.ts";
-import { discardBody, type Route, sendJson } from "./response.ts";
+import { type Route, sendJson } from "./response.ts";
 
 /**
  * Creates the health routes. `/livez` reports that the process answers; `/readyz` and `/healthz` report that the server has finished its
@@ -20,19 +20,17 @@ export function createHealthRoutes(
   readStatus: () => Status,
   mayReadDetails: (request: IncomingMessage) => boolean,
 ): Readonly<Record<"live" | "ready" | "health", Route>> {
-  const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {
+  const send = (response: ServerResponse, httpStatus: number, body: object): void =>
     sendJson(response, httpStatus, JSON.stringify(body, secrets.replacer), {
       "Content-Type": "application/json; charset=utf-8",
       "Cache-Control": "no-store",
     });
-    discardBody(request);
-  };
   const readiness: Route = (request, response) => {
     const body = describeServer(readStatus().upstream);
     const { status, state } = body;
-    send(request, response, status === "ready" ? 200 : 503, mayReadDetails(request) ? body : { status, state });
+    send(response, status === "ready" ? 200 : 503, mayReadDetails(request) ? body : { status, state });
   };
-  return { live: (request, response) => send(request, response, 200, { status: "live" }), ready: readiness, health: readiness };
+  return { live: (_request, response) => send(response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
 /** A snapshot for `/status`, `/metrics` and the page. */
@@ -88,8 +86,6 @@ export function describeStatus({ version, replica, uptimeMs, upstream, ...rest }
 
 /** Creates the route of `/status`. It answers 200 even if the server is not ready. */
 export function createStatusRoute({ secrets }: Context, readStatus: () => Status): Route {
-  return (request, response) => {
+  return (_request, response) =>
     sendJson(response, 200, JSON.stringify(describeStatus(readStatus()), secrets.replacer), { "Cache-Control": "no-store" });
-    discardBody(request);
-  };
 }

@@ -57,15 +57,15 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
-  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, record: RequestRecord): void {
+  initialize(opener: SessionOpener, request: RequestMessage, post: Post): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const reply = this.openReply(request.idText, acceptedAtMs, record);
+    const reply = this.openReply(request, post);
     this.#initialize = { reply, stream };
     const open = (session: Session): void => {
       this.session = session;
-      record.setSession(session);
+      reply.record?.setSession(session);
     };
     this.#context.defects.guard(
       "client request",
@@ -75,10 +75,10 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
-  openReply(idText: string, acceptedAtMs: number, record: RequestRecord): Reply {
-    const reply = new Reply(this.#context, idText, acceptedAtMs, this);
-    reply.record = record;
-    record.httpStatus = 202;
+  openReply(request: RequestMessage, post: Post): Reply {
+    const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
+    reply.record = new RequestRecord(request, post, this.session);
+    reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
   }
@@ -141,7 +141,6 @@ export class LegacySse implements MessageReceiver {
   readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {
     // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
     legacySse: (request, response, principal) => {
-      request.resume();
       if (this.#context.draining.aborted) sendError(response, shuttingDown("GET", false));
       else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
     },
@@ -202,7 +201,7 @@ export class LegacySse implements MessageReceiver {
   }
 
   #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {
-    const { response, acceptedAtMs } = post;
+    const { response } = post;
     const { session } = pair;
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
@@ -210,7 +209,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, acceptedAtMs, new RequestRecord(message, post));
+      return pair.initialize(this.#opener, message, post);
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -218,8 +217,7 @@ export class LegacySse implements MessageReceiver {
     session.touch(this.#context.nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    const reply = pair.openReply(message.idText, acceptedAtMs, new RequestRecord(message, post, session));
-    session.lane.request(session, reply, message);
+    session.lane.request(session, pair.openReply(message, post), message);
   }
 
   /** Returns the client that has sent a request; undefined if the request is answered with an error. */

@@ -1,12 +1,11 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import { type AddressInfo, Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { LinkedOrder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
 import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
@@ -18,11 +17,8 @@ class Connection {
   readonly socket: Socket;
   /** In the order of their requests, until their last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
-  /** Among the new ones, and among those without an open response that may make room. */
-  readonly placeOfNew = new Place<Connection>(this);
-  readonly placeOfIdle = new Place<Connection>(this);
-  /** True from its addition until it is admitted. */
-  isNew = false;
+  /** The time since when it has no open response, if it has none. */
+  idleSinceMs: number;
   /** Whose token has admitted it; undefined if none has. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
@@ -36,13 +32,17 @@ class Connection {
   readBytes = 0;
   readAtMs = 0;
 
-  constructor(socket: Socket) {
-    this.socket = socket;
+  constructor(socket: Socket, nowMs: number) {
+    [this.socket, this.idleSinceMs] = [socket, nowMs];
   }
 }
 
-function isIdle({ responses }: Connection): boolean {
-  return responses.length === 0;
+/** Looks at all of them, which costs little beside a new connection. */
+function longestIdle(connections: Iterable<Connection>): Connection | undefined {
+  let found: Connection | undefined;
+  for (const each of connections)
+    if (each.responses.length === 0 && each.idleSinceMs < (found?.idleSinceMs ?? Number.POSITIVE_INFINITY)) found = each;
+  return found;
 }
 
 /** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
@@ -57,13 +57,8 @@ const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready
 class Connections {
   /** Only this object changes it. */
   readonly all = new Map<Socket, Connection>();
-  /** The oldest first. */
-  readonly #new = new LinkedOrder<Connection>();
-  #newCount = 0;
-  /** Those of them without an open response, the one that has been idle for longest first. */
-  readonly #idleNew = new LinkedOrder<Connection>();
-  /** The others without an open response that may make room, in the same order. */
-  readonly #idle = new LinkedOrder<Connection>();
+  /** Those that are not admitted, the oldest first. */
+  readonly #new = new Set<Connection>();
   /** Responses whose last byte has not been passed to the operating system. Only this object changes it. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
@@ -83,14 +78,14 @@ class Connections {
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
-    const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#newCount;
-    const oldest = this.#idleNew.firstFree(isIdle) ?? this.#new.first?.value;
-    if (excess >= maxConnectionsWithoutToken && oldest !== undefined) this.#drop(oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
-    const connection = new Connection(socket);
+    const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#new.size;
+    const [oldest] = this.#new;
+    if (excess >= maxConnectionsWithoutToken && oldest !== undefined)
+      this.#drop(longestIdle(this.#new) ?? oldest, "MAX_CONNECTIONS_WITHOUT_TOKEN");
+    const connection = new Connection(socket, this.#context.nowMs());
     const { responses } = connection;
     this.all.set(socket, connection);
-    this.#setNew(connection, true);
-    this.#idleNew.moveToEnd(connection.placeOfIdle);
+    this.#new.add(connection);
     socket.once("close", () => {
       this.#delete(connection);
       if (responses.length === 0) return;
@@ -108,11 +103,11 @@ class Connections {
     if (connection === undefined || connection.isStopped) return false;
     connection.responses.push(response);
     this.openResponses++;
-    response.on("close", () => this.#onClosed(response, socket, connection));
+    response.on("close", () => this.#onClosed(response, connection));
     // After a response with `Connection: close`, Node drops all later requests.
     if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
     let refusal: SidecarError;
-    if (connection.isNew && !this.#admitsClient(request, connection)) {
+    if (this.#new.has(connection) && !this.#admitsClient(request, connection)) {
       const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
       refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
     } else {
@@ -135,8 +130,7 @@ class Connections {
     for (const connection of this.all.values()) {
       if (connection.principal !== principal) continue;
       connection.principal = undefined;
-      this.#setNew(connection, true);
-      if (connection.responses.length === 0) this.#idleNew.moveToEnd(connection.placeOfIdle);
+      this.#new.add(connection);
     }
   }
 
@@ -155,29 +149,27 @@ class Connections {
     if (PROBE_PATHS.has(url)) return true;
     const principal = authorization === undefined ? undefined : this.#tokens?.identify(authorization);
     if (this.#tokens !== undefined && principal === undefined) return true;
-    if (this.all.size - this.#newCount >= this.#context.config.maxConnections) {
-      const oldest = this.#idle.firstFree(isIdle);
+    if (this.all.size - this.#new.size >= this.#context.config.maxConnections) {
+      const admitted = this.all.values().filter((each) => !this.#new.has(each));
+      const oldest = this.#tokens === undefined ? longestIdle(admitted) : undefined;
       if (oldest === undefined) {
         this.#report("MAX_CONNECTIONS");
         return false;
       }
       this.#drop(oldest, "MAX_CONNECTIONS");
     }
-    this.#setNew(connection, false);
+    this.#new.delete(connection);
     connection.principal = principal;
     return true;
   }
 
-  #onClosed(response: ServerResponse, socket: Socket, connection: Connection): void {
+  #onClosed(response: ServerResponse, connection: Connection): void {
     const { responses } = connection;
     // The close of its connection may have closed it before.
     const index = responses.indexOf(response);
     if (index === -1) return;
     responses.splice(index, 1);
-    if (responses.length === 0 && this.all.has(socket)) {
-      if (connection.isNew) this.#idleNew.moveToEnd(connection.placeOfIdle);
-      else if (this.#tokens === undefined) this.#idle.moveToEnd(connection.placeOfIdle);
-    }
+    connection.idleSinceMs = this.#context.nowMs();
     this.openResponses--;
     const { counters, defects, records } = this.#context;
     try {
@@ -202,94 +194,26 @@ class Connections {
     if (this.#mayLog()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
-  #setNew(connection: Connection, isNew: boolean): void {
-    if (isNew) this.#new.moveToEnd(connection.placeOfNew);
-    else connection.placeOfNew.leave();
-    connection.placeOfIdle.leave();
-    if (connection.isNew !== isNew) this.#newCount += isNew ? 1 : -1;
-    connection.isNew = isNew;
-  }
-
   #delete(connection: Connection): void {
     this.all.delete(connection.socket);
-    this.#setNew(connection, false);
+    this.#new.delete(connection);
   }
 }
 
 /** The response to a connection without a complete request. */
-type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
+type ClientError = readonly [status: number, code: SidecarErrorCode, reason: string, header?: string];
 
-const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
-const NO_TUNNEL: ClientError = [
-  405,
-  "Method Not Allowed",
-  "METHOD_NOT_ALLOWED",
-  "CONNECT is not supported: the sidecar is not a proxy.",
-  `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`,
-];
+const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
+const ALLOW = `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`;
+const NO_TUNNEL: ClientError = [405, "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy.", ALLOW];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** Responses by the error code of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
-  HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "INVALID_REQUEST", "The request headers are too large."],
-  HPE_INVALID_EOF_STATE: [400, "Bad Request", "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
-  [TIMED_OUT]: [408, "Request Timeout", "BODY_INCOMPLETE", "The request did not arrive in time."],
+  HPE_HEADER_OVERFLOW: [431, "INVALID_REQUEST", "The request headers are too large."],
+  HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
+  [TIMED_OUT]: [408, "BODY_INCOMPLETE", "The request did not arrive in time."],
 };
-
-/** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
-class ClientErrors {
-  readonly #context: Context;
-  readonly #connections: Connections;
-
-  constructor(context: Context, connections: Connections) {
-    [this.#context, this.#connections] = [context, connections];
-  }
-
-  onError(error: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.#connections.all.get(socket);
-    // Each further chunk of data causes another error, and is dropped.
-    if (connection?.isStopped) return;
-    if (!socket.writable || error.code === "ECONNRESET" || connection?.answeredEarly?.complete === false) {
-      socket.destroy();
-      return;
-    }
-    const last = connection?.responses.findLast(({ req, headersSent }) => req.complete || headersSent);
-    if (last !== undefined) {
-      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
-      // finished first.
-      if (error.code === TIMED_OUT && last.req.complete) last.once("close", () => socket.destroySoon());
-      else socket.destroy();
-    } else if (error.code === TIMED_OUT && socket.bytesRead === 0) {
-      // Clients open connections in advance, and would read a response as that of their first request.
-      socket.destroy();
-    } else {
-      // The response says that the request was not sent, so a request that arrives after all must not be handled.
-      if (error.code === TIMED_OUT) socket.pause();
-      if (connection !== undefined) connection.isStopped = true;
-      this.#answer(CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP, socket);
-    }
-  }
-
-  /** Must be called for CONNECT requests, for which Node passes the bare connection. */
-  onConnect(socket: Duplex): void {
-    socket.on("error", () => socket.destroy());
-    if ((this.#connections.all.get(socket as Socket)?.responses.length ?? 0) > 0) socket.destroy();
-    else this.#answer(NO_TUNNEL, socket.resume());
-  }
-
-  #answer([httpStatus, reasonPhrase, code, reason, header = ""]: ClientError, socket: Duplex): void {
-    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
-    const body = errorBody(new SidecarError(code, reason), undefined);
-    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
-    // Otherwise, a client that does not close its side would keep the socket open forever.
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once("close", () => clearTimeout(timer));
-    socket.end(`HTTP/1.1 ${httpStatus} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
-    const { counters, records } = this.#context;
-    counters.byKey.statuses.count(httpStatus);
-    records.rejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
-  }
-}
 
 /** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
 function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
@@ -344,7 +268,6 @@ export class HttpListener {
   readonly connections: Connections;
   readonly #server: Server;
   readonly #context: Context;
-  readonly #clientErrors: ClientErrors;
   readonly #stalledReaders: NodeJS.Timeout;
   /** The requests that have arrived while the handler is loaded. */
   readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
@@ -356,7 +279,6 @@ export class HttpListener {
     const { config, defects } = context;
     this.#context = context;
     this.connections = new Connections(context, tokens);
-    this.#clientErrors = new ClientErrors(context, this.connections);
     this.#stalledReaders = watchStalledReaders(context, this.connections);
     this.#server = createServer(
       {
@@ -379,10 +301,10 @@ export class HttpListener {
     const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
     this.#server.on("connection", (socket: Socket) => guard(socket, () => this.connections.add(socket)));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
-      guard(socket, () => this.#clientErrors.onError(error, socket)),
+      guard(socket, () => this.#onClientError(error, socket)),
     );
     // By default, Node closes the connection of CONNECT without a response, and sends 417 without a body.
-    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
+    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#onConnect(socket)));
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       guard(request.socket, () => {
         if (this.connections.admits(request, response)) rejectExpectation(request, response);
@@ -459,6 +381,52 @@ export class HttpListener {
     clearInterval(this.#stalledReaders);
     NetServer.prototype.close.call(this.#server);
     this.#server.closeAllConnections();
+  }
+
+  /** Handles a connection without a complete request: the data is not HTTP, or does not arrive in time. */
+  #onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.connections.all.get(socket);
+    // Each further chunk of data causes another error, and is dropped.
+    if (connection?.isStopped) return;
+    if (!socket.writable || error.code === "ECONNRESET" || connection?.answeredEarly?.complete === false) {
+      socket.destroy();
+      return;
+    }
+    const last = connection?.responses.findLast(({ req, headersSent }) => req.complete || headersSent);
+    if (last !== undefined) {
+      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
+      // finished first.
+      if (error.code === TIMED_OUT && last.req.complete) last.once("close", () => socket.destroySoon());
+      else socket.destroy();
+    } else if (error.code === TIMED_OUT && socket.bytesRead === 0) {
+      // Clients open connections in advance, and would read a response as that of their first request.
+      socket.destroy();
+    } else {
+      // The response says that the request was not sent, so a request that arrives after all must not be handled.
+      if (error.code === TIMED_OUT) socket.pause();
+      if (connection !== undefined) connection.isStopped = true;
+      this.#endWith(CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP, socket);
+    }
+  }
+
+  /** Handles CONNECT requests, for which Node passes the bare connection. */
+  #onConnect(socket: Duplex): void {
+    socket.on("error", () => socket.destroy());
+    if ((this.connections.all.get(socket as Socket)?.responses.length ?? 0) > 0) socket.destroy();
+    else this.#endWith(NO_TUNNEL, socket.resume());
+  }
+
+  #endWith([httpStatus, code, reason, header = ""]: ClientError, socket: Duplex): void {
+    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
+    const body = errorBody(new SidecarError(code, reason), undefined);
+    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+    // Otherwise, a client that does not close its side would keep the socket open forever.
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once("close", () => clearTimeout(timer));
+    socket.end(`HTTP/1.1 ${httpStatus} ${STATUS_CODES[httpStatus]}\r\n${headers}\r\n\r\n${body}`);
+    const { counters, records } = this.#context;
+    counters.byKey.statuses.count(httpStatus);
+    records.rejected({ code, httpStatus, reason, principal, sessionId: undefined, requestBytes: undefined });
   }
 
   /** Runs once for all responses that close in one turn, because it checks every connection. */

@@ -6,7 +6,7 @@ import { BOUNDS_SECONDS, EXIT_KINDS, type Sample } from "../observe/record.ts";
 import { type MetricDefinition, type MetricName, METRICS } from "../observe/metrics.ts";
 import { UPSTREAM_STATES } from "../process/port.ts";
 import { laneLoads, type Status } from "./health.ts";
-import { discardBody, type Route, sendDefect } from "./response.ts";
+import { type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
@@ -122,8 +122,7 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
   let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
   let usableUntilMs = Number.NEGATIVE_INFINITY;
 
-  return (request, response) => {
-    discardBody(request);
+  return (_request, response) => {
     if (rendering === undefined || nowMs() >= usableUntilMs) {
       // Until it is rendered, all requests wait for it.
       usableUntilMs = Number.POSITIVE_INFINITY;

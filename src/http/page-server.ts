@@ -14,8 +14,7 @@ import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { describeStatus, laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
 import { pageRequest, type RecentActivity } from "./recent.ts";
-import { acceptsGzip, acceptsHtml, discardBody, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
-import { UnreadOutput } from "./unread-output.ts";
+import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
 
 /** The folder to which the build writes the compressed files. */
 const FOLDER = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../../dist/page/" : "page/", import.meta.url));
@@ -75,7 +74,6 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
       const message = "The page has no such file. If the sidecar was updated, load the page again.";
       return reject(request, response, new SidecarError("NOT_FOUND", message));
     }
-    discardBody(request);
     if (response.headersSent || response.destroyed) return;
     const isCompressed = acceptsGzip(request);
     const content = isCompressed ? file.compressed : file.plain;
@@ -164,7 +162,7 @@ export class Page {
     [this.#context, this.#activity] = [context, activity];
     this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
-    this.#connections = new SseConnections(context, new UnreadOutput(context));
+    this.#connections = new SseConnections(context);
     this.routes = {
       // Before the files, whose path would match too.
       pageEvents: (request, response, principal) => this.#openStream(request, response, principal),
@@ -174,7 +172,6 @@ export class Page {
 
   #openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     const { memory, nowMs } = this.#context;
-    discardBody(request);
     // A stream that opens now would delay the end of the sidecar.
     if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
     const [oldest] = this.#open;

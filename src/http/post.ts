@@ -26,7 +26,6 @@ import { openGetStream, SseConnections } from "./event-streams.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { PostResponse } from "./reply.ts";
 import { errorBody, permitsEventStream, reject, type Route, sendAccepted, sendError, sendProblem, sendRejection } from "./response.ts";
-import { UnreadOutput } from "./unread-output.ts";
 
 const { methods } = ROUTES.endpoint;
 const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((method) => method !== "GET") }) };
@@ -71,7 +70,7 @@ export class McpEndpoint implements MessageReceiver {
   constructor(context: Context, opener: SessionOpener, sessions: SessionStore, stateless: StatelessRequests | undefined) {
     this.#context = context;
     [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
-    this.connections = new SseConnections(context, new UnreadOutput(context));
+    this.connections = new SseConnections(context);
     this.arriving = new ArrivingPosts(context);
   }
 

@@ -8,7 +8,7 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Session } from "../session/session.ts";
 import type { Post } from "./body.ts";
 import { openRequestStream, type OpenStream, type SseConnections } from "./event-streams.ts";
-import { type ClientEra, errorBody, errorHeaders, errorStatus, responseStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+import { type ClientEra, errorBody, errorHeaders, errorStatus, modernStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /** A response of a batch up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
 const SMALL_LENGTH = 4096;
@@ -87,23 +87,21 @@ export class PostResponse implements ReplyTarget {
     this.#replies.delete(reply);
     if (this.#open !== undefined && body !== undefined) this.#open.stream.emit(body);
     if (this.#replies.size > 0) return body;
-    if (this.#open === undefined) this.#send(outcome, body, reply);
-    else this.#open.stream.end();
-    return body;
-  }
-
-  /** Sends the response in JSON, or what a batch has kept. */
-  #send(outcome: string | SidecarError | undefined, body: string | undefined, { record }: Reply): void {
+    if (this.#open !== undefined) {
+      this.#open.stream.end();
+      return body;
+    }
     const response = this.#response;
-    const kept = this.#takeKept();
-    if (kept.length > 0) sendJsonArray(response, kept);
+    const kept = this.#responses && this.#takeKept();
+    if (kept !== undefined && kept.length > 0) sendJsonArray(response, kept);
     else if (body === undefined) sendAccepted(response);
     else if (outcome instanceof SidecarError) sendJson(response, errorStatus(outcome, this.#era), body, errorHeaders(outcome));
-    else sendJson(response, responseStatus(body, this.#era), body, this.headers);
+    else sendJson(response, this.#era === "modern" ? modernStatus(body) : 200, body, this.headers);
     if (response.writableLength > 0) this.#connections.unread.count(response, this.#memory);
     // A defect may leave a stream half open, without a way to send the response.
     if (!response.writableEnded) response.destroy();
-    if (record !== undefined && response.headersSent) record.httpStatus = response.statusCode;
+    if (reply.record !== undefined && response.headersSent) reply.record.httpStatus = response.statusCode;
+    return body;
   }
 
   /** Keeps a response of a batch. @returns the text to emit or to record: the response, or the error in its place if there is no room. */

@@ -72,11 +72,10 @@ export class RequestLog {
     else log.info(fields, isRejected ? "request rejected" : "request ended");
   }
 
-  #logRejected({ code: ending, httpStatus, reason, sender }: RejectedRequest): void {
+  #logRejected({ code: ending, httpStatus, reason, principal, sessionId, requestBytes }: RejectedRequest): void {
     const { log, nowMs } = this.#context;
     const isFailed = kindOf(ending) === "failed";
     if (!this.#allows(isFailed ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected", nowMs())) return;
-    const { principal, sessionId, requestBytes } = sender();
     const session = sessionId && hashOf(sessionId);
     const fields = { session, principal, httpStatus, ending, reason: reason && shorten(reason, MAX_REASON_LENGTH), requestBytes };
     if (isFailed) log.warn(fields, "request rejected");

@@ -97,13 +97,13 @@ const MODERN_STATUSES: ReadonlyMap<unknown, number> = new Map([
 /** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
 export function errorStatus({ code, details }: SidecarError, era: ClientEra = "legacy"): number {
   const { httpStatus, jsonRpcCode }: ErrorEntry = ERROR_CATALOG[code];
-  const modernStatus = era === "modern" ? MODERN_STATUSES.get(jsonRpcCode) : undefined;
-  return modernStatus ?? (details.sent ? 200 : httpStatus);
+  const ofModern = era === "modern" ? MODERN_STATUSES.get(jsonRpcCode) : undefined;
+  return ofModern ?? (details.sent ? 200 : httpStatus);
 }
 
-/** Returns the HTTP status of a server's response. */
-export function responseStatus(body: string, era: ClientEra): number {
-  if (era === "legacy" || body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
+/** Returns the HTTP status of a server's response to a modern client. */
+export function modernStatus(body: string): number {
+  if (body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
   const code = findPath(body, 0, ["error", "code"]);
   return (code && MODERN_STATUSES.get(readValue(body, code))) ?? 200;
 }
@@ -147,11 +147,9 @@ export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undef
     code,
     httpStatus: response.statusCode,
     reason,
-    sender: () => ({
-      principal: tokens?.identify(authorization)?.name ?? address ?? "unknown",
-      sessionId: sessionId?.toString(),
-      requestBytes: length === undefined ? undefined : Number(length),
-    }),
+    principal: tokens?.identify(authorization)?.name ?? address ?? "unknown",
+    sessionId: sessionId?.toString(),
+    requestBytes: length === undefined ? undefined : Number(length),
   };
 }
 

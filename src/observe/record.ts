@@ -135,14 +135,11 @@ export interface RejectedRequest {
   readonly httpStatus: number;
   /** The message of an error that was found before the body was read, so it cannot quote the body. */
   readonly reason: string | undefined;
-  /** Returns the sender. Only the log calls it. */
-  readonly sender: () => {
-    readonly principal: string;
-    /** The session id that the request names, valid or not. */
-    readonly sessionId: string | undefined;
-    /** The declared size of the body; undefined if it is unknown. */
-    readonly requestBytes: number | undefined;
-  };
+  readonly principal: string;
+  /** The session id that the request names, valid or not. */
+  readonly sessionId: string | undefined;
+  /** The declared size of the body; undefined if it is unknown. */
+  readonly requestBytes: number | undefined;
 }
 
 /** A request that has ended, as the page shows it. One that was rejected before it was read has neither name nor duration. */

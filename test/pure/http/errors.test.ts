@@ -2,7 +2,7 @@ import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { actionOf, ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/mcp/errors.ts";
-import { errorBody, errorStatus, responseStatus } from "../../../src/http/response.ts";
+import { errorBody, errorStatus, modernStatus } from "../../../src/http/response.ts";
 import { idText } from "../../support/json-text.ts";
 
 const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
@@ -53,6 +53,6 @@ describe("the status of a server's response to a client without a session", () =
     ['{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}', 200],
     ['{"jsonrpc":"2.0","id":1,"error":{}}', 200],
   ])("the response %s has HTTP status %i", (body, status) => {
-    expect(responseStatus(body, "modern")).toBe(status);
+    expect(modernStatus(body)).toBe(status);
   });
 });
