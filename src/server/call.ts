@@ -18,9 +18,9 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
  * Checks a call before it is sent. Calls `onVerdict` once, synchronously or later, unless the check is stopped: with undefined if the call
  * may be sent.
  *
- * @returns a function that stops the check.
+ * @returns a function that stops the check; undefined if it is over.
  */
-export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
+export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
 /** The limits of a single call, in addition to the limits of its lane. */
 export interface CallLimits {
@@ -41,9 +41,7 @@ export function sendIf(isCurrent: () => boolean): CallLimits {
   return {
     check: (onVerdict) => {
       onVerdict(isCurrent() ? undefined : { resultText: "{}" });
-      return () => {
-        // The check is over already.
-      };
+      return undefined;
     },
   };
 }

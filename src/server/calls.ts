@@ -224,8 +224,12 @@ export class Calls {
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
   ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
-    const reply = internalReply(this.#context, resultTo(onResult, onFailed));
+    const target = resultTo((text, reason, error) => {
+      // A failure during shutdown is expected.
+      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.#context.log.warn({ method, reason }, "internal request failed");
+      onResult?.(text, reason, error);
+    });
+    const reply = internalReply(this.#context, target);
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
@@ -355,17 +359,6 @@ export class Calls {
   /** The requests of clients that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
-  }
-
-  /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
-  findOnly(): Call | undefined {
-    let only: Call | undefined;
-    for (const call of this.#all) {
-      if (!call.isWritten || (call.kind === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
-      if (only !== undefined) return undefined;
-      only = call;
-    }
-    return only;
   }
 
   /**

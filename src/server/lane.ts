@@ -324,8 +324,10 @@ export class Lane implements SessionLane, UpstreamListener {
    */
   #onlyId(): number | undefined {
     const { calls } = this;
-    const only = calls.findOnly();
-    const isClear = only?.kind === "client" && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    // A call of the sidecar that stays open is a subscription.
+    const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Number.POSITIVE_INFINITY;
+    const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
+    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;

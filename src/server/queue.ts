@@ -212,10 +212,10 @@ export class RequestQueue {
   /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */
   #makeRoom(owner: object): boolean {
     let longest: Call[][] = [];
-    let length = 1 + countCalls(this.#owners.get(owner)?.values() ?? []);
+    let length = 1 + [...(this.#owners.get(owner)?.values() ?? [])].flat().length;
     for (const queues of this.#owners.values()) {
       const removable = [...queues.values()].map((queue) => queue.filter(({ needsSlot }) => needsSlot));
-      const count = countCalls(removable);
+      const count = removable.flat().length;
       if (count > length) [longest, length] = [removable, count];
     }
     const newest = longest.toSorted((a, b) => b.length - a.length)[0]?.at(-1);
@@ -223,10 +223,4 @@ export class RequestQueue {
     this.#reject(newest);
     return true;
   }
-}
-
-function countCalls(queues: Iterable<readonly Call[]>): number {
-  let count = 0;
-  for (const { length } of queues) count += length;
-  return count;
 }

@@ -102,8 +102,7 @@ class LegacySubscription extends StatelessClient {
 
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
-      const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const target = resultTo(onResult, (_reason, error) => resolve(error ?? "refused"));
+      const target = resultTo((resultText, _reason, error) => resolve(error ?? (resultText === undefined ? "refused" : "accepted")));
       this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
     });
   }
