@@ -100,16 +100,11 @@ export async function startSidecar(options: SidecarOptions) {
   const [address, adminAddress] = await listen(config, listener, admin);
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
-  const [server, { createApp }, pageModule] = await Promise.all([
-    McpServer.start(context, {
-      program: new ServerProgram(context, command, options.startProcess),
-      clientInfo: { name: "claw-mcp-stdio", version },
-      policy,
-      observeLane: activity?.observeLane,
-    }),
-    import("./http/app.ts"),
-    activity && import("./http/page-server.ts"),
-  ]);
+  const program = new ServerProgram(context, command, options.startProcess);
+  const clientInfo = { name: "claw-mcp-stdio", version };
+  const server = new McpServer(context, { program, clientInfo, policy, observeLane: activity?.observeLane });
+  // Loaded while the process starts.
+  const [{ createApp }, pageModule] = await Promise.all([import("./http/app.ts"), activity && import("./http/page-server.ts")]);
   const status = createStatus(context, version, () => server.status());
   const page = pageModule && activity && new pageModule.Page(context, activity, status);
   const metricsRoute = config.metrics && { metrics: createMetricsRoute(context, status) };
