@@ -136,7 +136,7 @@ export class PooledServer {
   }
 
   get usedAtMs(): number {
-    return Math.max(this.#usedAtMs, ...this.sessions.values().map(({ lastUsedAtMs }) => lastUsedAtMs));
+    return this.sessions.values().reduce((last, { lastUsedAtMs }) => Math.max(last, lastUsedAtMs), this.#usedAtMs);
   }
 
   use(nowMs: number): void {
@@ -207,11 +207,10 @@ export class Pool {
     };
   }
 
-  /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
+  /** The number of processes that may ask clients without a session, and of all questions that could not be assigned to a call or session. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
-    const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + lane.dropped.unattributed, this.#unattributed);
-    return { servers: asking.length, unattributed };
+    const unattributed = this.lanes.reduce((sum, { dropped }) => sum + dropped.unattributed, this.#unattributed);
+    return { servers: this.#of("asking").length, unattributed };
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
@@ -401,6 +400,7 @@ export class Pool {
     const { log, defects } = lane.context;
     if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
     this.asksSince ??= new Date().toISOString();
+    if (server.lease === "ending") lane.dropped.unattributed++;
     if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
     server.opening.clear();
     // The first session may not be open yet.
@@ -410,6 +410,7 @@ export class Pool {
       return lane.calls.releaseWaiting();
     }
     server.lease = "ending";
+    lane.dropped.unattributed++;
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     lane.share(sessions);
     for (const session of sessions) session.isHeld = true;

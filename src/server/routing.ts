@@ -103,15 +103,12 @@ export function answerPing(request: RequestMessage): string {
   return `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`;
 }
 
-/**
- * Returns the error for a request of a shared server. The request does not name the client that it is for, and the handshake declared no
- * client capabilities. An immediate error keeps the server from waiting.
- */
+/** Returns the error for a request of a shared server. An immediate error keeps the server from waiting. */
 export function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
     request.idText,
     JsonRpcErrorCode.MethodNotFound,
-    `${shorten(request.method)} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
+    `${shorten(request.method)} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`,
   );
 }
 

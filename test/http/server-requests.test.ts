@@ -7,7 +7,7 @@ import { HttpBench } from "../support/http-bench.ts";
 function refusal(method: string): object {
   return {
     code: -32601,
-    message: `${method} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
+    message: `${method} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`,
   };
 }
 
