@@ -18,11 +18,20 @@ export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
 
 /** Returns the CPU time of a process and all that descend from it. */
 export function treeCpuMs(rootPid: number): number {
+  return sumOfTree(rootPid, (_pid, fields) => cpuMs(fields));
+}
+
+/** Returns the resident memory of a process and all that descend from it, in bytes. */
+export function treeMemoryBytes(rootPid: number): number {
+  return sumOfTree(rootPid, (pid) => memoryBytes(pid, "VmRSS"));
+}
+
+function sumOfTree(rootPid: number, valueOf: (pid: number, fields: readonly string[]) => number): number {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const processes = pids.map((pid) => ({ pid: Number(pid), fields: fieldsOf(Number(pid)) ?? [] }));
   const sumOf = (pid: number): number =>
     processes.reduce((sum, each) => {
-      if (each.pid === pid) return sum + cpuMs(each.fields);
+      if (each.pid === pid) return sum + valueOf(pid, each.fields);
       return Number(each.fields[PARENT]) === pid ? sum + sumOf(each.pid) : sum;
     }, 0);
   return sumOf(rootPid);
