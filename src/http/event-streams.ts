@@ -201,7 +201,8 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   else if (found === "elsewhere" && isStandalone) attach(session.streams.openStandalone(), 0);
   else if (found === "elsewhere" && requestIdText !== undefined) {
     const { stream } = openRequestStream(connections, response, session.memory, session, requestIdText);
-    stream.finish(errorBody(responseElsewhere(), requestIdText));
+    stream.emit(errorBody(responseElsewhere(), requestIdText));
+    stream.end();
   } else {
     const message =
       "Last-Event-ID is not an event of this session at this replica, or the events after it are no longer kept; open the stream without it.";
