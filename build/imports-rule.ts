@@ -32,7 +32,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   ajv: "policy/checker.ts",
   "content-type": "http/response.ts",
   cors: "http/guards.ts",
-  "eventsource-parser": "cli/discover-url.ts",
+  "eventsource-parser": "cli/listing.ts",
   execa: "process/child.ts",
   express: "http/app.ts",
   "p-retry": "process/supervisor.ts",

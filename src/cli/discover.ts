@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
-import { type FlagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
-import { type Environment, isDirectory, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
-import { anyText, describeInvalid, milliseconds, type Option, problemText, type ValueKind } from "../config/option.ts";
+import { flagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
+import { type Environment, loadConfig, readSettings, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
+import { anyText, flagUsage, milliseconds, named, type Option, option, type ValueKind } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { describeError } from "../mcp/errors.ts";
 import { maskedPlainText, Secrets } from "../observe/redact.ts";
@@ -18,22 +18,9 @@ import {
   writeDescriptor,
 } from "../policy/descriptor.ts";
 import { compareTools, describeDrift } from "../policy/drift.ts";
-import { DiscoverError, type Listing } from "./listing.ts";
+import { DiscoverError, listFromProcess, listFromUrl, type Listing } from "./listing.ts";
 import { waitForSignal } from "./serve.ts";
 import { ExitCode, ProgressLine } from "./terminal.ts";
-
-const FLAG_TYPES = {
-  help: { type: "boolean", short: "h" },
-  out: { type: "string" },
-  service: { type: "string" },
-  description: { type: "string" },
-  image: { type: "string" },
-  "timeout-ms": { type: "string" },
-  url: { type: "string" },
-  check: { type: "string" },
-} as const satisfies FlagTypes;
-
-const DEFAULT_TIMEOUT_MS = 60_000;
 
 const httpUrl: ValueKind<URL> = {
   placeholder: "URL",
@@ -47,53 +34,51 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
+/** The options of `discover`. They have no variables. */
+const DISCOVER_OPTIONS = named({
+  out: option(
+    anyText("FILE"),
+    "The file to write, which is replaced atomically. It is not changed if only the time differs. Default: .claw-discovered/SERVICE.claw-describe.json with --service, else stdout.",
+  ),
+  service: option(anyText("NAME"), "Name of the service in the pod."),
+  description: option(anyText("TEXT"), 'The description of the service. Default: "NAME MCP stdio tools."'),
+  image: option(anyText("REF"), "The image of the sidecar in the pod. It is only recorded."),
+  timeoutMs: option(milliseconds(), `Time limit from the start to the last tool. Default: ${OPTIONS.readyTimeoutMs.variable}, or 60000.`),
+  url: option(httpUrl, `The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. COMMAND is only recorded.`),
+  check: option(
+    anyText("FILE"),
+    "The descriptor to compare with; - is standard input. Differences are printed, one per line: + new, - missing, ~ changed.",
+  ),
+});
+
 export type DiscoverOptions = Exclude<ReturnType<typeof readDiscoverOptions>, "help" | string[]>;
 
 /**
- * Reads the options of `discover`, from flags before environment variables.
+ * Reads the options of `discover` from flags, and those that it shares with the sidecar from variables.
  *
  * @returns all problems at once if there are any. With a URL, the command is only recorded, and may be empty.
  */
 export function readDiscoverOptions(argv: readonly string[], environment: Environment) {
-  const commandLine = readCommandLine(argv, FLAG_TYPES);
-  const { flags, rest } = commandLine;
-  if (flags.has("help") || flags.has("h")) return "help";
-  const problems = [...commandLine.problems, ...unknownFlags(flags, Object.keys(FLAG_TYPES), "discover --help")];
-  const read = <Value>(source: string, text: string, kind: ValueKind<Value>): Value | undefined => {
-    const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) problems.push(describeInvalid(source, text, kind));
-    return value;
-  };
-  const flag = <Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>): Value | undefined =>
-    flags.has(name) ? read(`--${name}`, flags.get(name) ?? "", kind) : undefined;
-  const variable = <Value>({ variable: name, kind }: Option<Value>): Value | undefined =>
-    (environment[name] ?? "") === "" ? undefined : read(name, environment[name] ?? "", kind);
-
-  const url = flag("url", httpUrl);
-  const isUrlGiven = flags.has("url");
-  const command = (rest.length > 0 ? rest[0] : variable(OPTIONS.command)) ?? "";
-  const args = (rest.length > 0 ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
-  if (!isUrlGiven && command === "") {
+  const known = flagTypes(Object.values(DISCOVER_OPTIONS));
+  const commandLine = readCommandLine(argv, known);
+  const { flags } = commandLine;
+  if (flags.has("help")) return "help";
+  const { settings, given, problems } = readSettings(DISCOVER_OPTIONS, flags, {});
+  problems.unshift(...commandLine.problems, ...unknownFlags(flags, Object.keys(known), "discover --help"));
+  if (given.has("out") && given.has("check"))
+    problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
+  const { config, problems: ofVariables } = loadConfig({ ...commandLine, flags: new Map(), problems: [] }, environment, false);
+  problems.push(...ofVariables);
+  if (!given.has("url") && (commandLine.rest[0] ?? environment[OPTIONS.command.variable] ?? "") === "") {
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
-  const service = flag("service", anyText("NAME"));
-  const out = flag("out", anyText("FILE"));
-  const check = flag("check", anyText("FILE"));
-  if (flags.has("out") && flags.has("check"))
-    problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
-  const path = (url === undefined ? variable(OPTIONS.path) : url.pathname) ?? OPTIONS.path.defaultValue;
-  const timeoutMs = flag("timeout-ms", milliseconds()) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
-  const description = flag("description", anyText("TEXT"));
-  const image = flag("image", anyText("REF"));
-  const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
-  if (cwd !== undefined && !isDirectory(cwd)) {
-    problems.push(problemText(OPTIONS.cwd.variable, JSON.stringify(cwd), "an existing directory"));
-  }
-  const token = isUrlGiven ? variable(OPTIONS.authToken) : undefined;
-  if (problems.length > 0) return problems;
+  if (config === undefined || problems.length > 0) return problems;
+  const { service, url, timeoutMs = config.readyTimeoutMs } = settings;
+  const { command, args, cwd, authToken: token } = config;
   // The path at which pods look for a service's snapshot.
   const snapshotPath = service && join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
-  return { url, token, command, args, cwd, service, description, image, path, timeoutMs, out: out ?? snapshotPath, check };
+  const path = url?.pathname ?? config.path;
+  return { ...settings, token, command, args, cwd, path, timeoutMs, out: settings.out ?? snapshotPath };
 }
 
 export const DISCOVER_HELP = `claw-mcp-stdio discover: writes the tools of an MCP server to a descriptor, for people to review.
@@ -105,22 +90,9 @@ Usage:
   claw-mcp-stdio discover --check FILE ...                   write nothing; exit with 3 if the tools differ from FILE
 
 Options:
-  --out FILE
-      The file to write, which is replaced atomically. It is not changed if only the time differs.
-      [default .claw-discovered/SERVICE.claw-describe.json with --service, else stdout]
-  --service NAME
-      Name of the service in the pod.
-  --description TEXT
-      The description of the service. [default "NAME MCP stdio tools."]
-  --image REF
-      The image of the sidecar in the pod. It is only recorded.
-  --timeout-ms MS
-      Time limit from the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
-  --url URL
-      The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. COMMAND is only recorded.
-  --check FILE
-      The descriptor to compare with; - is standard input. Differences are printed, one per line: + new, - missing, ~ changed.
-  -h, --help
+${Object.values<Option<unknown>>(DISCOVER_OPTIONS)
+  .map((each) => `  ${flagUsage(each)}\n      ${each.description}\n`)
+  .join("")}  -h, --help
       Print this text.
 
 Other variables: ${[OPTIONS.command, OPTIONS.args, OPTIONS.cwd, OPTIONS.path].map(({ variable }) => variable).join(", ")}.
@@ -222,11 +194,7 @@ async function list(
   ]);
   const bounds = { signal: ended, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
   try {
-    if (url !== undefined) {
-      const { listFromUrl } = await import("./discover-url.ts");
-      return await listFromUrl(bounds, url, token);
-    }
-    const { listFromProcess } = await import("./discover-process.ts");
+    if (url !== undefined) return await listFromUrl(bounds, url, token);
     return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (line) => {
       stderrLastLine = line;
     });

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { get } from "node:http";
-import { endianness } from "node:os";
 import { extname, join, resolve } from "node:path";
-import type { Config, Environment } from "../config/load.ts";
+import { readCommandLine } from "../config/command-line.ts";
+import { type Config, type Environment, loadConfig } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
 import { bracketed, type ListenAddress } from "../config/authority.ts";
 import { ROUTES } from "../routes.ts";
@@ -27,82 +27,48 @@ export async function healthcheck(config: Pick<Config, "host" | "port">): Promis
 
 /** The namespace of the processes outside all containers: PROC_PID_INIT_INO of Linux. */
 const NAMESPACE_OF_MACHINE = "pid:[4026531836]";
-/** TCP_LISTEN in /proc/net/tcp. */
-const LISTENING = "0A";
 /** The words of a command line in which the script is searched. */
 const MAX_WORDS = 16;
-/** Of /proc/PID/stat, after the name. */
-const START_TICKS_FIELD = 19;
 const ADDRESS_VARIABLES = [OPTIONS.addr.variable, OPTIONS.port.variable];
 
 /**
- * Returns the address of the sidecar that runs in this container, by the account of the kernel. So it cannot be out of date, and no
- * directory has to be writable. Of several, it is that of the oldest process: a server starts after its sidecar, and may run this program
- * too.
+ * Returns the address of the sidecar that runs in this container, by its command line and environment in /proc. So it cannot be out of date,
+ * and no directory has to be writable. Of several, it is that of the first process: a server starts after its sidecar, and may run this
+ * program too.
  *
  * @param script the script of this program, as in `process.argv`.
  * @param root replaces the root directory in tests.
- * @returns undefined outside containers, if that process has not exactly one address, and if a variable names another sidecar.
+ * @returns undefined outside containers, and if a variable names another sidecar.
  */
 export function runningAddress(script: string, environment: Environment, root = "/"): ListenAddress | undefined {
-  const namespace = readLink(join(root, "proc/self/ns/pid"));
-  if (namespace === undefined || namespace === NAMESPACE_OF_MACHINE) return undefined;
+  const folder = join(root, "proc");
+  const namespace = readLink(join(folder, "self/ns/pid"));
   const program = realPath(script);
-  if (program === undefined) return undefined;
-  const found = list(join(root, "proc")).flatMap((pid) => {
-    const process = join(root, "proc", pid);
-    if (!/^\d+$/.test(pid) || !runs(process, program)) return [];
-    // A variable of the whole container does not show where a sidecar with flags listens.
-    const variables = readText(join(process, "environ")).split("\0");
-    const areSame = ADDRESS_VARIABLES.every(
-      (name) => (environment[name] ?? "") === "" || variables.includes(`${name}=${environment[name]}`),
-    );
-    if (!areSame) return [];
-    const addresses = listenAddresses(process);
-    return addresses.length === 0 ? [] : [{ addresses, startTicks: startTicks(process) }];
-  });
-  const oldest = found.toSorted((a, b) => a.startTicks - b.startTicks).at(0)?.addresses ?? [];
-  return oldest.length === 1 ? oldest[0] : undefined;
+  if (namespace === undefined || namespace === NAMESPACE_OF_MACHINE || program === undefined) return undefined;
+  const pids = (attempt(() => readdirSync(folder)) ?? []).map(Number).filter(Number.isInteger);
+  for (const pid of pids.toSorted((a, b) => a - b)) {
+    const address = addressOf(join(folder, String(pid)), program, environment);
+    if (address !== undefined) return address;
+  }
+  return undefined;
 }
 
-/** True if a process of Node runs this script. Its path may come after flags with values, and may lack its ending. */
-function runs(process: string, program: string): boolean {
-  const [, ...words] = readText(join(process, "cmdline")).split("\0");
+/** Returns where a process listens. Undefined if it does not run this program, or a variable of the health check differs from its own. */
+function addressOf(process: string, program: string, environment: Environment): ListenAddress | undefined {
   const cwd = readLink(join(process, "cwd"));
-  if (cwd === undefined) return false;
-  return words
-    .slice(0, MAX_WORDS)
-    .some((word) => word !== "" && [word, `${word}${extname(program)}`].some((path) => realPath(resolve(cwd, path)) === program));
-}
-
-/** Returns the start of a process, in ticks since the start of the machine: field 22 of proc(5), counted after the name in parentheses. */
-function startTicks(process: string): number {
-  const stat = readText(join(process, "stat"));
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return Number(fields[START_TICKS_FIELD] ?? Number.POSITIVE_INFINITY);
-}
-
-function listenAddresses(process: string): ListenAddress[] {
-  const folder = join(process, "fd");
-  const sockets = new Set(list(folder).map((fd) => readLink(join(folder, fd))));
-  return ["tcp", "tcp6"].flatMap((family) =>
-    readText(join(process, "net", family))
-      .split("\n")
-      .flatMap((line) => {
-        // proc(5): number, local address, remote address, state, …, inode as the tenth.
-        const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
-        return state === LISTENING && sockets.has(`socket:[${inode}]`) ? [parseAddress(local)] : [];
-      }),
-  );
-}
-
-/** Parses an address in hexadecimal digits, in words of four bytes. All zeros are all interfaces, of both versions of IP. */
-function parseAddress(text: string): ListenAddress {
-  const [digits = "", portDigits = ""] = text.split(":");
-  const bytes = Buffer.from(digits, "hex");
-  if (endianness() === "LE") bytes.swap32();
-  const groups = bytes.length === 4 ? [...bytes].join(".") : (bytes.toString("hex").match(/.{4}/g) ?? []).join(":");
-  return { host: bytes.some((byte) => byte !== 0) ? groups : undefined, port: Number.parseInt(portDigits, 16) };
+  if (cwd === undefined) return undefined;
+  const words = readText(join(process, "cmdline")).split("\0").slice(0, -1);
+  // The script comes after flags of Node with values, and may lack its ending.
+  const isScript = (word: string): boolean => [word, `${word}${extname(program)}`].some((path) => realPath(resolve(cwd, path)) === program);
+  const index = words.slice(0, MAX_WORDS).findIndex(isScript);
+  if (index === -1) return undefined;
+  const variables = readText(join(process, "environ")).split("\0");
+  // A variable of the whole container does not show where a sidecar with flags listens.
+  if (!ADDRESS_VARIABLES.every((name) => (environment[name] ?? "") === "" || variables.includes(`${name}=${environment[name]}`)))
+    return undefined;
+  const own = Object.fromEntries(variables.map((text) => [text.replace(/=.*/s, ""), text.replace(/^[^=]*=/, "")]));
+  const argv = words.slice(index + (words[index + 1] === "serve" ? 2 : 1));
+  return loadConfig(readCommandLine(argv), own, false).config;
 }
 
 /** Returns undefined if it fails: for a process of another user, or one that has ended. */
@@ -114,7 +80,6 @@ function attempt<Value>(read: () => Value): Value | undefined {
   }
 }
 
-const list = (folder: string): string[] => attempt(() => readdirSync(folder)) ?? [];
 const readText = (file: string): string => attempt(() => readFileSync(file, "utf8")) ?? "";
 const readLink = (path: string): string | undefined => attempt(() => readlinkSync(path));
 const realPath = (path: string): string | undefined => attempt(() => realpathSync(path));

@@ -1,4 +1,5 @@
-import { parseArgs } from "node:util";
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import type { Option } from "./option.ts";
 import { ALL_OPTIONS } from "./options.ts";
 
 /** The largest number of wrong characters in a misspelled word. */
@@ -54,28 +55,26 @@ const OTHER_WAYS: ReadonlyMap<string, string> = new Map([
   ["outputTransport", "the sidecar serves Streamable HTTP, and HTTP+SSE too with --legacy-sse"],
 ]);
 
-/** Flags by name: `string` with a value, `boolean` without, or with an optional one. */
-export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
-
 /** The flags that are not options of the sidecar. */
-const OTHER_FLAGS: FlagTypes = {
-  help: { type: "boolean", short: "h" },
+const OTHER_FLAGS: ReadonlySet<string> = new Set(["help", "version", "check-config"]);
+
+/** Returns the flags of these options, and `--help`. */
+export function flagTypes(options: readonly Option<unknown>[]): ParseArgsOptionsConfig {
+  const entries = options.map(({ flag = "", kind }) => [flag, { type: kind.isSwitch ? "boolean" : "string" }] as const);
+  return { ...Object.fromEntries(entries), help: { type: "boolean", short: "h" } };
+}
+
+const SERVE_FLAGS: ParseArgsOptionsConfig = {
+  ...flagTypes(ALL_OPTIONS.filter(({ flag }) => flag !== undefined)),
+  port: { type: "string", short: "p" },
   version: { type: "boolean", short: "v" },
   "check-config": { type: "boolean" },
 };
-
-function serveFlagTypes(): FlagTypes {
-  const types = { ...OTHER_FLAGS };
-  for (const { flag, kind } of ALL_OPTIONS) if (flag !== undefined) types[flag] = { type: kind.isSwitch ? "boolean" : "string" };
-  return { ...types, port: { type: "string", short: "p" } };
-}
-
-const SERVE_FLAGS = serveFlagTypes();
 /** The names of all flags. */
 export const FLAG_NAMES: readonly string[] = Object.keys(SERVE_FLAGS);
 
 /** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
-export function readCommandLine(argv: readonly string[], options: FlagTypes = SERVE_FLAGS): CommandLine {
+export function readCommandLine(argv: readonly string[], options: ParseArgsOptionsConfig = SERVE_FLAGS): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
   const problems: string[] = [];
@@ -99,7 +98,7 @@ export function readCommandLine(argv: readonly string[], options: FlagTypes = SE
       problems.push(`--${name} has no value; a value that begins with a dash is written with an equals sign: --${name}=VALUE`);
       continue;
     }
-    const isSwitch = options[name]?.type === "boolean" && !(name in OTHER_FLAGS);
+    const isSwitch = options[name]?.type === "boolean" && !OTHER_FLAGS.has(name);
     flags.set(name, value ?? (isSwitch ? "on" : undefined));
     if (value === undefined && (isSwitch || name === "help")) open = name;
   }

@@ -4,7 +4,7 @@ import { defaultBudgetBytes, HOLDER_SHARE, largestBodyBytes } from "../memory.ts
 import { LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, nearest, unknownFlags } from "./command-line.ts";
 import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX } from "./option.ts";
-import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings } from "./options.ts";
+import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings, type SettingsOf } from "./options.ts";
 import { readSecretFile } from "./secret-file.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
@@ -48,8 +48,9 @@ interface GivenOption {
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const { flags, rest } = commandLine;
-  const read = readSettings(commandLine, environment);
+  const read = readSettings(OPTIONS, flags, environment);
   const { settings, given, problems } = read;
+  problems.unshift(...commandLine.problems, ...unknownFlags(flags, FLAG_NAMES, "--help all"));
   const { addr: _, command: commandVariable, ...direct } = settings;
   const [command = "", ...args] = rest.length > 0 ? rest : [commandVariable ?? "", ...settings.args];
   if (needsCommand && command === "") {
@@ -102,34 +103,36 @@ function listenAddressOf({ addr, host: hostText, port }: Settings, flags: Comman
   return { host: flags.has("host") ? host : addr.host, port: flags.has("port") ? port : addr.port };
 }
 
-type ReadSettings = ReturnType<typeof readSettings>;
+type ReadSettings = ReturnType<typeof readSettings<typeof OPTIONS>>;
 
 /**
- * Reads the options that an operator has set. An empty variable counts as not set: compose files pass unset variables as empty ones. An
+ * Reads the options of a table that are set. An empty variable counts as not set: compose files pass unset variables as empty ones. An
  * invalid value counts as not set too, so that the other options can still be checked.
  */
-function readSettings({ flags, problems: ofCommandLine }: CommandLine, environment: Environment) {
-  const problems = [...ofCommandLine, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
-  const settings: Partial<Record<OptionKey, unknown>> = {};
-  const given = new Map<OptionKey, GivenOption>();
-  const invalid = new Set<OptionKey>();
-  for (const key of Object.keys(OPTIONS) as OptionKey[]) {
-    const option: Option<unknown> = OPTIONS[key];
-    const { flag, variable, kind } = option;
-    settings[key] = option.defaultValue;
+export function readSettings<Table extends Readonly<Record<string, Option<unknown>>>>(
+  table: Table,
+  flags: CommandLine["flags"],
+  environment: Environment,
+) {
+  const problems: string[] = [];
+  const settings: Partial<Record<keyof Table, unknown>> = {};
+  const given = new Map<keyof Table, GivenOption>();
+  const invalid = new Set<keyof Table>();
+  for (const [key, { flag, variable, kind, defaultValue }] of Object.entries(table)) {
+    settings[key as keyof Table] = defaultValue;
     const isFlag = flag !== undefined && flags.has(flag);
     const text = isFlag ? (flags.get(flag) ?? "") : (environment[variable] ?? "");
     if (!isFlag && text === "") continue;
     const source = isFlag ? `--${flag}` : variable;
     given.set(key, { source, text });
     const value = text === "" ? undefined : kind.parse(text);
-    if (value !== undefined) settings[key] = value;
+    if (value !== undefined) settings[key as keyof Table] = value;
     else {
       invalid.add(key);
       problems.push(describeInvalid(source, text, kind));
     }
   }
-  return { settings: settings as Settings, given, invalid, problems };
+  return { settings: settings as SettingsOf<Table>, given, invalid, problems };
 }
 
 /** Yields the problems of options that are valid by themselves. */
@@ -175,7 +178,7 @@ function readSecrets({ settings, given, problems }: ReadSettings, key: "authToke
   return texts;
 }
 
-export function isDirectory(path: string): boolean {
+function isDirectory(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch {

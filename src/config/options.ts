@@ -362,8 +362,9 @@ const ALL = {
 
 export type OptionKey = keyof typeof ALL;
 
-/** The value of each option, set or default. */
-export type Settings = { readonly [Key in OptionKey]: (typeof ALL)[Key] extends Option<infer Setting> ? Setting : never };
+/** The value of each option of a table, set or default. */
+export type SettingsOf<Table> = { readonly [Key in keyof Table]: Table[Key] extends Option<infer Setting> ? Setting : never };
+export type Settings = SettingsOf<typeof ALL>;
 
 /** All options. `docs/CONFIGURATION.md` and `--help` are generated from them. */
 export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = ALL;

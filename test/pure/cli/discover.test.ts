@@ -61,13 +61,13 @@ describe("the command line of discover", () => {
     const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
     expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
       "--no-such is not an option; see discover --help",
-      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
-      "no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",
       "--service has no value; expected any text without NUL",
-      "--out and --check are both set; use only one of them, since --check writes nothing",
-      expect.stringContaining('CLAW_MCP_STDIO_PATH is "mcp"; expected a path'),
       '--timeout-ms is "1e3"; expected a whole number from 1 to 2147483647',
+      "--out and --check are both set; use only one of them, since --check writes nothing",
+      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      expect.stringContaining('CLAW_MCP_STDIO_PATH is "mcp"; expected a path'),
       'CLAW_MCP_STDIO_CWD is "/no/such/directory"; expected an existing directory',
+      "no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",
     ]);
   });
 
