@@ -55,15 +55,6 @@ export class SseConnection implements EventSink {
     this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
   }
 
-  send(eventId: string | undefined, text: string): boolean {
-    return this.#send(eventId === undefined ? "event: message" : `id: ${eventId}\nevent: message`, text);
-  }
-
-  /** Sends an event that is no message. @returns as `send`. */
-  sendWithoutId(type: "endpoint" | "replaced" | "update", text: string): boolean {
-    return this.#send(`event: ${type}`, text);
-  }
-
   /** Sends a comment, so that proxies and clients do not close a quiet connection. */
   comment(): void {
     // A comment after unread events has no effect.
@@ -91,7 +82,7 @@ export class SseConnection implements EventSink {
     else this.#response.end();
   }
 
-  #send(fields: string, text: string): boolean {
+  send(eventId: string | undefined, text: string, type: "message" | "endpoint" | "replaced" | "update" = "message"): boolean {
     const unreadLength = this.#response.writableLength;
     if (unreadLength === 0) this.#allowedLength = 0;
     else if (!this.#isReplaying && unreadLength > MAX_UNREAD_LENGTH + this.#allowedLength) {
@@ -99,6 +90,7 @@ export class SseConnection implements EventSink {
       return false;
     }
     if (this.#response.destroyed) return false;
+    const fields = eventId === undefined ? `event: ${type}` : `id: ${eventId}\nevent: ${type}`;
     const line = toOneLine(text);
     if (line.length < LONG_LENGTH) this.#write(`${fields}\ndata: ${line}\n\n`);
     else for (const part of [`${fields}\ndata: `, line, "\n\n"]) this.#write(part);

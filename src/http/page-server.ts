@@ -168,7 +168,7 @@ export class Page {
     // A client that never reads must not keep people out.
     if (oldest !== undefined && this.#open.size >= MAX_STREAMS) {
       this.#open.delete(oldest);
-      end(oldest, () => oldest.connection.sendWithoutId("replaced", "{}"));
+      end(oldest, () => oldest.connection.send(undefined, "{}", "replaced"));
     }
     const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
     const stream = { response, connection, principal, nextSecond: 0, requestCount: 0, logLineCount: 0, generations: undefined };
@@ -214,7 +214,7 @@ export class Page {
     stream.requestCount = requests.count;
     stream.logLineCount = log.count;
     stream.generations = generations;
-    stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
+    stream.connection.send(undefined, JSON.stringify(update, this.#context.secrets.replacer), "update");
   }
 }
 

@@ -3,7 +3,6 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
-import type { LogFields } from "../observe/log.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
 /** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
@@ -50,6 +49,7 @@ export class RequestLog {
   }
 
   #logEnded(request: RequestRecord, body: string | undefined): void {
+    const { log } = this.#context;
     const { acceptedAtMs, sentAtMs, endedAtMs, isRejected } = request;
     const { method, tool, principal, sessionId, revision, httpStatus, requestBytes } = request;
     const ending = request.ending === "tool_error" ? "results" : request.ending;
@@ -68,19 +68,18 @@ export class RequestLog {
       requestBytes,
       responseBytes: body === undefined ? undefined : Buffer.byteLength(body),
     };
-    this.#log(kind === "failed", fields, isRejected ? "request rejected" : "request ended");
+    if (kind === "failed") log.warn(fields, isRejected ? "request rejected" : "request ended");
+    else log.info(fields, isRejected ? "request rejected" : "request ended");
   }
 
   #logRejected({ code: ending, httpStatus, reason, principal, sessionId, requestBytes }: RejectedRequest): void {
+    const { log, nowMs } = this.#context;
     const isFailed = kindOf(ending) === "failed";
-    if (!this.#allows(isFailed ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected", this.#context.nowMs())) return;
+    if (!this.#allows(isFailed ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected", nowMs())) return;
     const session = sessionId && hashOf(sessionId);
     const fields = { session, principal, httpStatus, ending, reason: reason && shorten(reason, MAX_REASON_LENGTH), requestBytes };
-    this.#log(isFailed, fields, "request rejected");
-  }
-
-  #log(isFailed: boolean, fields: LogFields, message: string): void {
-    this.#context.log[isFailed ? "warn" : "info"](fields, message);
+    if (isFailed) log.warn(fields, "request rejected");
+    else log.info(fields, "request rejected");
   }
 
   /** True if a line of this kind may be logged now. Otherwise, it is counted. */
@@ -92,8 +91,11 @@ export class RequestLog {
   }
 
   #reportSuppressed(): void {
+    const { log } = this.#context;
+    const fields = { count: this.#suppressed };
     // A failure must not be hidden from those who read warnings only.
-    if (this.#suppressed > 0) this.#log(this.#hasSuppressedFailures, { count: this.#suppressed }, "request lines suppressed: too many");
+    if (this.#hasSuppressedFailures) log.warn(fields, "request lines suppressed: too many");
+    else if (this.#suppressed > 0) log.info(fields, "request lines suppressed: too many");
     this.#suppressed = 0;
     this.#hasSuppressedFailures = false;
   }
