@@ -56,9 +56,7 @@ async function loadPolicy(context: Context, descriptor: Descriptor | undefined):
   const keys = Object.keys(rules) as (keyof typeof rules)[];
   if (keys.every((key) => config[key] === undefined || config[key] === false || config[key] === "off")) return undefined;
   const { ToolPolicy } = await import("./policy/tool-policy.ts");
-  const policy = new ToolPolicy(context, descriptor);
-  policy.start();
-  return policy;
+  return new ToolPolicy(context, descriptor);
 }
 
 /** The time to read the responses that are sent at the end of the drain. */

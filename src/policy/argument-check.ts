@@ -190,10 +190,7 @@ export class ArgumentCheck {
   constructor(context: Context) {
     this.#context = context;
     this.#log = limitedLog(context.log, context.nowMs);
-  }
-
-  /** Starts the thread, so that the first call does not wait for it. */
-  start(): void {
+    // The first call does not wait for it then.
     this.#thread.start();
   }
 

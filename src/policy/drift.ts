@@ -70,15 +70,18 @@ function kindsOf(reviewed: DescriptorTool | undefined, [first, ...others]: reado
   return reviewed === undefined ? ["new", ...duplicate] : [...duplicate, ...changedParts(reviewed, first)];
 }
 
+/** The parts of a tool that are compared. */
+const PARTS = { description: "description", inputSchema: "schema", annotations: "annotations" } as const;
+const PART_NAMES = Object.keys(PARTS) as (keyof typeof PARTS)[];
+
+/** Finds the places in which a part of a server's tool differs. A missing object is compared as an empty one, so that each member is shown. */
+function differencesOf(part: keyof typeof PARTS, reviewed: DescriptorTool, live: JsonObject): Generator<Difference> {
+  return findDifferences(part, reviewed[part] ?? {}, storedParts(live, reviewed.name)[part] ?? {});
+}
+
 /** Returns the parts in which a server's tool differs from the reviewed one of the same name; empty if they are equal. */
 function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftKind[] {
-  const { description, inputSchema, annotations } = storedParts(live, reviewed.name);
-  const parts = [
-    ["description", reviewed.description, description],
-    ["schema", reviewed.inputSchema, inputSchema],
-    ["annotations", reviewed.annotations, annotations],
-  ] as const;
-  return parts.filter(([, before, after]) => findDifferences("", before, after).next().done !== true).map(([kind]) => kind);
+  return PART_NAMES.filter((part) => differencesOf(part, reviewed, live).next().done !== true).map((part) => PARTS[part]);
 }
 
 /** Returns a fingerprint of a drift. It does not depend on the order of keys, and differs if the server's definition differs. */
@@ -106,16 +109,12 @@ const PLAIN_NAME = /^[\w./:@-]+$/;
 /** Returns one line for each difference, for the person who reviews it: `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
 export function describeDrift({ name, kinds, reviewed, live }: ToolDrift): string[] {
   const lines = live.length > 1 ? [`the server lists it ${live.length} times`] : [];
-  const { description, inputSchema, annotations } = storedParts(live[0] ?? {}, name);
-  if (reviewed === undefined) lines.push(`new: ${preview(description)}`);
+  const tool = live[0] ?? {};
+  if (reviewed === undefined) lines.push(`new: ${preview(storedParts(tool, name).description)}`);
   else if (kinds.includes("missing")) lines.push("missing: the server does not list it");
   else {
-    // A missing object is compared as an empty one, so that each member is shown.
-    const before = { description: reviewed.description, inputSchema: reviewed.inputSchema, annotations: reviewed.annotations ?? {} };
-    const after = { description, inputSchema, annotations: annotations ?? {} };
-    const parts = ["description", "inputSchema", "annotations"] as const;
-    const found = parts.flatMap((part) =>
-      findDifferences(part, before[part], after[part])
+    const found = PART_NAMES.flatMap((part) =>
+      differencesOf(part, reviewed, tool)
         .take(MAX_LINES + 1)
         .toArray(),
     );

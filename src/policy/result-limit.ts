@@ -1,6 +1,6 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findMembers } from "../json/find.ts";
-import { Code, detached, skipValue, type Span, STOP, walkElements } from "../json/text.ts";
+import { findMembers, textOf } from "../json/find.ts";
+import { Code, detached, skipValue, STOP, walkElements } from "../json/text.ts";
 
 /** Room for the envelope without the id, the names of members, and the notes about what is left out. */
 const FRAME_BYTES = 256;
@@ -28,99 +28,83 @@ export function limitResult(text: string, idText: string, maxBytes: number): str
   if (text.length * 3 <= maxBytes) return undefined;
   const bytes = Buffer.byteLength(text);
   if (bytes - Buffer.byteLength(idText) <= maxBytes) return undefined;
-  const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-  const short = error === undefined ? shortResult(text, result, bytes, maxBytes) : shortError(text, error, bytes, maxBytes);
+  const [result, error] = findMembers(text, 0, ["result", "error"]).spans.map((span) => textOf(text, span));
+  const short = error === undefined ? shortResult(result, bytes, maxBytes) : shortError(error, bytes, maxBytes);
   return detached(`{"jsonrpc":"2.0","id":${idText},${short}}`, text);
 }
 
-function shortError(text: string, error: Span, bytes: number, maxBytes: number): string {
-  const [code, message] = membersOf(text, error, ["code", "message"]);
-  const codeText = fits(text, code, MAX_CODE_BYTES) ? text.slice(code.start, code.end) : "-32603";
+function shortError(error: string, bytes: number, maxBytes: number): string {
+  const [code, message] = membersOf(error, ["code", "message"]);
   let shown = "[truncated]";
-  if (isString(text, message)) {
-    shown = cutString(text, message, maxBytes - FRAME_BYTES);
-    if (shown.length < message.end - message.start - 2) shown += String.raw`\n${note(bytes - Buffer.byteLength(shown), bytes)}`;
+  if (message?.startsWith('"') === true) {
+    shown = cutString(message, maxBytes - FRAME_BYTES);
+    if (shown.length < message.length - 2) shown += String.raw`\n${note(bytes - Buffer.byteLength(shown), bytes)}`;
   }
-  return `"error":{"code":${codeText},"message":"${shown}","data":{"truncated":true,"originalBytes":${bytes}}}`;
+  const data = `{"truncated":true,"originalBytes":${bytes}}`;
+  return `"error":{"code":${fits(code, MAX_CODE_BYTES) ? code : "-32603"},"message":"${shown}","data":${data}}`;
 }
 
-function shortResult(text: string, result: Span | undefined, bytes: number, maxBytes: number): string {
-  const names = ["content", "structuredContent", "isError", "resultType", "_meta", "task"];
-  const [content, structured, isError, resultType, meta, task] = membersOf(text, result, names);
+function shortResult(result: string | undefined, bytes: number, maxBytes: number): string {
+  const [content, structured, meta = "", task] = membersOf(result, ["content", "structuredContent", "_meta", "task"]);
   const othersBytes = maxBytes * OTHERS_PART;
-  const metaText = startsWith(text, meta, Code.openBrace) && fits(text, meta, othersBytes) ? text.slice(meta.start, meta.end) : "{}";
+  const metaText = meta.startsWith("{") && fits(meta, othersBytes) ? meta : "{}";
   const marks = [["truncated", "true"] as const, ["originalBytes", String(bytes)] as const];
   const end = `"_meta":${applyEdits(metaText, setMembers(metaText, 0, marks))}}`;
 
-  if (content === undefined ? structured === undefined : !startsWith(text, content, Code.openBracket)) {
-    const taskText = (span: Span | undefined): string => listMembers(text, TASK_NAMES, membersOf(text, span, TASK_NAMES), maxBytes / 2);
-    const typeText = listMembers(text, ["resultType"], [resultType], othersBytes);
-    if (startsWith(text, task, Code.openBrace)) return `"result":{"task":{${taskText(task).slice(0, -1)}},${typeText}${end}`;
+  if (content === undefined ? structured === undefined : !content.startsWith("[")) {
+    const typeText = listMembers(result, ["resultType"], othersBytes);
+    if (task?.startsWith("{") === true)
+      return `"result":{"task":{${listMembers(task, TASK_NAMES, maxBytes / 2).slice(0, -1)}},${typeText}${end}`;
     // In 2026-07-28, the result itself is the task.
-    if (typeText === '"resultType":"task",') return `"result":{${typeText}${taskText(result)}${end}`;
+    if (typeText === '"resultType":"task",') return `"result":{${typeText}${listMembers(result, TASK_NAMES, maxBytes / 2)}${end}`;
     return `"result":{${NOT_A_RESULT},${typeText && '"resultType":"complete",'}${end}`;
   }
-  const flags = listMembers(text, ["isError", "resultType"], [isError, resultType], othersBytes);
-  const { items, cutText, leftBytes } = shortContent(text, content, maxBytes - FRAME_BYTES - Buffer.byteLength(flags + end));
-  const rest = fits(text, structured, leftBytes)
-    ? `"structuredContent":${text.slice(structured.start, structured.end)},${flags}${end}`
-    : flags + end;
+  const rest = listMembers(result, ["isError", "resultType"], othersBytes) + end;
+  const { items, cutText } = shortContent(content, maxBytes - FRAME_BYTES - Buffer.byteLength(rest));
   const line = note(bytes - Buffer.byteLength(items.join(",")) - Buffer.byteLength(cutText) - Buffer.byteLength(rest), bytes);
   items.push(`{"type":"text","text":"${cutText === "" ? line : String.raw`${cutText}\n${line}`}"}`);
   return `"result":{"content":[${items.join(",")}],${rest}`;
 }
 
 /** Takes the items that fit, in their order. The first text that does not fit is cut, and ends the content. */
-function shortContent(text: string, content: Span | undefined, roomBytes: number) {
+function shortContent(content = "[]", roomBytes: number) {
   const items: string[] = [];
   let cutText = "";
   let leftBytes = roomBytes;
   let dropped = 0;
-  const visit = (start: number): number => {
-    const end = skipValue(text, start);
-    const item = { start, end };
+  walkElements(content, 0, (start) => {
+    const end = skipValue(content, start);
+    const item = content.slice(start, end);
     // A comma follows.
-    if (fits(text, item, leftBytes - 1)) {
-      const itemText = text.slice(start, end);
-      items.push(itemText);
-      leftBytes -= Buffer.byteLength(itemText) + 1;
+    if (fits(item, leftBytes - 1)) {
+      items.push(item);
+      leftBytes -= Buffer.byteLength(item) + 1;
       return end;
     }
-    const [type, inner] = membersOf(text, item, ["type", "text"]);
-    const isText = type !== undefined && text.slice(type.start, type.end) === '"text"' && isString(text, inner);
-    if (!isText) return ++dropped < MAX_DROPPED_ITEMS ? end : STOP;
-    if (leftBytes > LEAST_TEXT_BYTES) cutText = cutString(text, inner, leftBytes);
-    leftBytes = 0;
+    const [type, inner] = membersOf(item, ["type", "text"]);
+    if (type !== '"text"' || inner?.startsWith('"') !== true) return ++dropped < MAX_DROPPED_ITEMS ? end : STOP;
+    if (leftBytes > LEAST_TEXT_BYTES) cutText = cutString(inner, leftBytes);
     return STOP;
-  };
-  if (content !== undefined) walkElements(text, content.start, visit);
-  return { items, cutText, leftBytes };
+  });
+  return { items, cutText };
 }
 
-/** Finds members of a value, in the order of the names. Only an object has members. */
-function membersOf(text: string, value: Span | undefined, names: readonly string[]): readonly (Span | undefined)[] {
-  return startsWith(text, value, Code.openBrace) ? findMembers(text, value.start, names).spans : [];
+/** Returns the JSON texts of members, in the order of the names. Only an object has members. */
+function membersOf(text: string | undefined, names: readonly string[]): readonly (string | undefined)[] {
+  return text?.startsWith("{") === true ? findMembers(text, 0, names).spans.map((span) => textOf(text, span)) : [];
 }
 
-/** Returns the JSON text of the members, a comma after each, without those for which there is no room. */
-function listMembers(text: string, names: readonly string[], spans: readonly (Span | undefined)[], roomBytes: number): string {
+/** Returns the members of an object as JSON text, a comma after each, without those for which there is no room. */
+function listMembers(text: string | undefined, names: readonly string[], roomBytes: number): string {
   let list = "";
-  for (const [index, span] of spans.entries())
-    if (fits(text, span, roomBytes - Buffer.byteLength(list))) list += `"${names[index]}":${text.slice(span.start, span.end)},`;
+  for (const [index, member] of membersOf(text, names).entries())
+    if (fits(member, roomBytes - Buffer.byteLength(list))) list += `"${names[index]}":${member},`;
   return list;
 }
 
-/** True if the part is present and has at most so many bytes. A longer one is not copied. */
-function fits(text: string, span: Span | undefined, maxBytes: number): span is Span {
-  return span !== undefined && span.end - span.start <= maxBytes && Buffer.byteLength(text.slice(span.start, span.end)) <= maxBytes;
-}
-
-function startsWith(text: string, span: Span | undefined, code: number): span is Span {
-  return span !== undefined && text.charCodeAt(span.start) === code;
-}
-
-function isString(text: string, span: Span | undefined): span is Span {
-  return startsWith(text, span, Code.quote);
+/** True if the part is present and has at most so many bytes. */
+function fits(text: string | undefined, maxBytes: number): text is string {
+  return text !== undefined && text.length <= maxBytes && Buffer.byteLength(text) <= maxBytes;
 }
 
 function note(omittedBytes: number, bytes: number): string {
@@ -134,27 +118,23 @@ const LOOK_BEHIND = 16;
 const encoder = new TextEncoder();
 
 /**
- * The longest beginning of a JSON string that has at most `maxBytes` bytes of UTF-8. Escapes and surrogate pairs stay whole.
- *
- * @param span of the string in `text`, with its quotes.
- * @returns the beginning as it is spelled there, without quotes.
+ * Returns the longest beginning of a JSON string that has at most `maxBytes` bytes of UTF-8, as it is spelled, without quotes. Escapes and
+ * surrogate pairs stay whole.
  */
-function cutString(text: string, span: Span, maxBytes: number): string {
-  const [from, to] = [span.start + 1, span.end - 1];
+function cutString(string: string, maxBytes: number): string {
   if (maxBytes <= 0) return "";
-  // A unit has at least one byte.
-  const longest = text.slice(from, Math.min(to, from + maxBytes));
-  // Splits no surrogate pair.
-  const cut = from + encoder.encodeInto(longest, new Uint8Array(maxBytes)).read;
-  if (cut >= to) return longest;
-  let index = Math.max(from, cut - LOOK_BEHIND);
+  // A unit has at least one byte. The encoder splits no surrogate pair.
+  const longest = string.slice(1, Math.min(string.length - 1, 1 + maxBytes));
+  const cut = 1 + encoder.encodeInto(longest, new Uint8Array(maxBytes)).read;
+  if (cut >= string.length - 1) return longest;
+  let index = Math.max(1, cut - LOOK_BEHIND);
   // A backslash before the unit at this index may escape it.
   let backslashes = 0;
-  while (index - backslashes > from && text.charCodeAt(index - backslashes - 1) === Code.backslash) backslashes++;
+  while (string.charCodeAt(index - backslashes - 1) === Code.backslash) backslashes++;
   index += backslashes % 2;
   for (;;) {
     CHARACTER.lastIndex = index;
-    if (!CHARACTER.test(text) || CHARACTER.lastIndex > cut) return text.slice(from, index);
+    if (!CHARACTER.test(string) || CHARACTER.lastIndex > cut) return string.slice(1, index);
     index = CHARACTER.lastIndex;
   }
 }

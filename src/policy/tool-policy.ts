@@ -200,11 +200,6 @@ export class ToolPolicy {
     this.argumentCheck = config.argumentCheck === "off" ? undefined : new ArgumentCheck(context);
   }
 
-  /** Starts the argument check, which takes some time. */
-  start(): void {
-    this.argumentCheck?.start();
-  }
-
   /** Creates the policy of one lane. @param lane the name of a private lane in the log. */
   forLane(context: Context, lane?: string): LanePolicy {
     return new LaneRules(context, this, lane);

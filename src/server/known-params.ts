@@ -69,9 +69,7 @@ const LIST_TIMEOUT_MS = 10_000;
 const LIST_SHARE = 1 / 4;
 /** The listings that a call waits for at most. Another one is needed if the tools change during the first. */
 const MAX_LISTINGS = 2;
-/** A listing that fails after this time has delayed its calls. */
-const LATE_MS = 1000;
-/** The time without another listing after that. */
+/** The time without another listing after one that fails. */
 const RETRY_AFTER_MS = 30_000;
 /** The least time between a listing and one that a wrong header asks for, at least some times as long as the listing took. */
 const MIN_PAUSE_MS = 1000;
@@ -83,10 +81,9 @@ export class KnownParams {
   readonly #tools: Pick<ServerTools, "list" | "version">;
   readonly #visibleNames: ((tools: readonly JsonObject[]) => ReadonlySet<unknown>) | undefined;
   #params: ReturnType<typeof headerParams> | undefined;
-  #listing: Promise<boolean> | undefined;
+  #listing: Promise<void> | undefined;
   #listedVersion = -1;
-  #retryAtMs = 0;
-  /** The earliest time of a listing that a wrong header asks for. */
+  /** The earliest time of a listing that no change of the tools asks for. */
   #nextAtMs = 0;
 
   /** @param visibleNames returns the names of the tools that clients can see; undefined for all. A hidden tool is like an unknown one. */
@@ -111,45 +108,42 @@ export class KnownParams {
       const params = this.#params?.get(request.outline.stringAt(Slot.toolName) ?? "");
       return params && checkParamHeaders(request, headers, params);
     };
-    if (this.#isCurrent) {
-      const found = problem();
-      // Calls without a problem do not wait for a listing that only another call needs.
-      return found === undefined || this.#context.nowMs() < this.#nextAtMs ? found : this.#listOnce().then(problem);
-    }
-    if (this.#context.nowMs() < this.#retryAtMs) return undefined;
-    return this.#listCurrent().then(problem);
+    if (!this.#isCurrent) return this.#listCurrent().then(problem);
+    const found = problem();
+    // Calls without a problem do not wait for a listing that only another call needs.
+    return found === undefined || !this.#mayList ? found : this.#listOnce().then(problem);
   }
 
+  /** A listing that has failed counts for a while, so that it does not delay each call. */
   get #isCurrent(): boolean {
-    return this.#listedVersion === this.#tools.version;
+    return this.#listedVersion === this.#tools.version && (this.#params !== undefined || !this.#mayList);
+  }
+
+  get #mayList(): boolean {
+    return this.#context.nowMs() >= this.#nextAtMs;
   }
 
   async #listCurrent(): Promise<void> {
-    for (let listings = 0; listings < MAX_LISTINGS && !this.#isCurrent; listings++) if (!(await this.#listOnce())) return;
+    for (let listings = 0; listings < MAX_LISTINGS && !this.#isCurrent; listings++) await this.#listOnce();
   }
 
-  /** Resolves with false if the tools could not be listed. */
-  #listOnce(): Promise<boolean> {
+  #listOnce(): Promise<void> {
     this.#listing ??= this.#listNow();
     return this.#listing;
   }
 
-  async #listNow(): Promise<boolean> {
+  async #listNow(): Promise<void> {
     const { config, nowMs } = this.#context;
     const { version } = this.#tools;
     const startMs = nowMs();
     const timeoutMs = Math.min(LIST_TIMEOUT_MS, config.requestTimeoutMs * LIST_SHARE);
     const { tools } = await this.#tools.list(timeoutMs).finally(() => (this.#listing = undefined));
     const endMs = nowMs();
-    this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
-    if (tools !== undefined) {
-      const visible = this.#visibleNames?.(tools);
-      this.#params = headerParams(visible === undefined ? tools : tools.filter(({ name }) => visible.has(name)));
-      this.#listedVersion = version;
-      return true;
-    }
-    if (!this.#isCurrent) this.#params = undefined;
-    if (endMs - startMs >= LATE_MS) this.#retryAtMs = endMs + RETRY_AFTER_MS;
-    return false;
+    const visible = tools && this.#visibleNames?.(tools);
+    const params = tools && headerParams(visible === undefined ? tools : tools.filter(({ name }) => visible.has(name)));
+    // A list that cannot be read again stays in effect.
+    this.#params = params ?? (this.#listedVersion === version ? this.#params : undefined);
+    this.#listedVersion = version;
+    this.#nextAtMs = endMs + (params === undefined ? RETRY_AFTER_MS : Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs)));
   }
 }

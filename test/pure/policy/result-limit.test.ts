@@ -84,7 +84,7 @@ describe("a result above MAX_RESULT_BYTES", () => {
     }
   });
 
-  it("structuredContent is omitted if it does not fit beside the text", () => {
+  it("structuredContent is left out of a truncated result", () => {
     const data = { rows: "r".repeat(3000) };
     const { result } = limit(body({ ...texts(JSON.stringify(data)), structuredContent: data }), 4096);
     expect(result["structuredContent"]).toBeUndefined();
