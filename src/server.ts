@@ -1,5 +1,5 @@
 import { type Context, contextWith } from "./context.ts";
-import type { LegacySse } from "./http/legacy-sse.ts";
+import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
@@ -57,12 +57,13 @@ export class McpServer {
   readonly #stateless: StatelessRequests | undefined;
   /** The time that the first process took to be ready. */
   #bootMs = 0;
-  #endpoint: McpEndpoint | undefined;
+  readonly #endpoint: McpEndpoint;
   /** Undefined if HTTP+SSE is off. */
-  #legacySse: LegacySse | undefined;
+  readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  private constructor(context: Context, options: ServerOptions) {
+  /** Starts its process. */
+  constructor(context: Context, options: ServerOptions) {
     const { config, log, memory, nowMs } = context;
     const { isolation } = config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
@@ -78,6 +79,8 @@ export class McpServer {
       const parked = isolation === "shared" ? undefined : new ParkedCalls(context, eventLog.replica);
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);
     }
+    const endpoint = (this.#endpoint = new McpEndpoint(context, this.#opener, sessions, this.#stateless));
+    this.#legacySse = config.legacySse === "on" ? new LegacySse(context, this.#opener, sessions, endpoint) : undefined;
     memory.onShortage("share", (bytes, holder) => this.#pool.freeUnsent(bytes, holder));
     const startedAtMs = nowMs();
     void this.firstReady.then(({ era }) => {
@@ -86,20 +89,9 @@ export class McpServer {
     });
   }
 
-  /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
-  static async start(context: Context, options: ServerOptions): Promise<McpServer> {
-    const server = new McpServer(context, options);
-    // Loaded while the process starts, so that a sidecar without it starts faster.
-    const legacyModule = context.config.legacySse === "on" ? await import("./http/legacy-sse.ts") : undefined;
-    const endpoint = new McpEndpoint(context, server.#opener, server.#sessions, server.#stateless);
-    server.#endpoint = endpoint;
-    server.#legacySse = legacyModule && new legacyModule.LegacySse(context, server.#opener, server.#sessions, endpoint);
-    return server;
-  }
-
   /** The routes of its clients, without guards. */
   get routes(): Readonly<Partial<Record<RouteName, Route>>> {
-    return { ...(this.#endpoint && { endpoint: this.#endpoint.route }), ...this.#legacySse?.routes };
+    return { endpoint: this.#endpoint.route, ...this.#legacySse?.routes };
   }
 
   get firstReady(): Promise<UpstreamHandshake> {
@@ -117,7 +109,7 @@ export class McpServer {
       upstream: this.#upstreamStatus(),
       lanes: this.#pool.load,
       sessions: this.#sessions.size,
-      openStreams: this.#endpoint?.connections.size ?? 0,
+      openStreams: this.#endpoint.connections.size,
       stateless: this.#stateless?.status,
       policy: this.#options.policy?.status,
     };

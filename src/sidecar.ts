@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { type Context, createContext } from "./context.ts";
 import { AuthTokens, watchTokenFile } from "./http/auth-tokens.ts";
 import { type Config, type Environment, serverEnvironment } from "./config/load.ts";
@@ -79,25 +80,14 @@ export interface SidecarOptions {
   readonly startProcess?: StartProcess | undefined;
 }
 
-export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "toolNames"> {
-  /** The address of the listener, as `host:port`. */
-  readonly address: string;
-  /** The address of the page; undefined without one. */
-  readonly pageAddress: string | undefined;
-  /** The number of clients' calls that are not answered. */
-  countCallsInFlight(): number;
-  /** Makes the sidecar not ready, and closes each connection after its response. Resolves after PRE_STOP_MS; until then, all requests are served. */
-  leave(): Promise<void>;
-  /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
-  stop(): Promise<void>;
-}
+export type Sidecar = Awaited<ReturnType<typeof startSidecar>>;
 
 /**
  * Starts the listener and the MCP server, in this order: with a taken address, no process is started.
  *
  * @throws the system's error if the listener fails.
  */
-export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
+export async function startSidecar(options: SidecarOptions) {
   const { config, environment, descriptor, secrets, version, log, recentLog, kill } = options;
   const drain = new AbortController();
   const context = createContext(config, log, secrets, drain.signal, kill);
@@ -110,16 +100,11 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const [address, adminAddress] = await listen(config, listener, admin);
   kill.throwIfAborted();
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
-  const [server, { createApp }, pageModule] = await Promise.all([
-    McpServer.start(context, {
-      program: new ServerProgram(context, command, options.startProcess),
-      clientInfo: { name: "claw-mcp-stdio", version },
-      policy,
-      observeLane: activity?.observeLane,
-    }),
-    import("./http/app.ts"),
-    activity && import("./http/page-server.ts"),
-  ]);
+  const program = new ServerProgram(context, command, options.startProcess);
+  const clientInfo = { name: "claw-mcp-stdio", version };
+  const server = new McpServer(context, { program, clientInfo, policy, observeLane: activity?.observeLane });
+  // Loaded while the process starts.
+  const [{ createApp }, pageModule] = await Promise.all([import("./http/app.ts"), activity && import("./http/page-server.ts")]);
   const status = createStatus(context, version, () => server.status());
   const page = pageModule && activity && new pageModule.Page(context, activity, status);
   const metricsRoute = config.metrics && { metrics: createMetricsRoute(context, status) };
@@ -135,14 +120,17 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   };
   if (tokens !== undefined && config.authTokenFile !== undefined) void watchTokenFile(context, tokens, config.authTokenFile, onRevoked);
   return {
+    /** The address of the listener, as `host:port`. */
     address,
+    /** The address of the page; undefined without one. */
     pageAddress: page && (adminAddress ?? address),
     firstReady: server.firstReady,
     failed: server.failed,
-    toolNames: (timeoutMs) => server.toolNames(timeoutMs),
+    toolNames: (timeoutMs: number) => server.toolNames(timeoutMs),
     countCallsInFlight: () => countCalls(server),
     leave: () => leave(listener, server, config.preStopMs),
-    async stop() {
+    /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
+    async stop(): Promise<void> {
       listener.closeAfterResponses();
       drain.abort();
       await drainAndStop(listener, server, page, config.drainTimeoutMs);
@@ -174,29 +162,27 @@ function nameOption(error: Error): never {
   throw Object.assign(error, { option: "--admin-addr" });
 }
 
+/** Returns the number of clients' calls that are not answered. */
 function countCalls(server: McpServer): number {
   const { shared, modern, asking, private: ofClients } = server.status().lanes;
   const loads = [shared, modern, ofClients, ...Object.values(asking)];
   return loads.reduce((sum, { requestsInFlight }) => sum + requestsInFlight, shared.suspended);
 }
 
+/** Makes the sidecar not ready, and closes each connection after its response. Resolves after PRE_STOP_MS; until then, all requests are served. */
 async function leave(listener: HttpListener, server: McpServer, preStopMs: number): Promise<void> {
   if (preStopMs === 0) return;
   server.leave();
   listener.closeAfterResponses();
-  await timeout(preStopMs);
+  await delay(preStopMs, undefined, { ref: false });
 }
 
 async function drainAndStop(listener: HttpListener, server: McpServer, page: Page | undefined, drainTimeoutMs: number): Promise<void> {
-  const bound = timeout(drainTimeoutMs);
+  const bound = delay(drainTimeoutMs, undefined, { ref: false });
   await Promise.race([server.drain(), bound]);
   page?.close();
   const flushed = listener.stopAccepting();
   await Promise.race([flushed, bound]);
-  await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), server.stop()]);
+  await Promise.all([Promise.race([flushed, delay(FLUSH_TIMEOUT_MS, undefined, { ref: false })]), server.stop()]);
   listener.close();
-}
-
-function timeout(timeoutMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, timeoutMs).unref());
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Defects } from "./observe/log.ts";
 
 /** The maximum delay of a timer. A longer one fires at once. */
@@ -61,45 +62,23 @@ export class Timer {
   }
 }
 
-/** The steps that wait for a turn. Each returns false if its work goes on. */
-const waiting: (() => boolean)[] = [];
+/** The last turn that was given to a long work. */
+let lastTurn: Promise<void> = Promise.resolve();
 
-/**
- * Runs work in steps. Each turn of the event loop runs one step of one work item; the items take turns.
- *
- * @param onDone called with the result of the work, in a later turn, as a step of its own.
- * @param onDefect called with an error that the work or `onDone` throws. It must not throw.
- */
-export function runInSteps<Result>(
-  work: Generator<undefined, Result>,
-  onDone: (result: Result) => void,
-  onDefect: (error: unknown) => void,
-): void {
-  let finish: (() => void) | undefined;
-  const step = (): boolean => {
-    try {
-      if (finish !== undefined) {
-        finish();
-        return true;
-      }
-      const { done, value } = work.next();
-      // `onDone` may take as long as a step, so it gets its own turn.
-      if (done === true) finish = () => onDone(value);
-      return false;
-    } catch (error) {
-      onDefect(error);
-      return true;
-    }
-  };
-  if (waiting.push(step) === 1) setImmediate(runStep);
+/** Resolves in a turn of the event loop that no other work has. */
+function ownTurn(): Promise<void> {
+  return (lastTurn = lastTurn.then(() => nextTurn()));
 }
 
-function runStep(): void {
-  const step = waiting[0];
-  const isDone = step?.() !== false;
-  waiting.shift();
-  if (step !== undefined && !isDone) waiting.push(step);
-  if (waiting.length > 0) setImmediate(runStep);
+/** Runs long work. Each step has a turn of its own, and so has what follows the result. The works take turns. */
+export async function runInSteps<Result>(work: Generator<undefined, Result>): Promise<Result> {
+  for (;;) {
+    await ownTurn();
+    const { done, value } = work.next();
+    if (done !== true) continue;
+    await ownTurn();
+    return value;
+  }
 }
 
 const MINUTE_MS = 60_000;

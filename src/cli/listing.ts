@@ -126,7 +126,7 @@ export async function listFromProcess(
   const context = createContext({ ...defaults, ...limits, keepTrying: false }, log, secrets, new AbortController().signal, kill);
   const endMs = context.nowMs() + timeoutMs;
   const program = new ServerProgram(context, command);
-  const server = await McpServer.start(context, { program, clientInfo, policy: undefined, observeLane: undefined });
+  const server = new McpServer(context, { program, clientInfo, policy: undefined, observeLane: undefined });
   const aborted = Promise.withResolvers<never>();
   addAbortListener(signal, () => aborted.reject(signal.reason as Error));
   /** Returns the error of a server that has exited; undefined if it runs. */

@@ -147,11 +147,9 @@ export class Post {
       const text = bytes.toString("utf8");
       const trace = traceContextOf(this.request.headers);
       if (text.length > LONG_TEXT_LENGTH) {
-        runInSteps(
-          readLong(text, trace),
-          (reading) => this.#forward(reading),
-          (error) => this.#fail(error),
-        );
+        void runInSteps(readLong(text, trace))
+          .then((reading) => this.#forward(reading))
+          .catch((error: unknown) => this.#fail(error));
       } else if (trace === undefined) this.#forward(readText(text));
       else this.#forward(withoutSteps(addTraceContext(readText(text), trace)));
     } catch (error) {

@@ -6,8 +6,6 @@ export interface Edit extends Span {
   readonly text: string;
 }
 
-const MANY_EDITS = 8;
-
 /** Returns the edits that remove all members with a name from the object that starts at `start`. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   return removeMembers(text, start, (each) => each === name);
@@ -92,34 +90,12 @@ function removalOf(visitAll: (visit: (start: number, end: number, isKept: boolea
   return edits;
 }
 
-/** Applies edits to a text. They must not overlap. */
+/** Applies edits to a text. They must not overlap. With `+` instead of `join`, each part would stay in memory as a separate string. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
   if (edits.length === 0) return text;
-  let inOrder = edits;
-  let former = 0;
-  for (const { start } of edits) {
-    if (start < former) {
-      // A sort costs more than a short text.
-      inOrder = edits.toSorted((a, b) => a.start - b.start);
-      break;
-    }
-    former = start;
-  }
-  if (inOrder.length > MANY_EDITS) return joinParts(text, inOrder);
-  let joined = "";
-  let from = 0;
-  for (const edit of inOrder) {
-    joined += text.slice(from, edit.start) + edit.text;
-    from = edit.end;
-  }
-  return joined + text.slice(from);
-}
-
-/** Joins many parts. With `+`, each part would stay in memory as a separate string. */
-function joinParts(text: string, edits: readonly Edit[]): string {
   const parts: string[] = [];
   let from = 0;
-  for (const edit of edits) {
+  for (const edit of edits.toSorted((a, b) => a.start - b.start)) {
     parts.push(text.slice(from, edit.start), edit.text);
     from = edit.end;
   }

@@ -253,25 +253,6 @@ export function skipValue(text: string, start: number): number {
   return index;
 }
 
-/** A brace is a bracket with this bit set. */
-const BRACE_BIT = 0x20;
-
-/**
- * The next token from `start` on: the quote of a string, a bracket, a brace, a colon or a comma. White space, numbers and words are passed
- * over. The length of the text if there is none.
- */
-export function nextToken(text: string, start: number): number {
-  let index = start;
-  while (index < text.length) {
-    const code = text.charCodeAt(index);
-    if (code === Code.quote || code === Code.comma || code === Code.colon) break;
-    const brace = code | BRACE_BIT;
-    if (brace === Code.openBrace || brace === Code.closeBrace) break;
-    index++;
-  }
-  return index;
-}
-
 // Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
 // one member while the server acts on the other.
 
@@ -343,7 +324,7 @@ export function findRepeatedName(text: string, start: number): string | undefine
     } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
     // A bare number or word, a text, or the end of the value.
     if (outer.length === 0) return undefined;
-    index = nextToken(text, end);
+    index = end;
   }
   return undefined;
 }

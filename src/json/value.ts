@@ -1,4 +1,7 @@
-import { Code, decodeString, nextToken, skipString, skipValue, skipWhitespace, type Span } from "./text.ts";
+import { JsonScanner, Shape } from "./read.ts";
+import { Code, decodeString, skipString, skipValue, skipWhitespace, type Span } from "./text.ts";
+
+const NO_MEMBERS = new Shape({});
 
 /** A container that is being built, and the name of its next member. */
 interface Frame {
@@ -30,18 +33,9 @@ export function parseJson(text: string): unknown {
 
 function hasEscapedName(text: string): boolean {
   if (!text.includes("\\")) return false;
-  let index = nextToken(text, 0);
-  while (index < text.length) {
-    if (text.charCodeAt(index) !== Code.quote) {
-      index = nextToken(text, index + 1);
-      continue;
-    }
-    const end = skipString(text, index);
-    const next = nextToken(text, end);
-    if (text.charCodeAt(next) === Code.colon && text.slice(index, end).includes("\\")) return true;
-    index = next;
-  }
-  return false;
+  const scanner = new JsonScanner(text, NO_MEMBERS);
+  scanner.advance();
+  return scanner.outline.escapedNames.length > 0;
 }
 
 /** Builds a value without recursion, because a peer chooses the depth. */

@@ -94,8 +94,13 @@ function shortInfo(info: string | undefined, maxLength = MAX_INFO_LENGTH): strin
   return short.length <= MAX_INFO_LENGTH ? copied(short) : undefined;
 }
 
+/** Each result of a server with sessions has this text, so it is found once for each handshake. */
+let lastServerInfo: { readonly initialized: string; readonly info: string | undefined } | undefined;
+
 export function serverInfoOf(initialized: string): string | undefined {
-  return shortInfo(textOf(initialized, findMembers(initialized, 0, ["serverInfo"]).spans[0]));
+  if (lastServerInfo?.initialized !== initialized)
+    lastServerInfo = { initialized, info: shortInfo(textOf(initialized, findMembers(initialized, 0, ["serverInfo"]).spans[0])) };
+  return lastServerInfo.info;
 }
 
 /** @param maxLength the length from which it is shortened. */

@@ -5,8 +5,6 @@ import {
   ADDITIONAL_PROPERTY_FLAG,
   ariaDescribedByIds,
   type ArrayFieldItemTemplateProps,
-  type ErrorListProps,
-  ErrorSchemaBuilder,
   type FieldProps,
   type FieldTemplateProps,
   type IconButtonProps,
@@ -19,7 +17,7 @@ import {
 } from "@rjsf/utils";
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { formSchemaOf, parsedObject, pointerNames } from "./form-schema.ts";
+import { formSchemaOf, parsedObject } from "./form-schema.ts";
 import { beginning, escapeInvisible } from "../json/text.ts";
 import { Boundary, Button, Text } from "./text.tsx";
 
@@ -32,7 +30,6 @@ const formTemplates: Partial<Omit<TemplatesType, "ButtonTemplates">> & {
   FieldTemplate,
   TitleFieldTemplate: Title,
   DescriptionFieldTemplate: Description,
-  ErrorListTemplate: ErrorList,
   ArrayFieldItemTemplate: ArrayItem,
   UnsupportedFieldTemplate: Unsupported,
   WrapIfAdditionalTemplate: ({ children }) => <>{children}</>,
@@ -48,7 +45,7 @@ const formTemplates: Partial<Omit<TemplatesType, "ButtonTemplates">> & {
 };
 
 function FieldTemplate(props: FieldTemplateProps): JSX.Element {
-  const { id, label, rawDescription, children, errors, hidden, required, displayLabel, schema, onKeyRenameBlur, onRemoveProperty } = props;
+  const { id, label, rawDescription, children, hidden, required, displayLabel, schema, onKeyRenameBlur, onRemoveProperty } = props;
   if (hidden === true) return <div hidden>{children}</div>;
   const isAdditional = ADDITIONAL_PROPERTY_FLAG in schema;
   // A check box has its own label and description.
@@ -70,7 +67,6 @@ function FieldTemplate(props: FieldTemplateProps): JSX.Element {
       )}
       {hasLabel && <Description id={`${id}__description`} description={rawDescription} />}
       {children}
-      {errors}
     </div>
   );
 }
@@ -95,21 +91,6 @@ function Description({ id, description }: { readonly id: string; readonly descri
     <p class="note" id={id}>
       <Text of={description} maxLength={MAX_DESCRIPTION_LENGTH} />
     </p>
-  );
-}
-
-function ErrorList({ errors }: ErrorListProps): JSX.Element {
-  return (
-    <div role="alert" class="error">
-      <p>The arguments are not valid:</p>
-      <ul>
-        {errors.slice(0, 20).map(({ stack }) => (
-          <li key={stack}>
-            <Text of={stack} />
-          </li>
-        ))}
-      </ul>
-    </div>
   );
 }
 
@@ -163,55 +144,24 @@ function Select({ options, ...props }: WidgetProps): JSX.Element {
   return /__(?:any|one)of_select$/.test(props.id) ? <label>Variant {select}</label> : select;
 }
 
-/** The beginning of each error in the message of the validator: a pointer to the value, in which spaces are escaped. */
-const LOCATION = /(?:^|; )(#(?:\/\S*)?): /g;
-/** Errors that only repeat that something below is not valid. */
-const PARENT_ERROR =
-  /^(?:Property ".*" does not match (?:schema|additional properties schema|unevaluated properties schema)|Items did not match|A subschema had errors|Instance does not match (?:all|every)|False boolean schema)/s;
-const MISSING = /^Instance does not have required property "(.*)"\.$/s;
-
 /**
- * The form's validator. It interprets schemas, because the page's content security policy allows no generated code. The official client contains
- * it, so it adds nothing to the page.
+ * Chooses between variants. The browser checks each field, and the server the arguments. It interprets schemas, because the page's content
+ * security policy allows no generated code. The official client contains it, so it adds nothing to the page.
  */
 const formValidator: ValidatorType = {
-  isValid: (schema, formData: unknown) => errorsOf(schema, formData)?.length === 0,
+  isValid: (schema, formData: unknown) => {
+    try {
+      // The form keeps properties without a value, which would not be sent.
+      const value: unknown = JSON.parse(JSON.stringify(formData ?? {}));
+      return new CfWorkerJsonSchemaValidator({ draft: "2020-12" }).getValidator(schema as Record<string, unknown>)(value).valid;
+    } catch {
+      return false;
+    }
+  },
   // Only the library's playground uses it.
   rawValidation: () => ({}),
-  validateFormData: (formData: unknown, schema) => {
-    // The server checks the arguments anyway.
-    const errors = errorsOf(schema, formData) ?? [];
-    const builder = new ErrorSchemaBuilder();
-    for (const { message, path } of errors) builder.addErrors(message, [...path]);
-    return { errors, errorSchema: builder.ErrorSchema };
-  },
+  validateFormData: () => ({ errors: [], errorSchema: {} }),
 };
-
-/** Returns undefined if the schema is not valid. */
-function errorsOf(schema: RJSFSchema, formData: unknown): ReturnType<typeof formError>[] | undefined {
-  try {
-    const validator = new CfWorkerJsonSchemaValidator({ draft: "2020-12", shortcircuit: false });
-    // The form keeps properties without a value, which would not be sent.
-    const value: unknown = formData === undefined ? {} : JSON.parse(JSON.stringify(formData));
-    const { errorMessage = "" } = validator.getValidator(schema as Record<string, unknown>)(value);
-    const starts = [...errorMessage.matchAll(LOCATION)];
-    const errors = starts.map(({ 0: start, 1: location = "#", index }, number) =>
-      formError(location, errorMessage.slice(index + start.length, starts[number + 1]?.index)),
-    );
-    const own = errors.filter(({ message }) => !PARENT_ERROR.test(message));
-    return own.length > 0 ? own : errors;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Moves the error of a missing property to the property. */
-function formError(location: string, text: string) {
-  const missing = MISSING.exec(text)?.[1];
-  const path = [...pointerNames(location), ...(missing === undefined ? [] : [missing])];
-  const message = missing === undefined ? escapeInvisible(text) : "A value is required.";
-  return { message, path, stack: `${path.length === 0 ? "" : `${escapeInvisible(path.join(" › "))}: `}${message}` };
-}
 
 const LibraryField = getDefaultRegistry().fields["NumberField"] as unknown as (props: FieldProps) => JSX.Element;
 
@@ -225,18 +175,18 @@ function NumberField(props: FieldProps): JSX.Element {
       // Another variant may have another value.
       key={JSON.stringify(schema.default)}
       id={fieldPathId.$id}
-      type="text"
-      inputMode="decimal"
+      type="number"
+      step={schema.multipleOf ?? (schema.type === "integer" ? 1 : "any")}
+      min={schema.minimum}
+      max={schema.maximum}
       defaultValue={typeof formData === "number" || typeof formData === "string" ? String(formData) : ""}
       required={required === true}
       readOnly={readonly === true}
       disabled={disabled === true}
       aria-describedby={ariaDescribedByIds(fieldPathId.$id)}
-      onInput={({ currentTarget: { value } }) => {
-        const text = value.trim();
-        // A text that is no number is for the validator.
-        onChange(text === "" ? undefined : Number.isFinite(Number(text)) ? Number(text) : text, fieldPathId.path);
-      }}
+      onInput={({ currentTarget: { valueAsNumber } }) =>
+        onChange(Number.isNaN(valueAsNumber) ? undefined : valueAsNumber, fieldPathId.path)
+      }
     />
   );
 }
@@ -247,17 +197,13 @@ const FORM = {
   templates: formTemplates,
   fields: { NumberField },
   widgets: { SelectWidget: Select },
-  noHtml5Validate: true,
-  focusOnFirstError: true,
-  showErrorList: "top",
+  showErrorList: false,
   // Values that the reader has not touched are not sent.
   experimental_defaultFormStateBehavior: {
     emptyObjectFields: "skipEmptyDefaults",
     constAsDefaults: "skipOneOf",
     arrayMinItems: { populate: "requiredOnly" },
   },
-  // Without it, the library logs them. The form shows them.
-  onError: () => undefined,
 } as const;
 
 /** A text field for a JSON object. */

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { PageState } from "../http/page-update.ts";
 import { countText, endpointUrl, visibleLines } from "./format.ts";
 import type { ListedTool, LoadCalls, McpCalls, Question, ToolList } from "./mcp-calls.ts";
@@ -121,20 +121,8 @@ function Schema({ name, schema }: { readonly name: string; readonly schema: unkn
 
 /** The command of the MCP Inspector for this endpoint, for resources, prompts, and everything else. */
 function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: string; readonly hasToken: boolean }): JSX.Element {
-  const code = useRef<HTMLElement>(null);
-  const [outcome, setOutcome] = useState("");
   const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
   const command = `npx -y @modelcontextprotocol/inspector --cli ${endpointUrl(endpointPath).href} --transport http${token} --method resources/list`;
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(command);
-      setOutcome("Copied");
-    } catch {
-      // Without TLS, only localhost may write to the clipboard.
-      if (code.current !== null) getSelection()?.selectAllChildren(code.current);
-      setOutcome("Selected: press Ctrl+C to copy");
-    }
-  };
   return (
     <details>
       <summary>Resources, prompts and everything else</summary>
@@ -146,11 +134,7 @@ function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: s
         has them. For example, this command lists the resources:
       </p>
       <p class="command">
-        <code ref={code}>{command}</code>
-      </p>
-      <p class="row">
-        <Button text="Copy" onClick={() => void copy()} />
-        <span role="status">{outcome}</span>
+        <code>{command}</code>
       </p>
     </details>
   );

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Context } from "../context.ts";
 import {
   type Batch,
@@ -205,6 +206,8 @@ const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
 /** The time for reading lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
+/** Lines that must wait for another turn. */
+const LATER = Symbol("later");
 
 /**
  * Reads what a server writes to stdout, in order: bytes become lines, lines messages, and the listener gets these. A long message is read in
@@ -223,9 +226,8 @@ export class OutputReader {
   #nextPauseMs = 0;
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
-  #idle: PromiseWithResolvers<void> | undefined;
-  /** True while a long line is read in steps, or lines wait for memory or for the next turn. */
-  isReading = false;
+  /** Set while a long line is read in steps, or lines wait for memory or for the next turn. */
+  #later: Promise<void> | undefined;
   /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
@@ -246,17 +248,20 @@ export class OutputReader {
     this.#held = memory.account(client ?? this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
       this.outputs++;
-      this.decoder.push(chunk);
-      if (!this.isReading) this.#read();
+      this.#push(chunk);
     });
+  }
+
+  /** True while output waits: for memory, for the next turn, or for the end of a long line. */
+  get isReading(): boolean {
+    return this.#later !== undefined;
   }
 
   /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Number.POSITIVE_INFINITY;
     // A last line without a newline counts.
-    this.decoder.push(LINE_END);
-    if (!this.isReading) this.#read();
+    this.#push(LINE_END);
   }
 
   /** Releases its memory. Must be called when the process is gone. */
@@ -271,91 +276,75 @@ export class OutputReader {
   }
 
   /** Resolves when all received lines are read. */
-  whenIdle(): Promise<void> {
-    if (!this.isReading) return Promise.resolve();
-    this.#idle ??= Promise.withResolvers();
-    return this.#idle.promise;
+  async whenIdle(): Promise<void> {
+    await this.#later;
   }
 
-  /** Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions. */
-  #read(): void {
+  #push(chunk: Buffer): void {
+    this.decoder.push(chunk);
+    if (this.#later !== undefined) return;
+    const rest = this.#read();
+    if (rest !== undefined) this.#later = this.#readLater(rest);
+  }
+
+  /**
+   * Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions.
+   *
+   * @returns the long line, LATER if there may be more to read, or undefined if everything is read.
+   */
+  #read(): string | typeof LATER | undefined {
     if (this.#turnEndMs === 0) {
       this.#turnEndMs = performance.now() + MAX_TURN_MS;
       setImmediate(() => (this.#turnEndMs = 0));
     }
     try {
-      let line: string | OverlongLine | undefined;
-      do {
-        line = this.decoder.next();
-        if (line === undefined) break;
+      for (let line = this.decoder.next(); line !== undefined; line = this.decoder.next()) {
         if (typeof line !== "string") this.#listener.onReading(line);
-        else if (line.length > LONG_TEXT_LENGTH) this.#readInSteps(line);
+        else if (line.length > LONG_TEXT_LENGTH) return line;
         else {
           const reading = readText(line, "server");
           if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
           else this.#deliver(withoutSteps(settle(line, reading)));
         }
-      } while (!this.isReading && !this.#isMemoryShort && performance.now() <= this.#turnEndMs);
-      this.#held.resize(this.decoder.heldBytes);
-      const isTurnOver = !this.isReading && line !== undefined;
-      // An incomplete line may be all that takes memory.
-      if (!this.isReading && this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
-      else if (isTurnOver) {
-        this.isReading = true;
-        setImmediate(this.#goOn);
+        if (this.#isMemoryShort || performance.now() > this.#turnEndMs) return LATER;
       }
     } catch (error) {
       this.#listener.onDefect(error);
+    } finally {
+      this.#held.resize(this.decoder.heldBytes);
     }
-    if (this.isReading) {
-      this.#stdout.pause();
-      return;
-    }
-    this.#stdout.resume();
-    this.#idle?.resolve();
-    this.#idle = undefined;
+    // An incomplete line may be all that takes memory.
+    return this.#isMemoryShort ? LATER : undefined;
   }
 
-  readonly #goOn = (): void => {
-    this.isReading = false;
-    if (this.#isMemoryShort) this.#waitForMemory(performance.now() + MAX_PAUSE_MS);
-    else this.#read();
-  };
+  async #readLater(first: string | typeof LATER): Promise<void> {
+    this.#stdout.pause();
+    for (let rest: string | typeof LATER | undefined = first; rest !== undefined; rest = this.#read()) {
+      try {
+        if (rest === LATER) await nextTurn();
+        else this.#deliver(await runInSteps(readLineInSteps(rest)));
+        await this.#waitForMemory();
+      } catch (error) {
+        this.#listener.onDefect(error);
+      }
+    }
+    this.#later = undefined;
+    this.#stdout.resume();
+  }
 
   get #isMemoryShort(): boolean {
     return this.#memory.usedBytes > this.#memory.calmBytes && performance.now() > this.#nextPauseMs;
   }
 
   /** Waits until clients have read some output. A client that reads nothing must not stall the others, so the wait is short. */
-  #waitForMemory(endMs: number): void {
-    this.isReading = true;
-    setTimeout(() => {
-      try {
-        this.#memory.relieve();
-      } catch (error) {
-        this.#listener.onDefect(error);
-      }
-      const nowMs = performance.now();
-      if (this.#isMemoryShort && nowMs < endMs) return this.#waitForMemory(endMs);
+  async #waitForMemory(): Promise<void> {
+    const endMs = performance.now() + MAX_PAUSE_MS;
+    while (this.#isMemoryShort) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_CHECK_MS));
+      this.#memory.relieve();
       // A pause that freed nothing would only stall the clients that do read.
-      if (this.#isMemoryShort) this.#nextPauseMs = nowMs + MAX_PAUSE_MS;
-      return this.#goOn();
-    }, PAUSE_CHECK_MS);
-  }
-
-  #readInSteps(line: string): void {
-    this.isReading = true;
-    runInSteps(
-      readLineInSteps(line),
-      (reading) => {
-        this.#deliver(reading);
-        this.#goOn();
-      },
-      (error) => {
-        this.#listener.onDefect(error);
-        this.#goOn();
-      },
-    );
+      if (this.#isMemoryShort && performance.now() >= endMs) this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
+    }
   }
 
   #deliver(reading: ServerReading): void {

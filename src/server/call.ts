@@ -18,9 +18,9 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
  * Checks a call before it is sent. Calls `onVerdict` once, synchronously or later, unless the check is stopped: with undefined if the call
  * may be sent.
  *
- * @returns a function that stops the check.
+ * @returns a function that stops the check; undefined if it is over.
  */
-export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
+export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
 /** The limits of a single call, in addition to the limits of its lane. */
 export interface CallLimits {
@@ -41,9 +41,7 @@ export function sendIf(isCurrent: () => boolean): CallLimits {
   return {
     check: (onVerdict) => {
       onVerdict(isCurrent() ? undefined : { resultText: "{}" });
-      return () => {
-        // The check is over already.
-      };
+      return undefined;
     },
   };
 }
@@ -151,6 +149,8 @@ export class Call implements Outgoing {
   memory: Reservation | undefined;
   /** Called when the server is ready and has a slot, for an `initialize` or a request that waits. */
   onReady: (() => void) | undefined;
+  /** Called with the server's error if it refuses an `initialize` that waits. */
+  onRefused: ((refusal: ResponseMessage) => void) | undefined;
   /** Called when the server's stdin has taken the call. */
   onEmptied: (() => void) | undefined;
   /** Called once at the end. `hasResult` is false for an error. `error` is given if it is one of the sidecar. */

@@ -25,8 +25,8 @@ import {
   RequestIds,
   sendIf,
 } from "./call.ts";
-import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
-import { internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
+import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
+import { cancellation, internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
@@ -46,9 +46,8 @@ export interface HeldRequest {
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
-const LATE_MEMORY_MS = 5 * 60_000;
-const LATE_MEMORY_ENTRIES = 1000;
+/** The number of abandoned requests that are remembered. They distinguish a late response from one with a wrong id. */
+const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Calls {
@@ -83,15 +82,14 @@ export class Calls {
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave a table of ended calls behind every few calls, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  readonly #abandoned = new Map<unknown, { readonly reason: string; readonly atMs: number }>();
+  readonly #abandoned = new Map<unknown, string>();
   /** The highest id that the server has answered. It answers in any order, but reads in the order of ids. */
   #highestAnsweredId = 0;
   /** The last id when a request was abandoned, and when the server was sent anything but a request; -1 before. */
   #lastIdAtAbandon = -1;
   #lastIdAtNotification = -1;
-  /** The calls of clients that wait for a response, without parked ones; and how many of these are suspended. */
+  /** The calls of clients that wait for a response, without parked ones. */
   #openCount = 0;
-  #suspendedCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
   /** The bytes of the calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. */
   #checkingBytes = 0;
@@ -120,8 +118,8 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    const requestsInFlight = this.#openCount - this.#suspendedCount;
-    return { requestsInFlight, suspended: this.#suspendedCount, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+    const suspended = this.#all.filter(({ state }) => state === "suspended").length;
+    return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 
   /** The number of calls with an id that have not ended. */
@@ -226,8 +224,12 @@ export class Calls {
 
   /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
   ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const onFailed = (reason: string): void => this.#context.log.warn({ method, reason }, "internal request failed");
-    const reply = internalReply(this.#context, resultTo(onResult, onFailed));
+    const target = resultTo((text, reason, error) => {
+      // A failure during shutdown is expected.
+      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.#context.log.warn({ method, reason }, "internal request failed");
+      onResult?.(text, reason, error);
+    });
+    const reply = internalReply(this.#context, target);
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
@@ -292,9 +294,7 @@ export class Calls {
 
   /** Returns the error for a server that is not ready. @param call undefined for a request that was never queued. */
   notReady(call?: Call): SidecarError {
-    const status = this.upstream.status();
-    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
-    return describe(status, Date.now(), call?.isSent, call && this.effectOf(call));
+    return upstreamNotReady(this.upstream.status(), Date.now(), call?.isSent, call && this.effectOf(call));
   }
 
   /** Returns the error for the current obstacle. @param call undefined for a request that was never queued. */
@@ -351,25 +351,14 @@ export class Calls {
 
   /** Returns why the request of a late response was abandoned, and forgets it. */
   takeAbandoned(id: unknown): string | undefined {
-    const abandoned = this.#abandoned.get(id);
+    const reason = this.#abandoned.get(id);
     this.#abandoned.delete(id);
-    return abandoned?.reason;
+    return reason;
   }
 
   /** The requests of clients that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
-  }
-
-  /** Returns the call that the server works on, if it is the only one. A call of the sidecar that stays open is a subscription. */
-  findOnly(): Call | undefined {
-    let only: Call | undefined;
-    for (const call of this.#all) {
-      if (!call.isWritten || (call.kind === "sidecar" && call.timeoutMs === Number.POSITIVE_INFINITY)) continue;
-      if (only !== undefined) return undefined;
-      only = call;
-    }
-    return only;
   }
 
   /**
@@ -391,15 +380,14 @@ export class Calls {
    * Ends a call without a response from the server. Sends the server a cancellation if it may have the call (MCP 2025-11-25,
    * basic/utilities/cancellation).
    *
-   * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
+   * @param ofClient the client's own cancellation as the server reads it; the default is one from the sidecar.
    */
-  giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", cancellation?: string): void {
+  giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", ofClient?: string): void {
     const { wireId, method, toolName, account } = call;
     if (call.state === "ended") return;
     if (call.isWritten) {
       this.#abandon(call, reason);
-      const params = { requestId: wireId, reason };
-      const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+      const text = ofClient ?? cancellation(wireId, reason);
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
       if (account !== undefined) this.onAbandoned?.(call);
     }
@@ -473,7 +461,6 @@ export class Calls {
     call.isWritten = false;
     call.mustNotRestart = true;
     if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
-    this.#suspendedCount++;
     this.#schedule(call);
     this.queue.free(call);
   }
@@ -482,7 +469,6 @@ export class Calls {
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.#context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
-    this.#suspendedCount--;
     this.#remove(call);
     call.wireId = this.#ids.mint();
     this.#all.push(call);
@@ -501,8 +487,7 @@ export class Calls {
   end(call: Call, outcome: Outcome): void {
     const { kind, reply, state } = call;
     if (state === "ended") return;
-    if (state === "suspended") this.#suspendedCount--;
-    else if (state === "queued") this.queue.remove(call);
+    if (state === "queued") this.queue.remove(call);
     else if (state === "checking") this.#stopCheck(call);
     else if (state === "passed" && !call.isWritten) this.input?.withdraw(call);
     call.state = "ended";
@@ -610,14 +595,11 @@ export class Calls {
 
   /** Removes a call whose response is no longer awaited, and remembers the reason. */
   #abandon(call: Call, reason: string): void {
-    const nowMs = this.#context.nowMs();
     this.#remove(call);
-    this.#abandoned.set(call.wireId, { reason, atMs: nowMs });
+    this.#abandoned.set(call.wireId, reason);
     this.#lastIdAtAbandon = this.#ids.last;
-    for (const [id, { atMs }] of this.#abandoned) {
-      if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - atMs <= LATE_MEMORY_MS) break;
-      this.#abandoned.delete(id);
-    }
+    const [oldest] = this.#abandoned.keys();
+    if (this.#abandoned.size > MAX_ABANDONED) this.#abandoned.delete(oldest);
   }
 
   /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */

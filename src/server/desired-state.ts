@@ -510,11 +510,7 @@ export class ModernDriver {
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
-    let hasFailed = false;
-    const target = resultTo(
-      () => this.#onListenEnd(listening, !hasFailed),
-      () => (hasFailed = true),
-    );
+    const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
     listening.call = this.#calls.open(internalReply(context, target), request);
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);

@@ -29,21 +29,21 @@ export function upstreamExited(method: string, exit: UpstreamExit, effect = effe
   return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
 
-export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
-  const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}.`;
-  return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: secondsToRetry(status, nowMs) });
-}
-
 /** The number of the server's last lines of stderr in an error. */
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
-export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
-  const { lastExit } = status;
+/** Returns the error for a server that is not ready, or that keeps failing. */
+export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
+  const { state, lastExit } = status;
+  const details = { retryAfterSeconds: secondsToRetry(status, nowMs) };
+  if (state !== "failed")
+    return failure("UPSTREAM_NOT_READY", `The MCP server is not ready: ${state}${lastExitText(status)}.`, sent, effect, details);
+  const stderrTail = (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH));
   return failure("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}.`, sent, effect, {
     ...(lastExit === undefined ? {} : exitDetails(lastExit)),
-    stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
-    retryAfterSeconds: secondsToRetry(status, nowMs),
+    ...details,
+    stderrTail,
   });
 }
 

@@ -2,19 +2,19 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { negotiateProtocolVersion, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { negotiateProtocolVersion, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { listChanges } from "../mcp/subscription-filter.ts";
 import { initializeResult } from "../mcp/translate.ts";
 import type { MemoryAccount } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session } from "../session/session.ts";
-import { Call, isOfClient } from "./call.ts";
+import { isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalError, sessionOutdated } from "./failures.ts";
+import { sessionOutdated } from "./failures.ts";
 
 /** Returns the revision and the `InitializeResult` of a client: those of its private server, or those of a shared server and its own revision. */
-function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
+export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
   return { protocolVersion: negotiated, resultText: initializeResult(resultText, era, negotiated) };
@@ -36,72 +36,6 @@ export interface InitializeRequest {
   readonly onRefused: (refusal: ResponseMessage) => void;
   /** Called if no session is created. */
   readonly onFailed: () => void;
-}
-
-/** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
-export class InitializeRequests {
-  readonly #context: Context;
-  readonly #calls: Calls;
-  readonly #isPrivate: boolean;
-  readonly #waiting = new Map<Call, InitializeRequest>();
-
-  /**
-   * @param isPrivate true if the server gets its client's own `initialize`. The client then waits as long as for any response. Otherwise it
-   *   waits as long as any held request, also for the next start of the server.
-   */
-  constructor(context: Context, calls: Calls, isPrivate: boolean) {
-    this.#context = context;
-    this.#calls = calls;
-    this.#isPrivate = isPrivate;
-  }
-
-  add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
-    const calls = this.#calls;
-    const { config, counters } = this.#context;
-    const { reply, request, memory, onFailed } = initialize;
-    const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
-    call.onReady = () => this.#answer(call, initialize);
-    call.onEnded = (hasResult) => {
-      this.#waiting.delete(call);
-      if (!hasResult) onFailed();
-    };
-    const isReady = calls.handshake !== undefined;
-    const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
-    const error = refusal ?? (isReady ? undefined : (calls.roomError(request.text) ?? calls.hold(call, expiresAtMs)));
-    if (error !== undefined) {
-      reply.refuse(error);
-      return onFailed();
-    }
-    if (!isReady && !reply.isAccepted) counters.requests.held++;
-    reply.accept();
-    if (isReady) return this.#answer(call, initialize);
-    this.#waiting.set(call, initialize);
-    reply.onDisconnect = () => calls.end(call, "unread");
-  }
-
-  /** Takes all waiting requests from the server, because it would reject the next one too. */
-  onRefused(response: ResponseMessage): void {
-    for (const [call, { onRefused }] of this.#waiting) {
-      onRefused(response);
-      this.#calls.end(call, "unread");
-    }
-  }
-
-  failAll(error: SidecarError): void {
-    for (const call of this.#waiting.keys()) this.#calls.end(call, error);
-  }
-
-  #answer(call: Call, { request, open }: InitializeRequest): void {
-    const calls = this.#calls;
-    const { handshake } = calls;
-    if (handshake === undefined) return calls.end(call, calls.notReady());
-    const { protocolVersion, resultText } = answerTo(handshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
-    try {
-      calls.end(call, open(protocolVersion) ?? { resultText });
-    } catch (error) {
-      this.#context.defects.recover("session start", error, () => calls.end(call, internalError(false)));
-    }
-  }
 }
 
 /** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */

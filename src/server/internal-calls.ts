@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import type { Reservation } from "../memory.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
@@ -8,8 +8,8 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 /** In UTF-16 units. */
 const MAX_ERROR_LENGTH = 500;
 
-/** Called once with the JSON text of the result, or with the reason why there is none, and the code of the sidecar's error, if it is one. */
-export type OnInternalResult = (resultText: string | undefined, reason?: string, code?: SidecarErrorCode) => void;
+/** Called once with the JSON text of the result, or with the reason why there is none, and the sidecar's error, if it is one. */
+export type OnInternalResult = (resultText: string | undefined, reason?: string, error?: SidecarError) => void;
 
 /** Returns an internal request. Its id is replaced when it is sent. @param meta undefined for none. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
@@ -23,20 +23,11 @@ export function internalReply(context: Context, target: ReplyTarget): Reply {
   return new Reply(context, "0", context.nowMs(), target);
 }
 
-/**
- * Returns the target of an internal request.
- *
- * @param onResult undefined if the result is not needed. `onEnded` of the call reports an error of the server.
- * @param onFailed called with the reason, and the error of the sidecar, if it is one.
- */
-export function resultTo(onResult?: OnInternalResult, onFailed?: (reason: string, error?: SidecarError) => void): ReplyTarget {
+/** Returns the target of an internal request. @param onResult undefined if the result is not needed. */
+export function resultTo(onResult?: OnInternalResult): ReplyTarget {
   return {
     finish: (outcome) => {
-      if (outcome instanceof SidecarError) {
-        // A failure during shutdown is expected.
-        if (outcome.code !== "SHUTTING_DOWN") onFailed?.(outcome.message, outcome);
-        onResult?.(undefined, outcome.message, outcome.code);
-      }
+      if (outcome instanceof SidecarError) onResult?.(undefined, outcome.message, outcome);
       if (typeof outcome !== "string" || onResult === undefined) return undefined;
       const { outline } = readMessage(outcome) as ResponseMessage;
       const result = outline.textAt(Slot.result);
@@ -57,4 +48,9 @@ export interface InternalRequest {
   readonly onEnded?: (hasResult: boolean) => void;
   /** The memory of the client that has caused the request, until its end. */
   readonly memory?: Reservation | undefined;
+}
+
+/** Returns a `notifications/cancelled` of the sidecar. @param requestId the receiver's id of the request. */
+export function cancellation(requestId: number, reason: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
 }

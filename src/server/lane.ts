@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { type Call, isOfClient } from "./call.ts";
+import { Call, isOfClient } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -31,7 +31,7 @@ import {
   upstreamChanged,
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { type InitializeRequest, InitializeRequests, SessionCapabilities } from "./initialize.ts";
+import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
@@ -46,7 +46,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #policy: LanePolicy | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
-  readonly #initializing: InitializeRequests;
   /** True if this generation has sent an error without an id that answers no call: most likely, it answers notifications in that way. */
   #answersNotifications = false;
   #isClosed = false;
@@ -69,7 +68,6 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
     this.routing = createRouting(this);
-    this.#initializing = new InitializeRequests(context, this.calls, this.routing.isPrivate);
     this.#hangWatch = new HangWatch(context, this.calls, this.routing);
   }
 
@@ -81,9 +79,38 @@ export class Lane implements SessionLane, UpstreamListener {
     else calls.holdRequest(held, onReady, onFailed);
   }
 
-  /** Answers `initialize` from the server's handshake, once it is done. */
-  initialize(initialize: InitializeRequest): void {
-    this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
+  /**
+   * Answers `initialize` from the server's handshake, once it is done. The client of a private server, which gets it, waits as long as for any
+   * response. Any other one waits as long as any held request, also for the next start of the server.
+   */
+  initialize({ reply, request, memory, open, onRefused, onFailed }: InitializeRequest): void {
+    const { calls } = this;
+    const { config, counters, defects } = this.context;
+    const { isPrivate } = this.routing;
+    const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
+    const answer = (): void => {
+      const { handshake } = calls;
+      if (handshake === undefined) return calls.end(call, calls.notReady());
+      const { protocolVersion, resultText } = answerTo(handshake, isPrivate, request.outline.stringAt(Slot.requestedVersion));
+      calls.end(call, open(protocolVersion) ?? { resultText });
+    };
+    call.onReady = () => defects.guard("session start", answer, () => calls.end(call, internalError(false)));
+    call.onRefused = onRefused;
+    call.onEnded = (hasResult) => {
+      if (!hasResult) onFailed();
+    };
+    const isReady = calls.handshake !== undefined;
+    const expiresAtMs = reply.acceptedAtMs + (isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const noRoom = isReady ? undefined : calls.roomError(request.text);
+    const error = this.#isDraining ? shuttingDown("initialize", false) : (noRoom ?? (isReady ? undefined : calls.hold(call, expiresAtMs)));
+    if (error !== undefined) {
+      reply.refuse(error);
+      return onFailed();
+    }
+    if (!isReady && !reply.isAccepted) counters.requests.held++;
+    reply.accept();
+    if (isReady) return call.onReady();
+    reply.onDisconnect = () => calls.end(call, "unread");
   }
 
   /** Sends a client's request, or answers it. A defect fails only this request. */
@@ -152,10 +179,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const error = outOfMemory("The memory of this client is needed for others.");
     const isUnsent = ({ kind, account, isSent }: Call): boolean => kind !== "notification" && account?.holder === holder && !isSent;
-    const held = [...calls.queue.entries].filter((call) => call.kind !== "client" && isUnsent(call));
-    const own = [...calls.values()].filter(isUnsent);
     let freeBytes = 0;
-    for (const call of [...held.toReversed(), ...own.toReversed()]) {
+    for (const call of [...new Set([...calls.values(), ...calls.queue.entries])].filter(isUnsent).toReversed()) {
       if (freeBytes >= bytes) break;
       freeBytes += call.memory?.bytes ?? 0;
       if (call.kind === "client") calls.giveUp(call, "room in the memory budget", error);
@@ -172,7 +197,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.giveUpAll(calls.values(), reason, (call) =>
       reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : calls.notReady(call),
     );
-    if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
+    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown("initialize", false));
     this.#isClosed = true;
     calls.close();
   }
@@ -206,7 +231,11 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onRefused(response: ResponseMessage): void {
     if (!this.routing.isPrivate) return;
-    this.#initializing.onRefused(response);
+    // The server would reject the next one too.
+    for (const call of this.#initializing) {
+      call.onRefused?.(response);
+      this.calls.end(call, "unread");
+    }
     // After a restart, this is the client's own request again. Later generations would refuse it too.
     if (refusesRevision(response)) this.#capabilities.endAll();
   }
@@ -268,6 +297,10 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#isClosed || this.context.draining.aborted;
   }
 
+  get #initializing(): Call[] {
+    return [...this.calls.queue.entries].filter(({ kind }) => kind === "initialize");
+  }
+
   #onResponse(response: ResponseMessage): void {
     const { calls, routing } = this;
     const { outline } = response;
@@ -291,8 +324,10 @@ export class Lane implements SessionLane, UpstreamListener {
    */
   #onlyId(): number | undefined {
     const { calls } = this;
-    const only = calls.findOnly();
-    const isClear = only?.kind === "client" && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    // A call of the sidecar that stays open is a subscription.
+    const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Number.POSITIVE_INFINITY;
+    const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
+    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;

@@ -24,7 +24,7 @@ import {
   sessionEnvelopeOf,
 } from "../mcp/translate.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Reply } from "../session/reply.ts";
+import type { Askable, Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
@@ -32,7 +32,7 @@ import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import type { Question, Questions } from "./questions.ts";
-import { cancellation } from "./routing.ts";
+import { cancellation } from "./internal-calls.ts";
 
 /** The maximum number of results with questions of one call. */
 const MAX_QUESTION_ROUNDS = 8;
@@ -46,7 +46,8 @@ const CANCELLED = '{"action":"cancel"}';
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
 /** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
-class RepeatableRequest {
+class RepeatableRequest implements Askable {
+  missing = 0;
   /** The number of results with questions so far. */
   rounds = 0;
   /** The JSON text of the state for the next request of the server. */
@@ -57,18 +58,14 @@ class RepeatableRequest {
   readonly memory: Reservation;
   /** Repeats the request if its server asks nothing. */
   timer: Timer | undefined;
+  readonly declared: AskKinds;
   readonly #envelope: SessionEnvelope;
   readonly #request: RequestMessage;
   readonly #level: string | undefined;
 
   constructor(account: MemoryAccount, request: RequestMessage, envelope: SessionEnvelope, level: string | undefined) {
-    [this.#request, this.#envelope, this.#level] = [request, envelope, level];
+    [this.#request, this.#envelope, this.#level, this.declared] = [request, envelope, level, envelope.declared];
     this.memory = account.hold("requests", textMemoryBytes(request.text));
-  }
-
-  /** The questions that the client can answer. */
-  get declared(): AskKinds {
-    return this.#envelope.declared;
   }
 
   /** Returns the next request for the server, with the state and the answers, which are dropped. */
@@ -95,8 +92,6 @@ export class ModernSessions {
   readonly #state: DesiredState;
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
-  /** By their replies, which have not ended. */
-  readonly #requests = new Map<Reply, RepeatableRequest>();
 
   constructor(questions: Questions, state: DesiredState) {
     [this.#lane, this.#questions, this.#state] = [questions.lane, questions, state];
@@ -142,8 +137,8 @@ export class ModernSessions {
 
   /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. @returns false for another response. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
-    const request = isInputRequired(response) ? this.#requests.get(call.reply) : undefined;
-    if (request === undefined) return false;
+    const { askable: request } = call.reply;
+    if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
     const { calls } = this.#lane;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
@@ -165,7 +160,7 @@ export class ModernSessions {
     const normal = readMessage(messageToServer(response));
     const isAnswer = normal.kind === "response" && !normal.isError && normal.outline.firstAt(Slot.result) === "{";
     const text = isAnswer ? normal.outline.copyAt(Slot.result) : undefined;
-    const hasRoom = text === undefined || this.#requests.get(call.reply)?.memory.tryGrow(textMemoryBytes(text)) !== false;
+    const hasRoom = text === undefined || requestOf(call)?.memory.tryGrow(textMemoryBytes(text)) !== false;
     if (!hasRoom) return outOfMemory();
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
@@ -178,9 +173,8 @@ export class ModernSessions {
 
   /** Lets the server ask the client of a request, until its reply ends. */
   #allow(reply: Reply, request: RepeatableRequest): void {
-    this.#requests.set(reply, request);
+    reply.askable = request;
     reply.onEnd = () => {
-      this.#requests.delete(reply);
       request.timer?.clear();
       request.memory.release();
       // Its client must not answer any more.
@@ -218,7 +212,7 @@ export class ModernSessions {
   #answer(question: Question, text: string): void {
     this.#questions.close(question);
     const { call, idText } = question;
-    const request = call && this.#requests.get(call.reply);
+    const request = requestOf(call);
     if (call === undefined || request === undefined) return;
     request.answers.push(`${idText}:${text}`);
     if (this.#questions.about(call).length === 0) this.#lane.calls.repeat(call, request.next());
@@ -245,6 +239,11 @@ export class ModernSessions {
   #emit({ call }: Question, text: string): void {
     if (call?.reply.emit(text) === false) call.caller.deliver(text);
   }
+}
+
+function requestOf(call: ClientCall | undefined): RepeatableRequest | undefined {
+  const askable = call?.reply.askable;
+  return askable instanceof RepeatableRequest ? askable : undefined;
 }
 
 function errorText({ text, outline }: ResponseMessage): string {

@@ -10,7 +10,8 @@ import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { Questions } from "./questions.ts";
-import { answerPing, cancellation, LIST_CHANGED, type Routing } from "./routing.ts";
+import { cancellation } from "./internal-calls.ts";
+import { answerPing, LIST_CHANGED, type Routing } from "./routing.ts";
 import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 

@@ -102,14 +102,9 @@ export class RequestQueue {
       this.free(call);
       this.#insert(call, "first");
     }
-    const owners = new Set<object>();
-    const ownersOf = new Map<Semaphore, Set<object>>();
-    for (const { owner, semaphore } of returned) {
-      owners.add(owner);
-      if (semaphore !== undefined) ownersOf.set(semaphore, (ownersOf.get(semaphore) ?? new Set()).add(owner));
-    }
-    this.#owners.advance(owners);
-    for (const [semaphore, own] of ownersOf) semaphore.waiting.advance(own);
+    this.#owners.advance(returned.map(({ owner }) => owner));
+    for (const [semaphore, calls] of Map.groupBy(returned, (call) => call.semaphore))
+      semaphore?.waiting.advance(calls.map(({ owner }) => owner));
     if (this.#isOver) this.#rejectAll();
   }
 
@@ -217,10 +212,10 @@ export class RequestQueue {
   /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */
   #makeRoom(owner: object): boolean {
     let longest: Call[][] = [];
-    let length = 1 + countCalls(this.#owners.get(owner)?.values() ?? []);
+    let length = 1 + [...(this.#owners.get(owner)?.values() ?? [])].flat().length;
     for (const queues of this.#owners.values()) {
       const removable = [...queues.values()].map((queue) => queue.filter(({ needsSlot }) => needsSlot));
-      const count = countCalls(removable);
+      const count = removable.flat().length;
       if (count > length) [longest, length] = [removable, count];
     }
     const newest = longest.toSorted((a, b) => b.length - a.length)[0]?.at(-1);
@@ -228,10 +223,4 @@ export class RequestQueue {
     this.#reject(newest);
     return true;
   }
-}
-
-function countCalls(queues: Iterable<readonly Call[]>): number {
-  let count = 0;
-  for (const { length } of queues) count += length;
-  return count;
 }

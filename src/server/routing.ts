@@ -121,8 +121,3 @@ export function refuseOverlong(idText: string, bytes: number): string {
 export function errorAnswer(idText: string, code: number, message: string): string {
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message })}}`;
 }
-
-/** Returns a `notifications/cancelled` of the sidecar. @param requestId the receiver's id of the request. */
-export function cancellation(requestId: number, reason: string): string {
-  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
-}

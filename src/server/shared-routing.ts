@@ -134,7 +134,6 @@ export class SharedRouting implements Routing {
   onLost(): void {
     this.asking?.onLost();
     this.#modern.onLost();
-    for (const subscription of this.state.subscriptions) subscription.onLost();
   }
 
   onListener(caller: Caller, initialize?: RequestMessage): void {

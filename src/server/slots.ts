@@ -9,7 +9,7 @@ export class Turns<Key, Value> extends Map<Key, Value> {
   }
 
   /** Gives these keys the next turns, in this order. Takes linear time. */
-  advance(keys: ReadonlySet<Key>): void {
+  advance(keys: readonly Key[]): void {
     for (const key of new Set([...keys, ...this.keys()])) this.rotate(key);
   }
 }

@@ -10,8 +10,6 @@ import type { Caller, Principal } from "../session/session.ts";
 export class StatelessClient implements Caller {
   readonly id = randomUUID();
   readonly memory: MemoryAccount;
-  /** True if it has sent a request since it was last considered for forgetting. */
-  isUsed = true;
   callsInFlight = 0;
 
   constructor(memory: MemoryAccount) {

@@ -53,8 +53,6 @@ export class StatelessRequests {
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
   readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
-  /** Each result of a server with sessions has this text, so it is found once for each handshake. */
-  readonly #serverInfos = new WeakMap<UpstreamHandshake, string | undefined>();
   #requestCount = 0;
 
   constructor(context: Context, pool: Pool, parked: ParkedCalls | undefined, keys: SessionKeys) {
@@ -107,27 +105,18 @@ export class StatelessRequests {
   }
 
   #use(memory: MemoryAccount): StatelessClient {
-    let client = this.#clients.get(memory.holder);
-    if (client === undefined) {
-      if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetUnused();
-      client = new StatelessClient(memory);
-      this.#clients.set(memory.holder, client);
-    }
-    client.isUsed = true;
+    const known = this.#clients.get(memory.holder);
+    if (known !== undefined) return known;
+    if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetOldest();
+    const client = new StatelessClient(memory);
+    this.#clients.set(memory.holder, client);
     return client;
   }
 
-  /** Forgets the first client that was not used since its last turn. The others wait for their next turn, so it ends after two rounds. */
-  #forgetUnused(): void {
-    let tries = 2 * this.#clients.size;
-    for (const [holder, client] of this.#clients) {
-      const isKept = client.isUsed || client.callsInFlight > 0 || this.#parked?.hasAnyOf(holder) === true;
-      if (!isKept) return this.#forget(client);
-      if (--tries === 0) return;
-      client.isUsed = false;
-      this.#clients.delete(holder);
-      this.#clients.set(holder, client);
-    }
+  /** Forgets the oldest client of which no call is in flight or waits for answers. */
+  #forgetOldest(): void {
+    for (const [holder, client] of this.#clients)
+      if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
   }
 
   #forget(client: StatelessClient): void {
@@ -161,23 +150,16 @@ export class StatelessRequests {
     if (client.callsInFlight >= maxSessionRequests) return reply.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
     client.beginCall();
-    let hasLeft = false;
-    reply.onDisconnect = () => (hasLeft = true);
-    let outcome: SidecarError | undefined | "defect" = "defect";
-    try {
-      outcome = await checked;
-    } catch (error) {
-      this.#context.defects.recover("check of headers", error, () => reply.fail(internalError(false)));
-    } finally {
-      held.release();
-      client.endCall();
-    }
-    if (hasLeft || outcome === "defect") return;
-    const error = outcome;
+    const error = await checked.catch((defect: unknown) => {
+      this.#context.defects.note("check of headers", defect);
+      return internalError(false);
+    });
+    held.release();
+    client.endCall();
     this.#guard(reply, () => {
+      if (error !== undefined) reply.fail(error);
       // The server may have been replaced by one of the other era.
-      if (error === undefined) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
-      else reply.fail(error);
+      else if (!reply.isFinished) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
     });
   }
 
@@ -212,7 +194,7 @@ export class StatelessRequests {
     this.#setLevel(stateless, client, lane);
     const askable = this.#askableOf(stateless, lane.routing);
     if (ASKING_METHODS.has(request.method)) reply.askable = askable;
-    const transform = transformToModernClient(request, askable, this.#serverInfo(handshake));
+    const transform = transformToModernClient(request, askable, serverInfoOf(handshake.resultText));
     reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
     lane.request(client, reply, requestToLegacyServer(request, envelope));
   }
@@ -236,11 +218,6 @@ export class StatelessRequests {
     parked.resume(stateless, answers);
   }
 
-  #serverInfo(handshake: UpstreamHandshake): string | undefined {
-    if (!this.#serverInfos.has(handshake)) this.#serverInfos.set(handshake, serverInfoOf(handshake.resultText));
-    return this.#serverInfos.get(handshake);
-  }
-
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
   #setLevel({ envelope: { logLevel: level }, reply }: StatelessRequest, client: StatelessClient, lane: Lane): void {
     reply.logLevel = level ?? "off";
@@ -256,12 +233,6 @@ export class StatelessRequests {
   }
 
   #guard(reply: Reply, handle: () => void): void {
-    try {
-      handle();
-    } catch (error) {
-      this.#context.defects.recover("client request", error, () =>
-        reply.fail(new SidecarError("INTERNAL_ERROR", "The sidecar could not handle this request.", { sent: true })),
-      );
-    }
+    this.#context.defects.guard("client request", handle, () => reply.fail(internalError(true)));
   }
 }

@@ -4,13 +4,15 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
-import { ModernSubscription, Subscription } from "./subscriptions.ts";
+import { withSubscriptionId } from "../mcp/translate.ts";
+import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 
 /** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
@@ -20,7 +22,7 @@ const MAX_PENDING = 1000;
 
 /** The subscription of a stateless client on a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
 class LegacySubscription extends StatelessClient {
-  readonly #subscription: Subscription;
+  readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
   /** The notifications before the acknowledgement, or those of this turn of the event loop. */
@@ -28,9 +30,9 @@ class LegacySubscription extends StatelessClient {
   readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
 
-  constructor(subscription: Subscription, lane: Lane, filter: SubscriptionFilter, memory: MemoryAccount) {
+  constructor(reply: Reply, lane: Lane, filter: SubscriptionFilter, memory: MemoryAccount) {
     super(memory);
-    this.#subscription = subscription;
+    this.#reply = reply;
     this.#lane = lane;
     this.#pendingMemory = memory.hold("unread", 0);
     this.#accepted = supportedPart(filter, readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}"));
@@ -43,17 +45,17 @@ class LegacySubscription extends StatelessClient {
     const uris = new Set<string>();
     const subscribeInTurn = async (): Promise<void> => {
       for (const uri of wanted) {
-        if (this.#subscription.isEnded) return;
+        if (this.#reply.isFinished) return;
         const outcome = await this.#subscribe(uri);
         // Otherwise the client would take it for a refusal of the server.
-        if (outcome instanceof SidecarError && !outcome.details.sent) return this.#subscription.refuse(outcome);
+        if (outcome instanceof SidecarError && !outcome.details.sent) return this.#reply.fail(outcome);
         if (outcome === "accepted") uris.add(uri);
       }
     };
     await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.context.config.maxSessionRequests) }, subscribeInTurn));
-    if (this.#subscription.isEnded) return;
+    if (this.#reply.isFinished) return;
     this.#accepted = { ...this.#accepted, uris };
-    this.#subscription.acknowledge(JSON.stringify(filterMembers(this.#accepted)));
+    acknowledge(this.#reply, JSON.stringify(filterMembers(this.#accepted)));
     this.#isAcknowledged = true;
     this.#notify();
   }
@@ -85,22 +87,22 @@ class LegacySubscription extends StatelessClient {
     for (const text of texts) {
       const message = readMessage(text, "server");
       if (message.kind !== "notification") continue;
-      if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri))) this.#subscription.notify(text);
+      if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri)))
+        this.#reply.emit(withSubscriptionId(text, this.#reply.idText));
     }
   }
 
   /** Ends gracefully if the restarted server cannot serve what was acknowledged. */
   onRestarted(initializeResult: string | undefined): void {
     const supported = supportedPart(this.#accepted, readCapabilities(initializeResult ?? "{}"));
-    if (initializeResult === undefined) this.#subscription.end();
+    if (initializeResult === undefined) end(this.#reply);
     else if (!this.#isAcknowledged) this.#accepted = supported;
-    else if (!contains(supported, this.#accepted)) this.#subscription.end();
+    else if (!contains(supported, this.#accepted)) end(this.#reply);
   }
 
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
-      const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
-      const target = resultTo(onResult, (_reason, error) => resolve(error ?? "refused"));
+      const target = resultTo((resultText, _reason, error) => resolve(error ?? (resultText === undefined ? "refused" : "accepted")));
       this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
     });
   }
@@ -119,7 +121,7 @@ const TEXT_COPIES = 3;
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
-  readonly #open = new Map<Subscription, { readonly client: StatelessClient; readonly uriCount: number }>();
+  readonly #open = new Map<Reply, { readonly client: StatelessClient; readonly uriCount: number }>();
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
@@ -149,39 +151,39 @@ export class StatelessSubscriptions {
     const held = memory.reserve("subscriptions", bytes);
     if (held === undefined) return reply.fail(outOfMemory());
     const { subscriptions } = routing.state;
-    const subscription = new Subscription(reply, () => {
-      if (atServer instanceof ModernSubscription) subscriptions.delete(atServer);
-      atServer.cancel();
+    const subscription = isModern
+      ? new ModernSubscription(context, calls, stateless)
+      : new LegacySubscription(reply, lane, { ...filter, uris }, memory);
+    this.#open.set(reply, { client, uriCount: uris.size });
+    reply.onEnd = () => {
+      if (subscription instanceof ModernSubscription) subscriptions.delete(subscription);
+      subscription.cancel();
       held.release();
-      this.#open.delete(subscription);
-    });
-    const atServer = isModern
-      ? new ModernSubscription(subscription, context, calls, stateless)
-      : new LegacySubscription(subscription, lane, { ...filter, uris }, memory);
-    this.#open.set(subscription, { client, uriCount: uris.size });
-    if (atServer instanceof LegacySubscription) void this.#start(atServer, subscription, uris.size > 0 ? client : undefined);
+      this.#open.delete(reply);
+    };
+    if (subscription instanceof LegacySubscription) void this.#start(subscription, reply, uris.size > 0 ? client : undefined);
     else {
-      subscriptions.add(atServer);
-      if (calls.queue.isReady) atServer.open();
+      subscriptions.add(subscription);
+      if (calls.queue.isReady) subscription.open();
     }
   }
 
   /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */
-  async #start(upstream: LegacySubscription, subscription: Subscription, client: StatelessClient | undefined): Promise<void> {
+  async #start(subscription: LegacySubscription, reply: Reply, client: StatelessClient | undefined): Promise<void> {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
     const { config, defects, nowMs, timers } = this.#context;
     // Begins the stream even without an acknowledgement.
-    const timer = new Timer(timers, () => subscription.keepAlive());
+    const timer = new Timer(timers, () => reply.keepAlive());
     timer.set(nowMs() + config.streamAfterMs);
     try {
       await former;
       // If the server watches all of its resources already, a subscription begins without an answer of the server.
       await nextTurn();
-      if (!subscription.isEnded) await upstream.start();
+      if (!reply.isFinished) await subscription.start();
     } catch (error) {
-      defects.recover("subscription", error, () => subscription.end());
+      defects.recover("subscription", error, () => end(reply));
     } finally {
       timer.clear();
       resolve();
@@ -190,9 +192,7 @@ export class StatelessSubscriptions {
 
   /** Ends those of a holder gracefully; all by default. */
   end(holder?: MemoryHolder): void {
-    for (const [subscription, { client }] of this.#open) {
-      if (holder === undefined || client.memory.holder === holder) subscription.end();
-    }
+    for (const [reply, { client }] of this.#open) if (holder === undefined || client.memory.holder === holder) end(reply);
   }
 }
 

@@ -280,9 +280,9 @@ export class ServerTools {
    */
   #ask(onListed: OnListed, limits?: () => CallLimits, rules = RULES): void {
     const pages = readToolPages(rules);
-    const onResult: OnInternalResult = (text, ...failure) => {
+    const onResult: OnInternalResult = (text, reason, error) => {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
-        return onListed(undefined, ...failure);
+        return onListed(undefined, reason, error?.code);
       const { done, value } = pages.next(text);
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;

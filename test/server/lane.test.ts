@@ -29,21 +29,13 @@ describe("a request", () => {
 });
 
 describe("a request that is late or queued", () => {
-  it.each([
-    ["a thousand later ones were given up", 1001, 0],
-    ["five minutes have passed", 1, 300_001],
-  ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
+  it("a request that was given up is forgotten once a thousand later ones were", () => {
     const bench = LaneBench.ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
     const session = bench.join();
-    const giveUp = (): void => bench.request(session, CALL).disconnect();
-    giveUp();
-    const [{ id } = {}] = bench.heard();
-    vi.advanceTimersByTime(pauseMs);
-    for (let number = 1; number < count; number++) giveUp();
-    const late = bench.heard().filter(({ method }) => method === "tools/call");
-    giveUp();
-    for (const each of [id, ...late.map((request) => request["id"]).slice(-1)]) bench.say({ id: each, result: {} });
-    expect(bench.dropped).toMatchObject({ lateAnswers: late.length > 0 ? 1 : 0, unknownAnswers: 1 });
+    for (let count = 0; count < 1001; count++) bench.request(session, CALL).disconnect();
+    const [first, second] = bench.heard().filter(({ method }) => method === "tools/call");
+    for (const each of [first, second]) bench.say({ id: each?.["id"], result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: 1, unknownAnswers: 1 });
   });
 
   it("the ids of two servers begin at different numbers, so no answer can be forged", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { upstreamFailed, upstreamNotReady } from "../../../src/server/failures.ts";
+import { upstreamNotReady } from "../../../src/server/failures.ts";
 import type { UpstreamExit, UpstreamStatus } from "../../../src/process/port.ts";
 
 const EXIT: UpstreamExit = {
@@ -34,9 +34,9 @@ describe("the pause that an error asks for", () => {
     [4199, 1],
     [9000, 1],
   ])("the pause until the next start, seen at %d ms, is %d s", (nowMs, seconds) => {
-    for (const describeFailure of [upstreamNotReady, upstreamFailed]) {
-      expect(describeFailure(STATUS, nowMs).details.retryAfterSeconds).toBe(seconds);
-      expect(describeFailure({ ...STATUS, nextRetryAt: undefined }, nowMs).details.retryAfterSeconds).toBe(1);
+    for (const state of ["backing-off", "failed"] as const) {
+      expect(upstreamNotReady({ ...STATUS, state }, nowMs).details.retryAfterSeconds).toBe(seconds);
+      expect(upstreamNotReady({ ...STATUS, state, nextRetryAt: undefined }, nowMs).details.retryAfterSeconds).toBe(1);
     }
   });
 });
@@ -44,7 +44,7 @@ describe("the pause that an error asks for", () => {
 describe("an error of a server that ends again and again", () => {
   it("the error repeats the last five lines of stderr, each up to 300 characters", () => {
     const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
-    const { details } = upstreamFailed({ ...STATUS, lastExit: { ...EXIT, stderrTail } }, 1000);
+    const { details } = upstreamNotReady({ ...STATUS, state: "failed", lastExit: { ...EXIT, stderrTail } }, 1000);
     expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => `${line.slice(0, 300)}…`));
   });
 });

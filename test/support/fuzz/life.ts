@@ -150,7 +150,7 @@ export class Life {
     if (context.config.argumentCheck !== "off") Object.assign(policy, { argumentCheck: { check } });
     const program = new ServerProgram(context, { command: "simulated", args: [], env: {}, cwd: undefined }, () => this.#startProcess());
     const unobserved = { observeLane: undefined };
-    this.#server = await McpServer.start(context, { program, clientInfo: { name: "sidecar", version: "1" }, policy, ...unobserved });
+    this.#server = new McpServer(context, { program, clientInfo: { name: "sidecar", version: "1" }, policy, ...unobserved });
     await this.#settle(3);
   }
 

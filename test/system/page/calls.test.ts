@@ -13,7 +13,8 @@ describe("calls of tools in a browser", async () => {
     await using browser = await BrowserPage.open(everything);
     const sum = await browser.openTool("get-sum");
     await browser.call(sum);
-    await browser.waitForText("A value is required.", sum);
+    // The browser says what is wrong, and moves the focus there.
+    await sum.locator("input:focus:invalid").waitFor();
     expect(await sum.getByRole("group", { name: "Result" }).count()).toBe(0);
     await sum.getByLabel(/^a\b/).fill("19");
     await sum.getByLabel(/^b\b/).fill("23");
