@@ -55,15 +55,6 @@ export class SseConnection implements EventSink {
     this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
   }
 
-  send(eventId: string | undefined, text: string): boolean {
-    return this.#send(eventId === undefined ? "event: message" : `id: ${eventId}\nevent: message`, text);
-  }
-
-  /** Sends an event that is no message. @returns as `send`. */
-  sendWithoutId(type: "endpoint" | "replaced" | "update", text: string): boolean {
-    return this.#send(`event: ${type}`, text);
-  }
-
   /** Sends a comment, so that proxies and clients do not close a quiet connection. */
   comment(): void {
     // A comment after unread events has no effect.
@@ -91,7 +82,7 @@ export class SseConnection implements EventSink {
     else this.#response.end();
   }
 
-  #send(fields: string, text: string): boolean {
+  send(eventId: string | undefined, text: string, type: "message" | "endpoint" | "replaced" | "update" = "message"): boolean {
     const unreadLength = this.#response.writableLength;
     if (unreadLength === 0) this.#allowedLength = 0;
     else if (!this.#isReplaying && unreadLength > MAX_UNREAD_LENGTH + this.#allowedLength) {
@@ -99,6 +90,7 @@ export class SseConnection implements EventSink {
       return false;
     }
     if (this.#response.destroyed) return false;
+    const fields = eventId === undefined ? `event: ${type}` : `id: ${eventId}\nevent: ${type}`;
     const line = toOneLine(text);
     if (line.length < LONG_LENGTH) this.#write(`${fields}\ndata: ${line}\n\n`);
     else for (const part of [`${fields}\ndata: `, line, "\n\n"]) this.#write(part);
@@ -201,7 +193,8 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   else if (found === "elsewhere" && isStandalone) attach(session.streams.openStandalone(), 0);
   else if (found === "elsewhere" && requestIdText !== undefined) {
     const { stream } = openRequestStream(connections, response, session.memory, session, requestIdText);
-    stream.finish(errorBody(responseElsewhere(), requestIdText));
+    stream.emit(errorBody(responseElsewhere(), requestIdText));
+    stream.end();
   } else {
     const message =
       "Last-Event-ID is not an event of this session at this replica, or the events after it are no longer kept; open the stream without it.";

@@ -48,7 +48,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     [this.#context, this.#connection, this.owner, this.memory] = [context, connection, owner, memory];
     // Relative to the stream, because a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
-    connection.sendWithoutId("endpoint", `${messages}?sessionId=${this.id}`);
+    connection.send(undefined, `${messages}?sessionId=${this.id}`, "endpoint");
   }
 
   /** True if there is a session, or an `initialize` in progress. */

@@ -134,11 +134,6 @@ class Connections {
     }
   }
 
-  /** Closes the connection of a client that has sent nothing for a long time. */
-  onTimeout(socket: Socket): void {
-    if ((this.all.get(socket)?.responses.length ?? 0) === 0) socket.destroy();
-  }
-
   /**
    * Admits a new connection if its request is a client's: no probe, and with a valid token if one is configured. At the limit, it closes the one
    * that has been idle for longest.
@@ -310,7 +305,6 @@ export class HttpListener {
         if (this.connections.admits(request, response)) rejectExpectation(request, response);
       }),
     );
-    this.#server.on("timeout", (socket: Socket) => guard(socket, () => this.connections.onTimeout(socket)));
   }
 
   /** Sets the handler of all requests, also of those that have arrived. */

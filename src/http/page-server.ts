@@ -1,8 +1,7 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { gunzip } from "node:zlib";
+import { gunzipSync } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -14,7 +13,7 @@ import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { describeStatus, laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
 import { pageRequest, type RecentActivity } from "./recent.ts";
-import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendDefect, sendError } from "./response.ts";
+import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
 /** The folder to which the build writes the compressed files. */
 const FOLDER = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../../dist/page/" : "page/", import.meta.url));
@@ -53,28 +52,26 @@ const SECURITY_HEADERS = {
   "X-Frame-Options": "DENY",
 };
 
-const decompress = promisify(gunzip);
-
-/** Reads all files. Responses share the bytes, so those that are not read take no more memory. */
-async function readFiles(): Promise<ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }>> {
-  const names = (await readdir(FOLDER)).filter((name) => name.endsWith(SUFFIX));
-  const files = names.map(async (name) => {
-    const compressed = await readFile(`${FOLDER}${name}`);
-    return [name.slice(0, -SUFFIX.length), { compressed, plain: await decompress(compressed) }] as const;
-  });
-  return new Map(await Promise.all(files));
+/** Reads all files, which are few and small. Responses share the bytes, so those that are not read take no more memory. */
+function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }> {
+  const names = readdirSync(FOLDER).filter((name) => name.endsWith(SUFFIX));
+  return new Map(
+    names.map((name) => {
+      const compressed = readFileSync(`${FOLDER}${name}`);
+      return [name.slice(0, -SUFFIX.length), { compressed, plain: gunzipSync(compressed) }];
+    }),
+  );
 }
 
 /** Creates the routes of the page's files, which are read at the first request. */
 function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile", Route>> {
   let files: ReturnType<typeof readFiles> | undefined;
-  const answer = async (request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): Promise<void> => {
-    const file = (await (files ??= readFiles())).get(name);
+  const send = (request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): void => {
+    const file = (files ??= readFiles()).get(name);
     if (file === undefined) {
       const message = "The page has no such file. If the sidecar was updated, load the page again.";
       return reject(request, response, new SidecarError("NOT_FOUND", message));
     }
-    if (response.headersSent || response.destroyed) return;
     const isCompressed = acceptsGzip(request);
     const content = isCompressed ? file.compressed : file.plain;
     response.writeHead(200, {
@@ -86,13 +83,6 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
       "Content-Length": content.length,
     });
     response.end(content);
-  };
-  const send = (...[request, response, name, cacheControl]: Parameters<typeof answer>): void => {
-    answer(request, response, name, cacheControl).catch((error: unknown) => {
-      // The next request tries again.
-      files = undefined;
-      context.defects.recover("page", error, () => sendDefect(response, false));
-    });
   };
   return {
     page: (request, response) => {
@@ -178,7 +168,7 @@ export class Page {
     // A client that never reads must not keep people out.
     if (oldest !== undefined && this.#open.size >= MAX_STREAMS) {
       this.#open.delete(oldest);
-      end(oldest, () => oldest.connection.sendWithoutId("replaced", "{}"));
+      end(oldest, () => oldest.connection.send(undefined, "{}", "replaced"));
     }
     const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
     const stream = { response, connection, principal, nextSecond: 0, requestCount: 0, logLineCount: 0, generations: undefined };
@@ -224,7 +214,7 @@ export class Page {
     stream.requestCount = requests.count;
     stream.logLineCount = log.count;
     stream.generations = generations;
-    stream.connection.sendWithoutId("update", JSON.stringify(update, this.#context.secrets.replacer));
+    stream.connection.send(undefined, JSON.stringify(update, this.#context.secrets.replacer), "update");
   }
 }
 

@@ -3,12 +3,13 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
+import type { ServerEra } from "../process/port.ts";
 import { responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Session } from "../session/session.ts";
 import type { Post } from "./body.ts";
 import { openRequestStream, type OpenStream, type SseConnections } from "./event-streams.ts";
-import { type ClientEra, errorBody, errorHeaders, errorStatus, modernStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
+import { errorBody, errorHeaders, errorStatus, modernStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /** A response of a batch up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
 const SMALL_LENGTH = 4096;
@@ -26,7 +27,7 @@ export class PostResponse implements ReplyTarget {
   readonly #connections: SseConnections;
   readonly #post: Post;
   readonly #response: ServerResponse;
-  readonly #era: ClientEra;
+  readonly #era: ServerEra;
   readonly #memory: MemoryAccount;
   readonly #session: Session | undefined;
   readonly #acceptsStream: boolean;
@@ -38,7 +39,7 @@ export class PostResponse implements ReplyTarget {
   #open: OpenStream | undefined;
 
   /** @param session undefined without one, and before it is opened. */
-  constructor(connections: SseConnections, post: Post, era: ClientEra, acceptsStream: boolean, session?: Session) {
+  constructor(connections: SseConnections, post: Post, era: ServerEra, acceptsStream: boolean, session?: Session) {
     [this.#connections, this.#post, this.#response, this.#era] = [connections, post, post.response, era];
     [this.#acceptsStream, this.#session] = [acceptsStream, session];
     this.#memory = session?.memory ?? connections.context.memory.account(post.holder);

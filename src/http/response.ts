@@ -9,6 +9,7 @@ import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type Si
 import { isModernVersion } from "../mcp/message.ts";
 import type { MemoryHolder } from "../memory.ts";
 import { MAX_ERROR_LENGTH, type RejectedRequest } from "../observe/record.ts";
+import type { ServerEra } from "../process/port.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
@@ -80,9 +81,6 @@ export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
 }
 
-/** The era of the client, which has its own statuses and codes of errors: up to revision 2025-11-25, or from 2026-07-28 on. */
-export type ClientEra = "legacy" | "modern";
-
 const { MethodNotFound, HeaderMismatch, MissingCapability, UnsupportedVersion, ServerError, SessionOrTimeout, InternalError } =
   JsonRpcErrorCode;
 
@@ -94,8 +92,12 @@ const MODERN_STATUSES: ReadonlyMap<unknown, number> = new Map([
   [UnsupportedVersion, 400],
 ]);
 
-/** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
-export function errorStatus({ code, details }: SidecarError, era: ClientEra = "legacy"): number {
+/**
+ * Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error.
+ *
+ * @param era that of the client: "legacy" up to revision 2025-11-25. The eras have their own statuses and codes.
+ */
+export function errorStatus({ code, details }: SidecarError, era: ServerEra = "legacy"): number {
   const { httpStatus, jsonRpcCode }: ErrorEntry = ERROR_CATALOG[code];
   const ofModern = era === "modern" ? MODERN_STATUSES.get(jsonRpcCode) : undefined;
   return ofModern ?? (details.sent ? 200 : httpStatus);
@@ -112,7 +114,7 @@ export function modernStatus(body: string): number {
  * Returns a JSON-RPC error response. If the id of the request is unknown, it has no id, because `null` violates the MCP schema.
  * UNAUTHORIZED has `null`, because Python clients otherwise do not show the message.
  */
-export function errorBody({ code, message, data }: SidecarError, idText: string | undefined, era: ClientEra = "legacy"): string {
+export function errorBody({ code, message, data }: SidecarError, idText: string | undefined, era: ServerEra = "legacy"): string {
   const { jsonRpcCode, modernCode }: ErrorEntry = ERROR_CATALOG[code];
   // Revision 2026-07-28 reserves the codes from -32000 to -32019 for those of earlier revisions (basic, error codes).
   const isReserved = jsonRpcCode === ServerError || jsonRpcCode === SessionOrTimeout;

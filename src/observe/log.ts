@@ -79,8 +79,7 @@ export function withFields(log: Log, common: LogFields): Log {
 
 /** Returns a logger that logs every line at the level `debug`. */
 export function atDebug(log: Log): Log {
-  const debug = (fields: LogFields, message: string): void => log.debug(fields, message);
-  return { debug, info: debug, warn: debug, error: debug };
+  return logOf((_level, fields, message) => log.debug(fields, message));
 }
 
 const LINES_PER_PERIOD = 10;

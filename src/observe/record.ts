@@ -4,7 +4,7 @@ import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/e
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
 import type { Defects } from "./log.ts";
-import type { MetricName } from "./metrics.ts";
+import { type MetricName, METRICS } from "./metrics.ts";
 import type { Redact } from "./redact.ts";
 
 /** The causes of a generation's exit. */
@@ -269,17 +269,12 @@ export class RequestHistory {
 /** The upper bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP advise. */
 export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** The distribution of durations with these labels. */
+/** A distribution of durations. */
 class Histogram {
-  readonly labels: Readonly<Record<string, string>>;
   /** By bound. Durations above the last one count in `#count` only. */
   readonly #counts = new Float64Array(BOUNDS_SECONDS.length);
   #count = 0;
   #sumMs = 0;
-
-  constructor(labels: Histogram["labels"]) {
-    this.labels = labels;
-  }
 
   observe(durationMs: number): void {
     this.#count++;
@@ -301,8 +296,42 @@ class Histogram {
 
 export interface Sample {
   readonly metric: MetricName;
-  readonly labels?: Histogram["labels"];
+  readonly labels?: Readonly<Record<string, string>>;
   readonly value: number | Histogram["value"];
+}
+
+/** The distributions of a metric, by the values of its labels. */
+class Distributions {
+  readonly #metric: MetricName;
+  readonly #byLabels = new Map<string, { readonly values: readonly string[]; readonly histogram: Histogram }>();
+
+  constructor(metric: MetricName) {
+    this.#metric = metric;
+  }
+
+  /** @param values in the order of METRICS. @returns undefined if there are too many others. */
+  find(values: readonly string[], maxCount: number): Histogram | undefined {
+    // Only the name of a tool may have a line break, so no two keys are equal.
+    const known = this.#byLabels.get(values.join("\n"));
+    return known?.histogram ?? (this.#byLabels.size < maxCount ? this.of(values) : undefined);
+  }
+
+  of(values: readonly string[]): Histogram {
+    const key = values.join("\n");
+    let found = this.#byLabels.get(key);
+    if (found === undefined) this.#byLabels.set(key, (found = { values, histogram: new Histogram() }));
+    return found.histogram;
+  }
+
+  *samples(): Generator<Sample> {
+    const { labels } = METRICS[this.#metric];
+    for (const { values, histogram } of this.#byLabels.values())
+      yield {
+        metric: this.#metric,
+        labels: Object.fromEntries(labels.map((label, index) => [label, values[index] ?? ""])),
+        value: histogram.value,
+      };
+  }
 }
 
 /** The value of a label for everything that is not in its list. OpenTelemetry has this name for methods and errors. */
@@ -357,7 +386,7 @@ const MAX_RESULT_LENGTH = 256 * 1024;
 /** The pause after a list of tools without a new name. */
 const LIST_PAUSE_MS = 10_000;
 /** HTTP is the only transport of clients. */
-const TRANSPORT = { network_transport: "tcp" };
+const TRANSPORT = "tcp";
 
 /** Records the end of each client's request once: for the metrics, the page and the log. */
 export class RequestRecords {
@@ -376,11 +405,11 @@ export class RequestRecords {
   readonly #names = new Map<string, string>();
   /** Copies of the names, which keep no list in memory. */
   readonly #tools = new Map<string, string>();
-  readonly #operations = new Map<string, Histogram>();
-  readonly #sessions = new Map<string, Histogram>();
+  readonly #operations = new Distributions("mcp_server_operation_duration_seconds");
+  readonly #sessions = new Distributions("mcp_server_session_duration_seconds");
+  readonly #queue = new Distributions("claw_mcp_stdio_request_queue_seconds");
+  readonly #server = new Distributions("claw_mcp_stdio_request_server_seconds");
   readonly #rejected = new Tally<SidecarErrorCode>();
-  readonly #queue = new Map<string, Histogram>();
-  readonly #server = new Map<string, Histogram>();
   #nextListAtMs = Number.NEGATIVE_INFINITY;
   /** The labels of the last request, and their series as soon as there are any: most requests are like the last one. */
   #lastKind:
@@ -439,11 +468,11 @@ export class RequestRecords {
       this.#lastKind = kind;
     }
     const { name, version } = kind;
-    if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, name, toolName)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
-    if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, name, toolName)).observe(endedAtMs - sentAtMs);
+    if (!isAnsweredHere) (kind.queue ??= this.#queue.of([name, toolName])).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) (kind.server ??= this.#server.of([name, toolName])).observe(endedAtMs - sentAtMs);
     const errorType = ending === "results" ? "" : ending === "errors" ? errorCodeOf(body) : ending;
     const success = errorType === "" ? (kind.success ??= this.#operation(name, toolName, "", version)) : undefined;
-    (success ?? this.#operation(name, toolName, errorType, version))?.observe(endedAtMs - acceptedAtMs);
+    (success ?? this.#operation(name, toolName, errorType, version)).observe(endedAtMs - acceptedAtMs);
   }
 
   /** Returns a copy of a name. Most requests have one of a few. */
@@ -456,45 +485,23 @@ export class RequestRecords {
   sessionEnded(protocolVersion: string, durationMs: number): void {
     if (!this.#hasMetrics) return;
     const version = VERSIONS.get(protocolVersion) ?? OTHER;
-    seriesOf(this.#sessions, version, () => ({ mcp_protocol_version: version, ...TRANSPORT })).observe(durationMs);
+    this.#sessions.of([version, TRANSPORT]).observe(durationMs);
   }
 
   *samples(): Generator<Sample> {
-    yield* histograms("mcp_server_operation_duration_seconds", this.#operations);
-    yield* histograms("mcp_server_session_duration_seconds", this.#sessions);
-    yield* histograms("claw_mcp_stdio_request_queue_seconds", this.#queue);
-    yield* histograms("claw_mcp_stdio_request_server_seconds", this.#server);
+    for (const each of [this.#operations, this.#sessions, this.#queue, this.#server]) yield* each.samples();
     // A series that begins with 1 has no increase.
     for (const code of Object.keys(ERROR_CATALOG) as SidecarErrorCode[])
       yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
   }
 
-  #operation(method: string, tool: string, errorType: string, version: string): Histogram | undefined {
+  #operation(method: string, tool: string, errorType: string, version: string): Histogram {
     return (
-      this.#series(MAX_SERIES, method, tool, errorType, version) ??
-      this.#series(MAX_SERIES + MAX_SERIES_WITHOUT_TOOL, method, tool === "" ? "" : OTHER_TOOL, errorType, version) ??
+      this.#operations.find([method, tool, errorType, version, TRANSPORT], MAX_SERIES) ??
+      this.#operations.find([method, tool && OTHER_TOOL, errorType, version, TRANSPORT], MAX_SERIES + MAX_SERIES_WITHOUT_TOOL) ??
       // A success must not count as a failure.
-      this.#series(Number.POSITIVE_INFINITY, OTHER, OTHER_TOOL, errorType === "" ? "" : OTHER, OTHER)
+      this.#operations.of([OTHER, OTHER_TOOL, errorType && OTHER, OTHER, TRANSPORT])
     );
-  }
-
-  /** @returns undefined if there is no room for these labels. */
-  #series(maxSeries: number, method: string, tool: string, errorType: string, version: string): Histogram | undefined {
-    const key = `${method}\n${errorType}\n${version}\n${tool}`;
-    const known = this.#operations.get(key);
-    if (known !== undefined || this.#operations.size >= maxSeries) return known;
-    return seriesOf(this.#operations, key, () => ({
-      mcp_method_name: method,
-      gen_ai_tool_name: tool,
-      error_type: errorType,
-      mcp_protocol_version: version,
-      ...TRANSPORT,
-    }));
-  }
-
-  /** Returns the durations of a part of requests. Methods and tools are limited, so their series are. */
-  #part(series: Map<string, Histogram>, method: string, tool: string): Histogram {
-    return seriesOf(series, `${method}\n${tool}`, () => ({ mcp_method_name: method, gen_ai_tool_name: tool }));
   }
 
   /** Reads the names in a list of tools. Others have no series: a client may call any name. */
@@ -532,16 +539,6 @@ function isToolError(body = ""): boolean {
   return (
     body.length <= MAX_RESULT_LENGTH && body.includes('"isError"') && textOf(body, findPath(body, 0, ["result", "isError"])) === "true"
   );
-}
-
-function seriesOf(series: Map<string, Histogram>, key: string, labels: () => Histogram["labels"]): Histogram {
-  let each = series.get(key);
-  if (each === undefined) series.set(key, (each = new Histogram(labels())));
-  return each;
-}
-
-function* histograms(metric: MetricName, series: ReadonlyMap<string, Histogram>): Generator<Sample> {
-  for (const { labels, value } of series.values()) yield { metric, labels, value };
 }
 
 /** Returns a duration for people, to a tenth of a millisecond. */

@@ -66,8 +66,11 @@ class CheckThread {
       this.#worker = worker;
       worker.unref();
       worker.on("message", (reply: CheckReply & { readonly cpuMs: number }) => this.#onReply(worker, reply));
-      worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
-      worker.on("exit", () => this.#onEnd(worker, undefined, "the thread exited"));
+      worker.on("error", (error: NodeJS.ErrnoException) => {
+        const exceededLimit = error.code === "ERR_WORKER_OUT_OF_MEMORY" ? "memory" : undefined;
+        this.#end({ exceededLimit, reason: describeError(error) }, worker);
+      });
+      worker.on("exit", () => this.#end({ reason: "the thread exited" }, worker));
     } catch (error) {
       this.#end({ reason: describeError(error) });
     }
@@ -116,12 +119,9 @@ class CheckThread {
     if (isReady) this.#settle(reply);
   }
 
-  #onEnd(worker: Worker, exceededLimit: CheckFailure["exceededLimit"], reason: string): void {
-    if (worker === this.#worker) this.#end({ exceededLimit, reason });
-  }
-
-  /** Ends the thread, and fails its request. */
-  #end(failure: CheckFailure): void {
+  /** Ends the thread, and fails its request. A thread that was replaced no longer counts. */
+  #end(failure: CheckFailure, worker = this.#worker): void {
+    if (worker !== this.#worker) return;
     void this.#worker?.terminate();
     this.#worker = undefined;
     this.#idleCpuMs = Number.POSITIVE_INFINITY;
@@ -137,10 +137,6 @@ class CheckThread {
     clearInterval(job.timer);
     job.resolve(reply);
   }
-}
-
-function isOutOfMemory(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY";
 }
 
 /** The number of schemas whose strikes are remembered. */
@@ -270,7 +266,7 @@ export class ArgumentCheck {
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
     this.#context.counters.policy.argumentChecksGivenUp++;
-    this.#log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
+    this.#log.warn({ tool: shorten(String(toolName)), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
     if (exceededLimit === undefined) return NOT_CHECKED;
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }
@@ -292,16 +288,12 @@ export class ArgumentCheck {
     if (schema.isLogged) return;
     schema.isLogged = true;
     const { log } = this.#context;
-    const tool = shownName(toolName);
+    const tool = shorten(String(toolName));
     if (problem !== undefined) log.warn({ tool, reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
     else if (unchecked.length > 0) {
       log.warn({ tool, count: unchecked.length, reason: shorten(unchecked.join("; "), MAX_REASON_LENGTH) }, "argument patterns skipped");
     }
   }
-}
-
-function shownName(toolName: unknown): string {
-  return shorten(String(toolName));
 }
 
 /** Returns the JSON text of a schema; empty if it is nested too deeply. */

@@ -5,10 +5,6 @@ import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
-const DIALECTS = {
-  "json-schema.org/draft/2020-12/schema": { Compiler: Ajv2020, metaschemaId: "https://json-schema.org/draft/2020-12/schema" },
-  "json-schema.org/draft-07/schema": { Compiler: Ajv, metaschemaId: "http://json-schema.org/draft-07/schema" },
-} as const;
 /** The dialect of a schema without `$schema` (MCP 2025-11-25, basic/index, JSON Schema usage). */
 const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 
@@ -37,8 +33,15 @@ const OPTIONS: Options = {
 /** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
 type Validate = ((value: unknown) => boolean) & { errors?: readonly ErrorObject[] | null };
 
-/** The compilers with a compiled metaschema, by dialect. */
-const metaschemas = new Map<string, Ajv | Ajv2020>();
+/** The compilers by dialect, and one each that keeps the compiled metaschema. */
+const DIALECTS = {
+  "json-schema.org/draft/2020-12/schema": {
+    Compiler: Ajv2020,
+    ajv: new Ajv2020(OPTIONS),
+    id: "https://json-schema.org/draft/2020-12/schema",
+  },
+  "json-schema.org/draft-07/schema": { Compiler: Ajv, ajv: new Ajv(OPTIONS), id: "http://json-schema.org/draft-07/schema" },
+} as const;
 
 /**
  * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
@@ -49,10 +52,8 @@ const metaschemas = new Map<string, Ajv | Ajv2020>();
  */
 function compileSchema(schema: JsonObject, textLength: number) {
   const name = dialectOf(schema);
-  const { Compiler, metaschemaId } = DIALECTS[name];
-  const metaschema = metaschemas.get(name) ?? new Compiler(OPTIONS);
-  metaschemas.set(name, metaschema);
-  if (!metaschema.validate(metaschemaId, schema)) throw new Error(`it is not a JSON Schema: ${metaschema.errorsText()}`);
+  const { Compiler, ajv, id } = DIALECTS[name];
+  if (!ajv.validate(id, schema)) throw new Error(`it is not a JSON Schema: ${ajv.errorsText()}`);
 
   const unchecked = new Set<string>();
   const options: Options = {

@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
-import { findElements, findMembers, findPath, type Members } from "../json/find.ts";
+import { findElements, findMembers, findPath, type Members, textOf } from "../json/find.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
@@ -125,7 +125,6 @@ function isAmbiguous({ duplicate, otherCase }: Members): boolean {
 }
 
 function emptyList(body: string): string {
-  const [idSpan] = findMembers(body, 0, ["id"]).spans;
-  const idText = idSpan === undefined ? "null" : body.slice(idSpan.start, idSpan.end);
+  const idText = textOf(body, findMembers(body, 0, ["id"]).spans[0]) ?? "null";
   return `{"jsonrpc":"2.0","id":${idText},"result":{"tools":[]}}`;
 }

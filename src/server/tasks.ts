@@ -19,21 +19,28 @@ const MAX_ID_LENGTH = 256;
  * of another one. Servers may keep tasks over a restart, so the owners are kept too.
  */
 export class TaskOwners {
-  /** The oldest tasks come first. */
   readonly #owners = new Map<string, MemoryHolder>();
+  /** The same tasks by client. No set is empty. */
+  readonly #tasks = new Map<MemoryHolder, Set<string>>();
 
   /** Notes a new task. @param id undefined for a task that the server has not named. */
   add(id: string | undefined, holder: MemoryHolder): void {
     if (id === undefined || id.length > MAX_ID_LENGTH) return;
-    const owners = this.#owners;
-    owners.delete(id);
-    owners.set(id, holder);
-    const own = owners
-      .keys()
-      .filter((each) => owners.get(each) === holder)
-      .toArray();
-    const [oldest] = own.length > MAX_CLIENT_TASKS ? own : owners.size > MAX_TASKS ? owners.keys() : [];
-    if (oldest !== undefined) owners.delete(oldest);
+    this.#forget(id);
+    this.#owners.set(id, holder);
+    const own = this.#tasks.get(holder) ?? new Set();
+    this.#tasks.set(holder, own.add(id));
+    const [oldest] = own.size > MAX_CLIENT_TASKS ? own : this.#owners.size > MAX_TASKS ? this.#owners.keys() : [];
+    if (oldest !== undefined) this.#forget(oldest);
+  }
+
+  #forget(id: string): void {
+    const holder = this.#owners.get(id);
+    if (holder === undefined) return;
+    this.#owners.delete(id);
+    const own = this.#tasks.get(holder);
+    own?.delete(id);
+    if (own?.size === 0) this.#tasks.delete(holder);
   }
 
   /** True if another client has created the task. */

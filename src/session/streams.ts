@@ -123,11 +123,6 @@ export class EventStream {
     if (!this.isFinished) this.#send(this.#kept.add(text));
   }
 
-  finish(text: string): void {
-    this.emit(text);
-    this.end();
-  }
-
   /** Ends the stream. Kept events stay for a client that reconnects. */
   end(): void {
     this.isFinished = true;

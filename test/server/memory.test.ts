@@ -42,7 +42,8 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   request.attach(new RecordedSink());
   request.emit("progress");
   const stream = session.streams.openForRequest();
-  stream.finish("answer");
+  stream.emit("answer");
+  stream.end();
   const unanswered = bench.request(session, { method: "tools/call" });
   bench.say({ method: "notifications/message", params: { level: "info" } });
   session.streams.endStandalone();
