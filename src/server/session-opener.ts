@@ -152,7 +152,7 @@ export class SessionOpener {
     const { counters, defects } = this.#context;
     const onReady = (): void => defects.guard("session start", takeUp, () => onTaken(internalError(false)));
     const onFailed = (error: SidecarError): void => {
-      counters.byKey.refusals.count(error.code);
+      for (const { kind } of messages) if (kind === "request") counters.byKey.refusals.count(error.code);
       onTaken(error);
     };
     const takeUp = (): void => {
