@@ -97,6 +97,12 @@ export class EventStream {
     return this.#kept.lastSequence;
   }
 
+  /** True if no event after this one was dropped. */
+  hasAllAfter(sequence: number): boolean {
+    const [oldest] = this.#kept.values();
+    return sequence === this.lastSequence || (oldest !== undefined && oldest.sequence <= sequence + 1);
+  }
+
   eventId(sequence: number): string | undefined {
     return formatEventId(this.name, sequence);
   }
@@ -232,6 +238,8 @@ export class SessionStreams {
     if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
     if (stream.name.isStandalone !== isStandalone || sequence > stream.lastSequence) return "unknown";
     if (stream.isFinished && sequence === stream.lastSequence) return "delivered";
+    // Any event of a batch may be a response. That of one request is the newest event, which is kept.
+    if (!isStandalone && stream.name.requestIdText === undefined && !stream.hasAllAfter(sequence)) return "unknown";
     if (isStandalone && !stream.isFinished) {
       if (!stream.isAttached) this.#makeRoom();
       this.#standalone.delete(streamId);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { EventLog, KeptEvents } from "../../../src/session/replay.ts";
+import { type EventStream, SessionStreams } from "../../../src/session/streams.ts";
 import { MemoryBudget } from "../../../src/memory.ts";
 import { contextOf } from "../../support/context.ts";
 import { UNGUARDED } from "../../support/defects.ts";
@@ -39,5 +40,15 @@ describe("the log of events", () => {
     expect([budget.hasRoomFor("a", 31 * 1024), account.reserve("bodies", 31 * 1024)]).toEqual([false, undefined]);
     expect(left()).toEqual({ a: 5, b: 5 });
     expect([budget.hasRoomFor("a", 30 * 1024), left()]).toEqual([true, { a: 5, b: 5 }]);
+  });
+
+  it("a batch is resumed only if no response after the event was dropped", () => {
+    const budget = new MemoryBudget(40 * 1024);
+    const streams = new SessionStreams(budget.account("a"), logOf(budget));
+    const [batch, single] = [streams.openForRequest(), streams.openForRequest("1")];
+    for (let each = 0; each < 3; each++) for (const stream of [batch, single]) stream.emit("x".repeat(5 * 1024));
+    budget.account("a").reserve("bodies", 12 * 1024);
+    const found = (stream: EventStream, sequence: number) => streams.find(stream.name, sequence) === stream;
+    expect([found(batch, 0), found(batch, 3), found(single, 0)]).toEqual([false, true, true]);
   });
 });
