@@ -6,11 +6,9 @@ import { groupEnd } from "../support/process-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
-/** A client with a session that another client's initialize has opened. */
-function resume(sidecar: RunningSidecar, sessionId: unknown): McpClient {
-  const client = new McpClient(sidecar.url);
-  client.sessionId = String(sessionId);
-  return client;
+/** Returns a client with a session that another client's initialize has opened. */
+function resume({ url }: RunningSidecar, sessionId: unknown): McpClient {
+  return new McpClient(url, { sessionId: String(sessionId) });
 }
 
 async function readLines(client: McpClient): Promise<string[]> {
