@@ -5,14 +5,14 @@ import { HttpBench } from "../support/http-bench.ts";
 /** A secret in the environment, so that messages about the server are masked. */
 const env = { SOME_API_KEY: "a-secret-of-some-length" };
 
-/** Returns the command of a server that rejects clients with an error of this depth, but accepts the sidecar itself. */
+/** Returns the command of a server that rejects clients that can be asked with an error of this depth, and accepts the sidecar itself. */
 function refusingServer(levels: number): readonly string[] {
   const script = `
     const data = "[".repeat(${levels}) + JSON.stringify(process.env.SOME_API_KEY) + "]".repeat(${levels});
     require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
       const { id, method, params } = JSON.parse(line);
       if (id === undefined) return;
-      const isClient = method === "initialize" && params.clientInfo.name !== "claw-mcp-stdio";
+      const isClient = method === "initialize" && params.capabilities.sampling !== undefined;
       const result = method === "initialize" ? { protocolVersion: "2025-11-25", capabilities: {} } : { echo: params.text };
       const answer = isClient || method === "refuse" ? '"error":{"code":-1,"message":"no","data":' + data + "}" : '"result":' + JSON.stringify(result);
       console.log('{"jsonrpc":"2.0","id":' + id + "," + answer + "}");
@@ -33,7 +33,7 @@ describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (leve
 });
 
 it("a deep error response to initialize restarts the server and is logged", async () => {
-  const script = refusingServer(8000).map((part) => part.replace('!== "claw-mcp-stdio"', "!== undefined"));
+  const script = refusingServer(8000).map((part) => part.replace("!== undefined", "=== undefined"));
   await using sidecar = await HttpBench.start({ command: script, env, untilReady: false });
   const exit = await sidecar.waitForLog("mcp server exited");
   expect(exit).toMatchObject({ kind: "handshake-refused" });

@@ -135,7 +135,7 @@ describe("an enforced descriptor", () => {
     const shared = await sidecar.client();
     expect(await listNames(shared)).toEqual(["search", "send"]);
     await pinned.list(POISONED, SEND);
-    for (const lane of [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)]) {
+    for (const lane of [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar, { roots: {} })]) {
       expect(await listNames(lane)).toEqual(["send"]);
       expect((await lane.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
       expect(await lane.toolText("send")).toBe("{}");

@@ -15,10 +15,10 @@ const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 describe("the crash of a private server", () => {
-  it("initialized is not replayed before the client has sent it, but forwarded later", async () => {
+  it("with ISOLATION=session, initialized is not replayed before the client has sent it, but forwarded later", async () => {
     await using gate = await Gate.create();
     await gate.open();
-    await using sidecar = await HttpBench.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
+    await using sidecar = await HttpBench.start({ mode: "gated", flags: ["--isolation", "session", ...QUICK_RESTART], env: gate.env });
     const reply = await LaneClient.connectUninitialized(sidecar);
     expect(await reply.request("ping")).toMatchObject({ status: 200, result: {} });
     const { childPid } = await sidecar.waitForLog("mcp server ready", ({ lane }) => lane === "private-1");
@@ -44,7 +44,8 @@ describe("the crash of a private server", () => {
 
   it("other servers and readiness are unaffected, and the exit is logged once", async () => {
     await using sidecar = await HttpBench.start({ flags: NO_RESTART });
-    const [client, other, shared] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await sidecar.client()];
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar, { roots: {} })];
+    const shared = await sidecar.client();
     const others = [other.callTool("hang"), shared.callTool("hang")];
     await Promise.all([waitForHanging(other, 1), waitForHanging(shared, 1)]);
     await crashProcess(sidecar, client.childPid);

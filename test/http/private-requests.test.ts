@@ -148,7 +148,7 @@ describe("a private server's request", () => {
   });
 
   it("a request reaches only its own client, and only that client can answer it", async () => {
-    const other = await LaneClient.connect(sidecar);
+    const other = await LaneClient.connect(sidecar, { roots: {} });
     using stream = await client.openStream();
     using otherStream = await other.openStream();
     await client.write(request("same"));

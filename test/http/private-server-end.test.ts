@@ -13,9 +13,11 @@ const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
 
 describe.concurrent("a private server", () => {
-  it.each(MODES)("a DELETE of the session ends its server with all processes: %s", async (mode) => {
+  it.each(MODES)("the DELETE of its last session ends a server with all processes: %s", async (mode) => {
     await using sidecar = await HttpBench.start({ mode });
-    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const [client, sharer] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const other = await LaneClient.connect(sidecar, { roots: {} });
+    expect([sharer.childPid, (await sharer.end()).status]).toEqual([client.childPid, 204]);
     const { grandchildPid = client.childPid } = await readWhere(client);
     expect(isAlive(grandchildPid)).toBe(true);
     const hanging = client.callTool("hang", {}, "mine");
@@ -58,13 +60,13 @@ describe.concurrent("a private server", () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
-  it("a server ends when its session is evicted for another one", async () => {
+  it("a server ends when its only session is evicted for one that does not share it", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
-    const [first, second] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const [first, second] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar, { roots: {} })];
     await first.request("ping");
     const shared = await sidecar.client();
     await groupEnd(second.childPid);
-    const third = await LaneClient.connect(sidecar);
+    const third = await LaneClient.connect(sidecar, { sampling: {} });
     await groupEnd(first.childPid);
     expect((await shared.request("ping")).status).toBe(200);
     expect((await third.request("ping")).status).toBe(200);

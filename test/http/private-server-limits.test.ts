@@ -27,7 +27,8 @@ async function waitForIdleEnds(sidecar: RunningSidecar, count: number): Promise<
 
 describe.concurrent("--max-private-servers", () => {
   it("a place is free again after a failed initialize, and after many at once", async () => {
-    await using sidecar = await HttpBench.start({ mode: "refuse-clients", flags: ["--max-private-servers", "2"] });
+    const flags = ["--isolation", "session", "--max-private-servers", "2"];
+    await using sidecar = await HttpBench.start({ mode: "refuse-clients", flags });
     const replies = await Promise.all(Array.from({ length: 10 }, () => initialize(sidecar)));
     // Clients that got a server received its error. Another client may get a place when the first server has failed.
     const relayed = replies.filter(({ status }) => status === 200).length;

@@ -130,16 +130,22 @@ describe("a session of another replica", async () => {
 });
 
 describe("a client with a private server at another replica", async () => {
-  const [one, other] = [disposeAfterAll(await start()), disposeAfterAll(await start())];
+  const flags = ["--isolation", "session"];
+  const [one, other] = [disposeAfterAll(await start({ flags })), disposeAfterAll(await start({ flags }))];
 
-  it("the client gets its own server, told the same capabilities and name", async () => {
-    const sharedPid = other.childPid;
-    const owner = await LaneClient.connect(one);
-    const client = new LaneClient(other.url, { accept: "application/json", sessionId: owner.sessionId });
+  it.each([
+    ["session", { name: "raw", version: "1" }],
+    ["auto", { name: "claw-mcp-stdio", version: "0.0.0-bench" }],
+  ])("with ISOLATION=%s, the client gets a server there, told the same capabilities and the name %j", async (isolation, clientInfo) => {
+    const options = { flags: ["--isolation", isolation] };
+    await using first = await start(options);
+    await using second = await start(options);
+    const [owner, sharedPid] = [await LaneClient.connect(first), second.childPid];
+    const client = new LaneClient(second.url, { accept: "application/json", sessionId: owner.sessionId });
     expect(await readWhere(client)).not.toMatchObject({ pid: sharedPid });
     const [initialize, initialized] = await client.lines();
     const { params } = JSON.parse(initialize ?? "") as { params: object };
-    expect(params).toEqual({ protocolVersion: "2025-11-25", capabilities: ASKABLE, clientInfo: { name: "raw", version: "1" } });
+    expect(params).toEqual({ protocolVersion: "2025-11-25", capabilities: ASKABLE, clientInfo });
     expect(JSON.parse(initialized ?? "")).toEqual({ jsonrpc: "2.0", method: "notifications/initialized" });
     // The first server is as before.
     expect(await readWhere(owner)).toMatchObject({ pid: owner.childPid });

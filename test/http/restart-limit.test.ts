@@ -57,7 +57,7 @@ describe("the restart limit", () => {
     await waitForLog(GIVEN_UP);
   });
 
-  it("a private server that reaches the limit ends its own session only", async () => {
+  it("a private server that reaches the limit ends its own sessions only", async () => {
     await using server = await ChosenServer.create();
     await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, "--restart-limit", "2"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, "private");

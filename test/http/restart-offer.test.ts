@@ -90,7 +90,7 @@ describe("a session with a private server", () => {
 
   it("the next server gets nothing that the former one rejected, and nothing of other clients", async () => {
     await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
-    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar, { roots: {} })];
     await other.request("logging/setLevel", { level: "debug" });
     await client.toolText("refuse", { method: "resources/subscribe" });
     await client.toolText("refuse", { method: "logging/setLevel" });

@@ -36,7 +36,7 @@ describe("SESSIONS_PER_MINUTE", () => {
   it("sessions with a private server count, and a rejected client starts none", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--sessions-per-minute", "1"] });
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
-    expect((await initialize(sidecar, SAMPLING)).status).toBe(429);
+    expect((await initialize(sidecar, { roots: {} })).status).toBe(429);
     expect((await readStatus(sidecar)).lanes.private.servers).toBe(1);
     await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
@@ -45,7 +45,7 @@ describe("SESSIONS_PER_MINUTE", () => {
   it("clients that are rejected for another reason do not count", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--sessions-per-minute", "2", "--max-private-servers", "1"] });
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
-    expect((await initialize(sidecar, SAMPLING)).status).toBe(503);
+    expect((await initialize(sidecar, { roots: {} })).status).toBe(503);
     expect((await initialize(sidecar)).status).toBe(200);
     expect((await initialize(sidecar)).status).toBe(429);
   });

@@ -70,7 +70,7 @@ describe("calls above TOOL_CONCURRENCY", () => {
   it("calls are counted for each server separately", async () => {
     await using sidecar = await HttpBench.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
-    const clients = [await sidecar.client(), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const clients = [await sidecar.client(), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar, { roots: {} })];
     const replies = clients.map((client, index) => gated.post(client, String(index)));
     expect((await gated.waitForReached(3)).toSorted()).toEqual(["0", "1", "2"]);
     await gated.letThrough("0", "1", "2");

@@ -85,8 +85,9 @@ describe.concurrent("tasks of the v1 client", async () => {
     expect(text).toContain("# Research Report: python (snake)");
   });
 
-  it("the client runs a task that the server requests", async () => {
-    await using client = new TaskClient(everything.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
+  it("with ISOLATION=session, the client runs a task that the server requests", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--isolation", "session"] });
+    await using client = new TaskClient(sidecar.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
     client.setRequestHandler(CreateMessageRequestSchema, async (_request, { taskStore }) => {
       if (taskStore === undefined) throw new Error("the client has no store for tasks");
       const task = await taskStore.createTask({ ttl: TTL_MS });

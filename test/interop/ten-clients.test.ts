@@ -65,12 +65,12 @@ function expectedOf({ name, lane }: Participant): { steps: Answered[]; said: str
   };
 }
 
-/** Returns the process ids of the five private servers. The log may be read later than the responses. */
+/** Returns the process ids of the six private servers. The log may be read later than the responses. */
 function privatePids(sidecar: Sidecar): Promise<number[]> {
   return sidecar.waitFor(() => {
     const started = sidecar.logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined);
-    return started.length === 5 ? started.map(({ childPid }) => Number(childPid)) : undefined;
-  }, "five private servers");
+    return started.length === 6 ? started.map(({ childPid }) => Number(childPid)) : undefined;
+  }, "six private servers");
 }
 
 describe("ten clients of both SDK generations at once", () => {
@@ -78,6 +78,10 @@ describe("ten clients of both SDK generations at once", () => {
     await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
     await using stack = new OwnedResources();
     const cuts: Promise<void>[] = [];
+    // From its first question on, each session gets a server of its own.
+    const first = stack.use(await InteropClient.connect("v2", sidecar.url, { answer: sign("first") }));
+    expect(await first.toolText("test_sampling", { prompt: "alone" })).toBe("The model said: first read alone");
+    await first[Symbol.asyncDispose]();
     const clients: InteropClient[] = [];
     for (const { name, sdk, lane } of PARTICIPANTS) {
       const proxy = stack.use(await CuttingProxy.start(sidecar.origin));
