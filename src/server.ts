@@ -186,13 +186,13 @@ export class McpServer {
     return new PooledServer(profile, name, lane, params, supervisor, observeLane?.(name, kind === "modern"));
   }
 
-  #handshakeOf({ kind, initialize, streams, offered = 0, isShareable = false }: Profile): Handshake {
+  #handshakeOf({ kind, initialize, streams, terms, offered = 0 }: Profile): Handshake {
     const { clientInfo } = this.#options;
     const { childEra } = this.#context.config;
     if (initialize !== undefined) {
       const handshake = new Handshake(clientAttempt(initialize));
       // The client of a session that returns has sent its own at another replica.
-      handshake.initialized = isShareable || streams?.isTakenUp === true ? INITIALIZED : undefined;
+      handshake.initialized = terms !== undefined || streams?.isTakenUp === true ? INITIALIZED : undefined;
       return handshake;
     }
     if (kind === "modern") return new Handshake(discoverAttempt(clientInfo));
@@ -204,9 +204,9 @@ export class McpServer {
 
   /** @param handshake gets the `notifications/initialized` of the client of a private server, for later runs. */
   #routingOf(profile: Profile, lane: Lane, handshake: Handshake): Routing {
-    const { kind, streams, isShareable = false } = profile;
+    const { kind, streams, terms } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
-    if (streams !== undefined) return new PrivateRouting(lane, streams, isShareable ? undefined : onInitialized);
+    if (streams !== undefined) return new PrivateRouting(lane, streams, terms === undefined ? onInitialized : undefined);
     const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
     return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", onFree);
   }

@@ -8,9 +8,9 @@ import type { MemoryAccount } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
-import type { SessionOpener } from "../server/session-opener.ts";
+import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
-import type { Principal, Session } from "../session/session.ts";
+import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
@@ -63,8 +63,8 @@ class LegacySsePair implements EventSink, ReplyTarget {
     stream.attach(this);
     const reply = this.openReply(request, post);
     this.#initialize = { reply, stream };
-    const open = (session: Session): void => {
-      this.session = session;
+    const open = (session: Session | KnownSession): void => {
+      if (session instanceof Session) this.session = session;
       reply.record?.setSession(session);
     };
     this.#context.defects.guard(

@@ -110,8 +110,8 @@ export class McpEndpoint implements MessageReceiver {
     }
     if (!isBatch && messages.kind === "request" && messages.method === "initialize") return this.#initialize(post, messages);
     const found = this.#look(post);
-    const isHeld = found instanceof Session && found.isHeld && [messages].flat().some(({ kind }) => kind === "request");
-    if ((found instanceof Session && !isHeld) || found instanceof SidecarError) this.#onFound(post, messages, found);
+    const waits = found instanceof Session && found.isMoving && [messages].flat().some(({ kind }) => kind === "request");
+    if ((found instanceof Session && !waits) || found instanceof SidecarError) this.#onFound(post, messages, found);
     else this.#takeUp(post, [messages].flat(), found, (taken) => this.#onFound(post, messages, taken));
   }
 
@@ -128,7 +128,7 @@ export class McpEndpoint implements MessageReceiver {
       if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(this.connections, request, response, session);
     };
-    if (found instanceof Session && !found.isHeld) open(found);
+    if (found instanceof Session && !found.isMoving) open(found);
     else this.#takeUp(post, [], found, open);
   }
 
@@ -154,7 +154,7 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Takes up a session of another replica, or one that is held, unless the client disconnects before. */
+  /** Takes up a session of another replica, or one that moves to another server, unless the client disconnects before. */
   #takeUp(post: Post, messages: Message[], known: Session | KnownSession, onTaken: (session: Session | SidecarError) => void): void {
     const { acceptedAtMs } = post;
     const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
@@ -203,7 +203,7 @@ export class McpEndpoint implements MessageReceiver {
     }
     const target = new PostResponse(this.connections, post, "legacy", false);
     const reply = target.openReply(message);
-    const onOpen = (opened: Session): void => {
+    const onOpen = (opened: Session | KnownSession): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
       reply.record?.setSession(opened);
     };

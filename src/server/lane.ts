@@ -50,8 +50,8 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #policy: LanePolicy | undefined;
   /** True if the server gets the `initialize` of its profile, and clients the server's response. */
   readonly #isPrivate: boolean;
-  /** Of the requests of sessions that the server does not take yet, or no longer. Nothing gets a slot of it. */
-  readonly #held = new Semaphore("the server of other sessions", 0);
+  /** Holds the requests of sessions that may not use the server. It has no slots: they are routed again. */
+  readonly #held = new Semaphore("the server", 0);
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
   /** True if this generation has sent an error without an id that answers no call: most likely, it answers notifications in that way. */
@@ -88,7 +88,7 @@ export class Lane implements SessionLane, UpstreamListener {
     else calls.holdRequest(held, onReady, onFailed);
   }
 
-  /** Holds a request of a session until it is routed again. */
+  /** Holds a request of a session that may not use the server, until it is routed again. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     this.calls.holdRequest(held, onReady, onFailed, this.#held);
   }
@@ -168,7 +168,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (refusal instanceof SidecarError) return refusal;
     const isCancellation = notification.method === "notifications/cancelled";
     if (isCancellation) this.#cancelByClient(session, notification);
-    const text = isCancellation ? undefined : this.routing.onClientNotification(session, notification);
+    const text = isCancellation ? undefined : this.routing.onClientNotification(notification);
     if (text === undefined || text instanceof SidecarError) return text;
     return this.calls.carryNotification(session, text, notification.method);
   }

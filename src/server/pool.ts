@@ -1,5 +1,6 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
+import { findPath, textOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, canBeAsked, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
@@ -15,7 +16,7 @@ import type { SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
-import { initializeTooLarge, noPrivateServerLeft, sessionNotFound, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
@@ -27,12 +28,20 @@ export interface Profile {
   readonly holder?: MemoryHolder;
   /** The questions that the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
-  /** The `initialize` that begins each run of a private server: its client's own, or one of the sidecar with the same revision and questions. */
+  /** The `initialize` that begins each run of a private server: that of its client, or if sessions may share it, one of the sidecar. */
   readonly initialize?: RequestMessage;
-  /** Those of the first session of a private server. */
+  /** The streams of the session that starts a private server. */
   readonly streams?: SessionStreams;
-  /** True if other sessions of the client may use the private server, until it asks. */
-  readonly isShareable?: boolean;
+  /** What all sessions have in common that may share a private server. Undefined if it is for one session. */
+  readonly terms?: SharingTerms;
+}
+
+/** Sessions of one client share a private server if these are the same, until it asks. */
+interface SharingTerms {
+  /** The revision that the client requests. */
+  readonly revision: string;
+  /** The JSON text of the capabilities for which a server may ask. No others are offered. */
+  readonly capabilitiesText: string;
 }
 
 /**
@@ -63,8 +72,10 @@ const UNUSED_MS = 60_000;
  * follows the response to `initialize` by a round trip, which takes seconds only on a very busy machine.
  */
 const SPARE_MS = 5000;
-/** The time from `notifications/initialized` in which only the first session uses a private server. Most servers that ask do so at once. */
+/** The time from `notifications/initialized` in which only one session uses a private server. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
+/** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
+const MAX_CAPABILITIES_BYTES = 256;
 /** The share of all servers that one client without a session may have. */
 const CLIENT_SHARE = 1 / 2;
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
@@ -87,18 +98,17 @@ export class PooledServer {
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   /** A server waits if another process must exit first. */
   state: "waiting" | "running" | "stopping" = "waiting";
-  /** The open sessions of a private server; and those of them that wait until it is known whether it asks. */
+  /** The open sessions of a private server. */
   readonly sessions = new Set<Session>();
-  readonly joining = new Set<Session>();
-  /** The number of sessions that have ever used a private server. */
-  sessionCount = 0;
   /**
-   * Who may use a private server: at first the session that has started it, then others of its client. If it asks, this session `alone`; or
-   * nobody if it may have to do with another one: it ends after the calls in flight.
+   * Who may use a private server:
+   *
+   * - `first`: the session that has started it. The others wait.
+   * - `open`: any session of its client with the same terms.
+   * - `alone`: one session, because the server asks it, or has no terms.
+   * - `ending`: nobody. It asked when several sessions had used it, and ends after the calls in flight.
    */
   lease: "first" | "open" | "alone" | "ending";
-  /** The end of the time of the first session. The pool sets it. */
-  opening!: Timer;
   /** The memory of what is kept for the next run. */
   kept: Reservation | undefined;
   #usedAtMs = 0;
@@ -113,7 +123,7 @@ export class PooledServer {
   ) {
     [this.profile, this.name, this.lane, this.params] = [profile, name, lane, params];
     [this.supervisor, this.#observer] = [supervisor, observer];
-    this.lease = profile.isShareable === true ? "first" : "alone";
+    this.lease = profile.terms === undefined ? "alone" : "first";
   }
 
   run(observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
@@ -158,7 +168,7 @@ export class Pool {
   /** That of the sidecar. */
   readonly #clientInfoText: string;
   /** In the order of their start. Includes those that stop: a process counts until it has exited. */
-  readonly #servers = new Map<PooledServer, Timer>();
+  readonly #servers = new Map<PooledServer, { readonly idle: Timer; readonly opening: Timer }>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or if it is of the modern era. */
   #modern: PooledServer | undefined;
@@ -228,7 +238,7 @@ export class Pool {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown("initialize", false);
-    if (!isPrivate || this.#openServer(this.#shareable(initialize, streams), streams) !== undefined) return undefined;
+    if (!isPrivate || this.findShared(initialize, streams) !== undefined) return undefined;
     const place = this.#placeFor("private", streams.memory.holder);
     return place instanceof PooledServer ? undefined : place;
   }
@@ -236,43 +246,62 @@ export class Pool {
   /** Returns the server for a client with this `initialize`. The client must be admitted by `refusal`. */
   acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
     if (!this.isPrivate(initialize)) return this.shared;
-    const shareable = this.#shareable(initialize, streams);
-    const open = this.#openServer(shareable, streams);
-    if (open !== undefined) return open;
+    const shared = this.findShared(initialize, streams);
+    if (shared !== undefined) return shared;
     const { memory } = streams;
-    const place = this.#placeFor("private", memory.holder);
+    const { holder } = memory;
+    const place = this.#placeFor("private", holder);
     if (place instanceof PooledServer) this.#evict(place, "room for a new client");
-    const profile = { kind: "private", holder: memory.holder, initialize: shareable ?? initialize, streams } as const;
+    const terms = this.#termsOf(initialize, streams);
+    const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
     // The server gets it again at each start.
-    const kept = memory.hold("requests", textMemoryBytes(profile.initialize.text));
-    const server = this.#start({ ...profile, isShareable: shareable !== undefined });
+    const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
+    const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
     server.kept = kept;
     return server;
   }
 
-  /** Opens a session at the server that was acquired for it. Its requests may have to wait for their turn. @returns false if there are too many. */
+  /** Returns the private server that a client with this `initialize` may share. Undefined if it needs another one. */
+  findShared(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
+    const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
+    return this.#of("private").find(({ lane, lease, profile, state }) => {
+      if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;
+      // The id of a session has the revision of the server, which may be an earlier one than its client has requested.
+      const isSame = profile.terms.revision === terms.revision || lane.calls.lastHandshake?.protocolVersion === terms.revision;
+      return isSame && profile.holder === streams.memory.holder && (lease === "first" || lease === "open");
+    });
+  }
+
+  /** Returns the private server of a session. */
+  serverOf(session: Session): PooledServer | undefined {
+    return this.#of("private").find(({ sessions }) => sessions.has(session));
+  }
+
+  /** Opens a session at its server. @returns false if there are too many. */
   addSession(server: PooledServer, session: Session, initialize: RequestMessage): boolean {
-    // It may get the place of the only other session of this server, which does not end then.
-    if (server.profile.kind === "private") server.sessions.add(session);
+    const { lane, profile, sessions } = server;
+    // First: the store may evict the only other session of this server, which must not end then.
+    if (profile.kind === "private") sessions.add(session);
     if (!this.#sessions.add(session)) {
-      server.sessions.delete(session);
+      sessions.delete(session);
       return false;
     }
-    session.isHeld = server.lease === "first" && server.sessionCount > 0;
-    if (session.isHeld) server.joining.add(session);
-    else this.#join(server, session, initialize);
+    if (sessions.size > 1) lane.share(sessions);
+    lane.addSession(session, initialize);
     return true;
   }
 
-  /** Must be called when a session of an acquired server has ended, or with its streams when none was opened. A private server ends with the last one. */
-  release(server: PooledServer, streams: SessionStreams, session?: Session): void {
-    const { lane, profile, sessions, joining } = server;
+  /** True if a session with these streams may be opened at its server now. */
+  mayOpen({ lease, profile }: PooledServer, streams: SessionStreams): boolean {
+    return profile.kind !== "private" || lease === "open" || streams === profile.streams;
+  }
+
+  /** Must be called when a session of an acquired server has ended, or was not opened. A private server ends with its last session. */
+  release(server: PooledServer, session?: Session): void {
+    const { profile, sessions } = server;
     if (profile.kind !== "private") return;
     if (session !== undefined) sessions.delete(session);
-    if (session !== undefined) joining.delete(session);
-    // Nobody gets a question that is for the first session.
-    else if (streams === profile.streams) server.sessionCount ||= 1;
-    if (sessions.size === 0 && (server.lease === "alone" || lane.calls.load.waiting === 0)) void this.#end(server);
+    if (sessions.size === 0) void this.#end(server);
   }
 
   /**
@@ -324,8 +353,9 @@ export class Pool {
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const [{ lane }, idle] of this.#servers) {
+    for (const [{ lane }, { idle, opening }] of this.#servers) {
       idle.clear();
+      opening.clear();
       lane.close();
     }
     await Promise.all([...this.#servers.keys()].map((server) => this.#stop(server)));
@@ -341,53 +371,27 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  /**
-   * Returns the `initialize` of the sidecar for a private server that sessions may share: with the revision that the client asks for, and the
-   * capabilities for which a server may ask. Undefined if the client needs a server for itself.
-   */
-  #shareable(initialize: RequestMessage, { canResume }: SessionStreams): RequestMessage | undefined {
-    const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
-    // A session must be able to go on at another server.
-    if (this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || protocolVersion === undefined)
-      return undefined;
-    return initializeOf({ protocolVersion, capabilitiesText: questionCapabilities(initialize), clientInfoText: this.#clientInfoText });
+  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): SharingTerms | undefined {
+    const { text, outline } = initialize;
+    const revision = outline.stringAt(Slot.requestedVersion);
+    const capabilities = findPath(text, outline.start(Slot.params), ["capabilities"]);
+    const isLong = Buffer.byteLength(textOf(text, capabilities) ?? "") > MAX_CAPABILITIES_BYTES;
+    const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
+    return isAlone || revision === undefined ? undefined : { revision, capabilitiesText: questionCapabilities(initialize) };
   }
 
-  /** Returns the private server that a session of a client may share. */
-  #openServer(shareable: RequestMessage | undefined, { memory }: SessionStreams): PooledServer | undefined {
-    if (shareable === undefined) return undefined;
-    return this.#of("private").find(
-      ({ lease, profile, state }) =>
-        (lease === "first" || lease === "open") &&
-        state !== "stopping" &&
-        profile.holder === memory.holder &&
-        profile.initialize?.text === shareable.text,
-    );
+  #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
+    const opening = this.#servers.get(server)?.opening;
+    if (server.lease !== "first" || server.state !== "running") return;
+    if (event !== "ready") return opening?.clear();
+    opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
+    // The `initialize` of other sessions is answered now.
+    setImmediate(() => this.#context.defects.guard("session start", () => server.lane.calls.releaseWaiting()));
   }
 
-  #join(server: PooledServer, session: Session, initialize?: RequestMessage): void {
-    session.isHeld = false;
-    server.joining.delete(session);
-    const isSecond = server.profile.kind === "private" && ++server.sessionCount === 2;
-    if (isSecond) server.lane.share(server.sessions.difference(server.joining));
-    server.lane.addSession(session, initialize);
-  }
-
-  #onEvent({ lease, opening }: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
-    if (event === "ready" && lease === "first") opening.set(this.#context.nowMs() + FIRST_SESSION_MS);
-  }
-
-  /** Holds a request of a session until its turn has come, or it has ended. */
-  hold(session: Session, held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    const server = this.#of("private").find(({ sessions }) => sessions.has(session));
-    if (server === undefined) onFailed(sessionNotFound());
-    else server.lane.hold(held, onReady, onFailed);
-  }
-
-  /** Lets the sessions use a private server that have waited until its first second was over. */
+  /** Lets other sessions use a private server when the first one has had its time. */
   #open(server: PooledServer): void {
     server.lease = "open";
-    for (const session of server.joining) this.#join(server, session);
     server.lane.calls.releaseWaiting();
   }
 
@@ -396,35 +400,28 @@ export class Pool {
    * calls, and ends after those in flight. Its sessions go on at servers of their own.
    */
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
-    const { lane, profile, sessions, joining } = server;
+    const { lane, profile, sessions } = server;
     const { log, defects } = lane.context;
     if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
     this.asksSince ??= new Date().toISOString();
     if (server.lease === "ending") lane.dropped.unattributed++;
     if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
-    server.opening.clear();
-    // The first session may not be open yet.
-    if (server.sessionCount === 0 || (server.sessionCount === 1 && sessions.size > joining.size)) {
-      server.lease = "alone";
-      for (const session of joining) this.#sessions.evict(session);
-      return lane.calls.releaseWaiting();
-    }
-    server.lease = "ending";
+    this.#servers.get(server)?.opening.clear();
+    const release = (): void => defects.guard("question", () => this.#moveUnused(server));
+    setImmediate(release);
+    server.lease = lane.routing.isPrivate ? "alone" : "ending";
+    if (server.lease === "alone") return;
     lane.dropped.unattributed++;
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
-    lane.share(sessions);
-    for (const session of sessions) session.isHeld = true;
-    const move = (): void => this.#moveUnused(server);
+    for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.
-    lane.calls.onChanged = () => setImmediate(() => defects.guard("question", move));
-    setImmediate(() => defects.guard("question", move));
+    lane.calls.onChanged = () => setImmediate(release);
   }
 
-  /** Ends the sessions without calls at a server that ends. Their next requests reopen them at others. */
-  #moveUnused(server: PooledServer): void {
-    for (const session of server.sessions) if (session.callsInFlight === 0) this.#sessions.evict(session);
-    if (server.sessions.size === 0) void this.#end(server);
-    else server.lane.calls.releaseWaiting();
+  /** Lets those go on at other servers that wait for this one, and the sessions without calls at one that ends: their next requests reopen them. */
+  #moveUnused({ lane, sessions }: PooledServer): void {
+    for (const session of sessions) if (session.isMoving && session.callsInFlight === 0) this.#sessions.evict(session);
+    lane.calls.releaseWaiting();
   }
 
   #of(kind: Profile["kind"]): PooledServer[] {
@@ -506,9 +503,8 @@ export class Pool {
     const server = this.#create(profile, name);
     const { config, nowMs, timers } = this.#context;
     const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, idle, atMs));
-    this.#servers.set(server, idle);
+    this.#servers.set(server, { idle, opening: new Timer(timers, () => this.#open(server)) });
     server.use(nowMs());
-    server.opening = new Timer(timers, () => this.#open(server));
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
     if (profile.holder === undefined) void this.#run(server, observer);
     else {
@@ -571,11 +567,12 @@ export class Pool {
   async #end(server: PooledServer): Promise<void> {
     if (server.state === "stopping") return;
     server.state = "stopping";
-    this.#servers.get(server)?.clear();
+    const { idle, opening } = this.#servers.get(server) ?? {};
+    idle?.clear();
+    opening?.clear();
     if (server === this.#modern) this.#modern = undefined;
     const { defects } = this.#context;
     const { lane, sessions } = server;
-    server.opening.clear();
     // There still are sessions if the server ended by itself. They can never get another response.
     for (const session of sessions) defects.guard("session end", () => this.#sessions.end(session));
     // The requests that wait find no session, or another server.

@@ -34,8 +34,6 @@ export class PrivateRouting implements Routing {
   readonly state = new DesiredState();
   readonly #driver: LegacyDriver;
   #isInitialized: boolean;
-  /** Its only session; undefined until it is open. Others may wait for their turn. */
-  #caller: Caller | undefined;
 
   /**
    * @param streams those of the only client.
@@ -68,9 +66,8 @@ export class PrivateRouting implements Routing {
     return decideAbout(request, caller, this.#driver);
   }
 
-  onClientNotification(caller: Caller, notification: NotificationMessage): string | SidecarError | undefined {
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
-    if (caller !== this.#caller) return undefined;
     if (method === "notifications/progress") {
       const token = notification.outline.numberAt(Slot.progressToken);
       const tokenText = this.#questions.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
@@ -95,9 +92,9 @@ export class PrivateRouting implements Routing {
     return undefined;
   }
 
-  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+  onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { calls, context } = this.#lane;
-    const question = caller === this.#caller ? this.#questions.get(response.id) : undefined;
+    const question = this.#questions.get(response.id);
     if (question === undefined) return this.#questions.ids.has(response.id) ? undefined : answerElsewhere();
     const { id, idText, progressTokenText } = question;
     const text = messageToServer(response, editsOf(response, idText, Slot.id));
@@ -110,6 +107,8 @@ export class PrivateRouting implements Routing {
 
   shared(): Routing {
     this.#kept.release();
+    // A server that has asked for roots is not shared.
+    this.state.haveRootsChanged = false;
     return new SharedRouting(this.#lane, "legacy", undefined, this.state);
   }
 
@@ -147,12 +146,11 @@ export class PrivateRouting implements Routing {
     for (const { id } of this.#questions.closeAll()) this.#emit(cancellation(id, "the MCP server has stopped"));
   }
 
-  onListener(caller: Caller): void {
-    this.#caller = caller;
+  onListener(): void {
+    // The streams of the only session are known already.
   }
 
   onCallerEnd(caller: Caller): void {
-    if (caller !== this.#caller) return;
     this.#questions.closeAll();
     this.#taskTokens.clear();
     this.state.end(caller);

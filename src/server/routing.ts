@@ -67,7 +67,7 @@ export interface Routing {
   /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
-  onClientNotification(caller: Caller, notification: NotificationMessage): string | SidecarError | undefined;
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
   /** @returns the error if the response is rejected. */
   onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined;
   /**

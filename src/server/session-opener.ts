@@ -73,16 +73,23 @@ export class SessionOpener {
    * Also called for an accepted request that one server has refused, and that goes to another.
    *
    * @param streams those of the new session. If its client cannot resume them, the session ends with its connection.
-   * @param onOpen called with the new session, before the response is sent.
+   * @param onOpen called with the new session, before the response is sent. It is open only if its server may be used now. Otherwise its first
+   *   request opens it, when it is known whether the server asks another session.
    */
   initialize(
     reply: Reply,
     request: RequestMessage,
     streams: SessionStreams,
     owner: Principal | undefined,
-    onOpen: (session: Session) => void,
+    onOpen: (session: Session | KnownSession) => void,
   ): void {
     const { memory, canResume } = streams;
+    const shared = this.#pool.findShared(request, streams);
+    if (shared !== undefined && shared.lane.calls.handshake === undefined) {
+      const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
+      const onReady = (): void => this.#context.defects.guard("session start", again, () => reply.fail(internalError(false)));
+      return shared.lane.hold({ owner: { memory }, reply, request }, onReady, (error) => reply.refuse(error));
+    }
     const refusal = this.#refusal(request, streams, !reply.isAccepted);
     if (refusal !== undefined) return reply.refuse(refusal);
     const server = this.#pool.acquire(request, streams);
@@ -93,7 +100,8 @@ export class SessionOpener {
       open: (protocolVersion) => {
         const claims = claimsOf(request, protocolVersion, server.profile.kind === "private");
         const id = canResume ? this.#ids.issue(claims, owner) : randomUUID();
-        const session = this.#open(server, streams, { id, owner, protocolVersion, initialize: request });
+        const known = { id, owner, protocolVersion, initialize: request };
+        const session = this.#pool.mayOpen(server, streams) ? this.#open(server, streams, known) : known;
         if (session instanceof SidecarError) return session;
         onOpen(session);
         return undefined;
@@ -110,7 +118,7 @@ export class SessionOpener {
       onFailed: () => {
         // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
         if (canResume) streams.close();
-        this.#pool.release(server, streams);
+        this.#pool.release(server);
       },
     });
   }
@@ -132,7 +140,8 @@ export class SessionOpener {
 
   /**
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
-   * `initialize` with the claims of its id if the client needs a server of its own. A session that is held is open when its turn has come.
+   * `initialize` with the claims of its id if the client needs a server of its own. Waits for a session that moves, and for a server that another one uses alone
+   * at first.
    *
    * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
@@ -157,17 +166,18 @@ export class SessionOpener {
     };
     const takeUp = (): void => {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
+      const open = owner?.isRevoked === true ? undefined : this.#sessions.get(id, owner);
+      const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
+      if (former !== undefined) return former.lane.hold(held, onReady, onFailed);
+      if (open !== undefined) return onTaken(open);
       const known = owner?.isRevoked === true ? undefined : this.recognize(id, owner);
       if (known === undefined) return onTaken(sessionNotFound());
-      const open = this.#sessions.get(id, owner);
-      if (open === undefined && !this.#pool.isDecided(known.initialize)) {
-        // The shared server, which may restart, shows it.
-        return this.#pool.shared.lane.whenReady(held, onReady, onFailed);
-      }
-      if (open === undefined && !startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
-      const session = open ?? this.#takeUp(known, memory);
-      if (session instanceof Session && session.isHeld) this.#pool.hold(session, held, onReady, onFailed);
-      else onTaken(session);
+      // The shared server, which may restart, shows if there are others.
+      if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, onReady, onFailed);
+      if (!startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
+      const shared = this.#pool.findShared(known.initialize, { canResume: true, memory });
+      if (shared?.lease === "first") shared.lane.hold(held, onReady, onFailed);
+      else onTaken(this.#takeUp(known, memory));
     };
     takeUp();
   }
@@ -181,7 +191,7 @@ export class SessionOpener {
       const server = this.#pool.acquire(initialize, streams);
       const session = this.#open(server, streams, known);
       if (session instanceof Session) return session;
-      this.#pool.release(server, streams);
+      this.#pool.release(server);
       error = session;
     }
     streams.close();
@@ -221,7 +231,7 @@ export class SessionOpener {
     const startedAtMs = nowMs();
     const session = new Session(id, protocolVersion, server.lane, streams, owner, startedAtMs);
     session.onEnd = (isOver) => {
-      this.#pool.release(server, streams, session);
+      this.#pool.release(server, session);
       if (isOver) this.#ids.end(id, owner);
       records.sessionEnded(protocolVersion, nowMs() - startedAtMs);
     };

@@ -78,7 +78,7 @@ export class SharedRouting implements Routing {
     return this.#sessions.decide(caller, request, reply);
   }
 
-  onClientNotification(_caller: Caller, notification: NotificationMessage): string | undefined {
+  onClientNotification(notification: NotificationMessage): string | undefined {
     // A server without sessions knows only cancellations, which the lane sends.
     if (this.era === "modern" || NOT_CARRIED_NOTIFICATIONS.has(notification.method)) return undefined;
     return messageToServer(notification);

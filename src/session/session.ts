@@ -78,8 +78,8 @@ export class Session implements Caller {
   /** True if its lane has accepted a request since `initialize`. */
   hasCalled = false;
   hasEnded = false;
-  /** True while its server takes no request of it: its turn has not come, or the server ends. */
-  isHeld = false;
+  /** True while its server ends: its requests wait until it is evicted, and then go to another server. */
+  isMoving = false;
   /** The number of its HTTP requests that arrive, or whose response is not read. Who adds one must call `endRequest` at its end. */
   openRequests = 0;
   #mustHearOfLists: boolean;

@@ -3,9 +3,9 @@ import { KnownParams } from "../../../src/server/known-params.ts";
 import { Pool, PooledServer, type Profile } from "../../../src/server/pool.ts";
 import type { Config } from "../../../src/config/load.ts";
 import { EventLog } from "../../../src/session/replay.ts";
-import { SessionOpener } from "../../../src/server/session-opener.ts";
+import { type KnownSession, SessionOpener } from "../../../src/server/session-opener.ts";
 import type { MemoryHolder } from "../../../src/memory.ts";
-import type { Session } from "../../../src/session/session.ts";
+import { Session } from "../../../src/session/session.ts";
 import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
@@ -131,9 +131,9 @@ export class LanesBench {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const reply = new RecordedReply(this.context, '"i"', Date.now());
     let session: Session | undefined;
-    const open = (opened: Session): void => {
+    const open = (opened: Session | KnownSession): void => {
       if (reply.isFinished) throw new Error("the session was opened after the response");
-      session = opened;
+      if (opened instanceof Session) session = opened;
     };
     this.opener.initialize(reply, request, this.opener.createStreams(AMPLE_MEMORY.account(holder)), undefined, open);
     return { reply, session: () => session };
