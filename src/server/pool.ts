@@ -259,9 +259,12 @@ export class Pool {
       server.sessions.delete(session);
       return false;
     }
-    session.isHeld = server.lease === "first" && server.sessionCount > 0;
-    if (session.isHeld) server.joining.add(session);
-    else this.#join(server, session, initialize);
+    const { kind, streams } = server.profile;
+    session.isHeld = kind === "private" && server.lease !== "open" && session.streams !== streams;
+    if (!session.isHeld) this.#join(server, session, initialize);
+    else if (server.lease === "first") server.joining.add(session);
+    // The server has asked before it answered the `initialize` of this session, or at a restart.
+    else queueMicrotask(() => this.#context.defects.guard("question", () => this.#sessions.evict(session)));
     return true;
   }
 
