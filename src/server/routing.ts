@@ -111,7 +111,7 @@ export function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
     request.idText,
     JsonRpcErrorCode.MethodNotFound,
-    `${shorten(request.method)} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
+    `${shorten(request.method)} is not available: this MCP server is shared, and its request names no client`,
   );
 }
 

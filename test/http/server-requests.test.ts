@@ -7,7 +7,7 @@ import { HttpBench } from "../support/http-bench.ts";
 function refusal(method: string): object {
   return {
     code: -32601,
-    message: `${method} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
+    message: `${method} is not available: this MCP server is shared, and its request names no client`,
   };
 }
 
