@@ -104,8 +104,8 @@ export function answerPing(request: RequestMessage): string {
 }
 
 /**
- * Returns the error for a request of a shared server. The request does not name the client that it is for, and the handshake declared no
- * client capabilities. An immediate error keeps the server from waiting.
+ * Returns the error for a request of a shared server, which does not name the client that it is for. An immediate error keeps the server from
+ * waiting.
  */
 export function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
