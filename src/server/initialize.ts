@@ -55,6 +55,10 @@ export class InitializeRequests {
     this.#isPrivate = isPrivate;
   }
 
+  get isAwaited(): boolean {
+    return this.#waiting.size > 0;
+  }
+
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const calls = this.#calls;
     const { config, counters } = this.#context;

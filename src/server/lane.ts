@@ -103,6 +103,11 @@ export class Lane implements SessionLane, UpstreamListener {
     for (const session of sessions) routing.onListener(session);
   }
 
+  /** True if an `initialize` waits for the server's handshake. */
+  get isAwaited(): boolean {
+    return this.#initializing.isAwaited;
+  }
+
   /** Answers `initialize` from the server's handshake, once it is done. */
   initialize(initialize: InitializeRequest): void {
     this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);

@@ -276,7 +276,7 @@ export class Pool {
     if (session !== undefined) joining.delete(session);
     // Nobody gets a question that is for the first session.
     else if (streams === profile.streams) server.sessionCount ||= 1;
-    if (sessions.size === 0 && (server.lease === "alone" || lane.calls.load.waiting === 0)) void this.#end(server);
+    if (sessions.size === 0 && !lane.isAwaited) void this.#end(server);
   }
 
   /**
