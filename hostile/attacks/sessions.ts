@@ -9,6 +9,7 @@ import type { Attack, Scene } from "../stage.ts";
 const SESSION_KEY = "hostile-session-key-0123456789-0123456789";
 const PING = { jsonrpc: "2.0", id: "p", method: "ping" };
 const ASKS = '{"sampling":{},"elicitation":{},"roots":{}}';
+const QUESTION = '{"jsonrpc":"2.0","id":"q","method":"roots/list"}';
 const MAX_PRIVATE_SERVERS = 4;
 /** A server that must make place ends within this time, while its successor starts. */
 const ENDING_SERVERS = MAX_PRIVATE_SERVERS;
@@ -94,6 +95,35 @@ export const SESSION_ATTACKS: readonly Attack[] = [
           await Promise.all(all.map(({ client, ids }) => useAll(client, ids)));
           await sleep(500);
         }
+      });
+    },
+    { flags: ["--max-private-servers", String(MAX_PRIVATE_SERVERS)] },
+  ),
+  session(
+    "100 sessions of one client share a server that asks 100,000 times",
+    async (scene) => {
+      const { attacker } = scene;
+      const ids = idsOf(attacker, 100, ASKS);
+      const [sessionId = ""] = ids;
+      await withServersUpTo(MAX_PRIVATE_SERVERS + ENDING_SERVERS + SHARED_SERVERS, scene, async () => {
+        await useAll(attacker, ids);
+        const asking = attacker.callTool("trick", { trick: "tiny", line: QUESTION, count: 100_000 }, { sessionId });
+        await Promise.all([asking, useAll(attacker, ids)]);
+        await useAll(attacker, ids);
+      });
+    },
+    { flags: ["--max-private-servers", String(MAX_PRIVATE_SERVERS)] },
+  ),
+  session(
+    "5 sessions of each of 21 clients, whose servers ask 1000 times while all arrive",
+    async (scene) => {
+      const ask = { trick: "tiny", line: QUESTION, count: 1000 };
+      await withServersUpTo(MAX_PRIVATE_SERVERS + ENDING_SERVERS + SHARED_SERVERS, scene, async () => {
+        const arrive = async (client: Attacker): Promise<unknown> => {
+          const ids = idsOf(client, 5, ASKS);
+          return Promise.all([useAll(client, ids), ...ids.map((sessionId) => client.callTool("trick", ask, { sessionId }))]);
+        };
+        await Promise.all([scene.attacker, ...scene.others].map(arrive));
       });
     },
     { flags: ["--max-private-servers", String(MAX_PRIVATE_SERVERS)] },

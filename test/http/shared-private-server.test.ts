@@ -83,6 +83,15 @@ describe.concurrent("sessions that share a private server", () => {
     expect(await third.received("initialize")).toMatchObject([{ clientInfo: { name: "raw" } }]);
   });
 
+  it("a question before the first response to initialize goes to the session that has started the server, and it has it alone", async () => {
+    await using sidecar = await HttpBench.start({ mode: "asks-at-initialize/300" });
+    const clients = await Promise.all([1, 2, 3].map(() => LaneClient.connectUninitialized(sidecar)));
+    const pids = await Promise.all(clients.map(async (client) => (await readWhere(client)).pid));
+    expect(new Set(pids).size).toBe(3);
+    const asked = await Promise.all(clients.map(async (client) => (await client.openStream()).next()));
+    expect(asked.map(({ params }) => params?.["nonce"])).toEqual(pids.map((pid) => `early-${pid}`));
+  });
+
   it("a question at a shared process is for nobody: its calls finish, and its sessions go on at servers of their own", async () => {
     await using sidecar = await HttpBench.start({});
     const [first, second] = await connectShared(sidecar, 2);

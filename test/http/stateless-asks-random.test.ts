@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { type JsonRpcMessage, messagesIn } from "../support/json-rpc.ts";
 import type { ModernClient, ModernReply } from "../support/modern-client.ts";
 import { ACCEPTED, ALL_QUESTIONS, elicitation, inputRequired, SAMPLED, sampling, UNKNOWN_STATE } from "../support/questions.ts";
 import { failureOf } from "../support/failure.ts";
@@ -215,12 +215,6 @@ function endsOf(record: Traffic): readonly Ends[] {
       return { what: `the call ${id}`, count: answersTo(id, written) + cancellations, isTwice: cancellations > 1 };
     }),
   ];
-}
-
-/** The messages on whole lines. A process that was killed may leave a part of a line. */
-function messagesIn(text: string): JsonRpcMessage[] {
-  const lines = text.split("\n").slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as JsonRpcMessage);
 }
 
 function isUnknown(reply: ModernReply): boolean {
