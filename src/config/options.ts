@@ -273,7 +273,7 @@ export const OPTION_GROUPS = {
     ),
     restartLimit: option(
       count(),
-      "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
+      "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its sessions end. Default: no limit.",
     ),
     pingIntervalMs: option(
       milliseconds(),
