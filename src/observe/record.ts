@@ -79,6 +79,7 @@ export class Counters {
     notifications: 0,
     /** Requests of a server that does not read the responses. */
     requests: 0,
+    questions: 0,
     /** Lines longer than MAX_LINE_BYTES. */
     overlongLines: 0,
     /** Lines that are not JSON-RPC. */

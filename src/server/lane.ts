@@ -23,6 +23,7 @@ import {
   internalError,
   invalidResponse,
   outOfMemory,
+  overloaded,
   responseTooLarge,
   sessionEnded,
   sessionOverloaded,
@@ -90,7 +91,8 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Holds a request of a session that may not use the server, until it is routed again. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    this.calls.holdRequest(held, onReady, onFailed, this.#held);
+    const busy = overloaded("another session of this client still has it alone, or it ends");
+    this.calls.holdRequest(held, onReady, (error) => onFailed(error.code === "OVERLOADED" ? busy : error), this.#held);
   }
 
   /** From now on, several sessions use the server. @param sessions those that use it already. */

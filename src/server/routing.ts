@@ -42,6 +42,7 @@ export class DropLog {
   }
 
   question(method: string, reason: string): void {
+    this.#counts.questions++;
     if (this.#mayLog()) this.#log.info({ method: shorten(method), reason }, "server question refused");
   }
 
