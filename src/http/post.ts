@@ -123,9 +123,10 @@ export class McpEndpoint implements MessageReceiver {
       return sendError(response, error, undefined, error.code === "METHOD_NOT_ALLOWED" ? ALLOW_WITHOUT_SESSION : undefined);
     }
     if (found instanceof SidecarError) return sendError(response, found);
-    if (this.#context.draining.aborted) return sendError(response, shuttingDown("GET", false));
     const open = (session: Session | SidecarError): void => {
-      if (session instanceof SidecarError) sendError(response, session);
+      // The drain may have begun while the request waited.
+      if (this.#context.draining.aborted) sendError(response, shuttingDown("GET", false));
+      else if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(this.connections, request, response, session);
     };
     if (found instanceof Session && !found.isMoving) open(found);

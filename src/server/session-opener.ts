@@ -16,7 +16,15 @@ import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
 import type { HeldRequest } from "./calls.ts";
-import { answerElsewhere, internalError, sessionNotFound, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "./failures.ts";
+import {
+  answerElsewhere,
+  internalError,
+  overloaded,
+  sessionNotFound,
+  sessionRateExceeded,
+  sharedServerOutdated,
+  tooManySessions,
+} from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
@@ -101,7 +109,10 @@ export class SessionOpener {
         const claims = claimsOf(request, protocolVersion, server.profile.kind === "private");
         const id = canResume ? this.#ids.issue(claims, owner) : randomUUID();
         const known = { id, owner, protocolVersion, initialize: request };
-        const session = this.#pool.mayOpen(server, streams) ? this.#open(server, streams, known) : known;
+        const mustWait = !this.#pool.mayOpen(server, streams);
+        // Without such an id, no later request would find it.
+        if (mustWait && this.recognize(id, owner) === undefined) return overloaded("another session of this client has it alone at first");
+        const session = mustWait ? known : this.#open(server, streams, known);
         if (session instanceof SidecarError) return session;
         onOpen(session);
         return undefined;

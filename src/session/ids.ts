@@ -184,6 +184,8 @@ export class SessionIds {
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
     for (const claims of candidates) {
+      // A server may have answered with any revision.
+      if (!isLegacyVersion(claims.protocolVersion)) break;
       if (claims.capabilitiesText.length + claims.clientInfoText.length > MAX_ID_LENGTH) continue;
       const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
       if (key === undefined || bytes.length + MAC_BYTES > MAX_ID_BYTES) continue;

@@ -156,8 +156,8 @@ export const PROMISES = {
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
   "a process that may ask serves one client": [
-    security("A process that may ask serves one client for its life: a session, or without one a token or address."),
-    security("A server that is shared by sessions cannot send requests to clients."),
+    security("A process that may ask serves one client for its life: a token, or without tokens an address."),
+    security("A request of a server that sessions share is rejected, and shown to nobody."),
   ],
   "log messages of two tokens are not mixed": [
     security(
@@ -182,8 +182,8 @@ export const PROMISES = {
     operations("stateless", "With AUTH_TOKEN_FILE, only the token that created a task may use it"),
   ],
   "ISOLATION=session gives each client its own process": [
-    readme("`--isolation session` gives each client of a server with sessions its own process"),
-    readme("By default, a private process ends with its session"),
+    readme("`--isolation session` gives each session of a server with sessions its own process"),
+    readme("By default, a private process ends with its last session"),
     operations("sessions", "MAX_PRIVATE_SERVERS limits their number."),
   ],
   "discover finds differences to the review": [
