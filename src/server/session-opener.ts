@@ -30,6 +30,9 @@ import type { Pool, PooledServer } from "./pool.ts";
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const MAX_INFO_LENGTH = 128;
 
+/** Beyond it, clients are told once too often that lists may have changed. */
+const MAX_UNOPENED = 1000;
+
 /** Returns all about a client that a server at another replica is told. @param initialize that of the client. */
 export function claimsOf(initialize: RequestMessage, protocolVersion: string, isPrivate: boolean): ClientClaims {
   const { text, outline } = initialize;
@@ -64,6 +67,8 @@ export class SessionOpener {
   readonly #eventLog: EventLog;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
+  /** The newest ids of sessions that were not open yet. Their clients know nothing of another server that may have changed. */
+  readonly #unopened = new Set<string>();
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     [this.#context, this.#pool, this.#sessions, this.#ids, this.#eventLog] = [context, pool, sessions, ids, eventLog];
@@ -112,7 +117,7 @@ export class SessionOpener {
         const mustWait = !this.#pool.mayOpen(server, streams);
         // Without such an id, no later request would find it.
         if (mustWait && this.recognize(id, owner) === undefined) return overloaded("another session of this client has it alone at first");
-        const session = mustWait ? known : this.#open(server, streams, known);
+        const session = mustWait ? this.#note(known) : this.#open(server, streams, known);
         if (session instanceof SidecarError) return session;
         onOpen(session);
         return undefined;
@@ -196,7 +201,7 @@ export class SessionOpener {
   #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { initialize, owner } = known;
     // Without the rate, a client that can sign ids would have as many sessions as it likes.
-    const streams = this.createStreams(memory, true);
+    const streams = this.createStreams(memory, !this.#unopened.delete(known.id));
     let error = this.#refusal(initialize, streams, this.#ids.keys.isKnownTo(owner));
     if (error === undefined) {
       const server = this.#pool.acquire(initialize, streams);
@@ -208,6 +213,12 @@ export class SessionOpener {
     streams.close();
     this.#context.counters.byKey.refusals.count(error.code);
     return error;
+  }
+
+  #note(known: KnownSession): KnownSession {
+    const [oldest = ""] = this.#unopened;
+    if (this.#unopened.add(known.id).size > MAX_UNOPENED) this.#unopened.delete(oldest);
+    return known;
   }
 
   /** Answers an `initialize` that the private server of its client has refused. */

@@ -118,7 +118,7 @@ describe("/status", () => {
     expect(results).toBeGreaterThan(8);
     expect(answers).toEqual({ results, errors: 1, dismissed: 1, unread: 0, failures: {} });
     expect(exits).toEqual({ signal: 1 });
-    const none = { clientNotifications: 0, notifications: 0, requests: 0, overlongLines: 0 };
+    const none = { clientNotifications: 0, notifications: 0, requests: 0, questions: 0, overlongLines: 0 };
     expect(dropped).toEqual({ ...none, lateAnswers: 1, unknownAnswers: 1, noiseLines: 1 });
   });
 
