@@ -65,6 +65,10 @@ describe("reading a descriptor", () => {
       `{"version":2,"tools":[{"name":"a","inputSchema":${JSON.stringify(nested(500))}}]}`,
       'tools[0], "a": its schema or annotations have too many levels, or a number that is too large',
     ],
+    [
+      '{"version":2,"tools":[{"name":"a","inputSchema":{"maximum":1e999}}]}',
+      'tools[0], "a": its schema or annotations have too many levels, or a number that is too large',
+    ],
     ['{"version":2,"tools":[{"name":"a"},{"name":"b"},{"name":"a "}]}', 'tools[0] and tools[2] have the same name, "a"'],
     [Uint8Array.of(0x7b, 0xff, 0x7d), "is not UTF-8"],
   ])("the descriptor %s is rejected with the reason, which does not quote it", async (content, reason) => {
