@@ -114,7 +114,7 @@ export function checkClientBatch({ count, messages: readings }: Batch): Message[
 /** Returns what is wrong with the envelope. */
 function findProblem(message: Message): string | undefined {
   const { kind, outline, text } = message;
-  const ambiguity = describeAmbiguity(message);
+  const ambiguity = outline.isUnambiguous ? undefined : describeAmbiguity(message);
   if (ambiguity !== undefined) return ambiguity;
   const ofResponse = outline.has(Slot.result) ? "result" : outline.has(Slot.error) ? "error" : undefined;
   const foreign = outline.unknownName ?? (kind !== "response" ? ofResponse : outline.has(Slot.params) ? "params" : undefined);

@@ -293,9 +293,9 @@ export class Generation implements OutputListener {
   async #waitForEnd(outputEnd: Promise<void>): Promise<ProcessExit> {
     const exit = await this.#group.exited;
     this.#isGone = true;
-    await this.output.whenIdle();
+    await this.output.later;
     await settlesWithin(outputEnd, OUTPUT_AFTER_EXIT_MS);
-    await this.output.whenIdle();
+    await this.output.later;
     this.#isHeard = false;
     this.#endHandshake(new Error(`the MCP server exited before it answered ${this.#handshake.current.method}`));
     try {

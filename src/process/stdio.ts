@@ -226,8 +226,8 @@ export class OutputReader {
   #nextPauseMs = 0;
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
-  /** Set while a long line is read in steps, or lines wait for memory or for the next turn. */
-  #later: Promise<void> | undefined;
+  /** Settles when the lines are read that wait for memory, for the next turn, or for the end of a long line. Undefined if none do. */
+  later: Promise<void> | undefined;
   /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
@@ -246,15 +246,7 @@ export class OutputReader {
     this.#memory = memory;
     this.#readers = readers.add(this);
     this.#held = memory.account(client ?? this).hold("serverOutput", 0);
-    stdout.on("data", (chunk: Buffer) => {
-      this.outputs++;
-      this.#push(chunk);
-    });
-  }
-
-  /** True while output waits: for memory, for the next turn, or for the end of a long line. */
-  get isReading(): boolean {
-    return this.#later !== undefined;
+    stdout.on("data", this.#push);
   }
 
   /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
@@ -275,17 +267,13 @@ export class OutputReader {
     this.#held.resize(this.decoder.heldBytes);
   }
 
-  /** Resolves when all received lines are read. */
-  async whenIdle(): Promise<void> {
-    await this.#later;
-  }
-
-  #push(chunk: Buffer): void {
+  readonly #push = (chunk: Buffer): void => {
+    this.outputs++;
     this.decoder.push(chunk);
-    if (this.#later !== undefined) return;
+    if (this.later !== undefined) return;
     const rest = this.#read();
-    if (rest !== undefined) this.#later = this.#readLater(rest);
-  }
+    if (rest !== undefined) this.later = this.#readLater(rest);
+  };
 
   /**
    * Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions.
@@ -328,7 +316,7 @@ export class OutputReader {
         this.#listener.onDefect(error);
       }
     }
-    this.#later = undefined;
+    this.later = undefined;
     this.#stdout.resume();
   }
 

@@ -99,7 +99,7 @@ export class Supervisor implements Upstream {
       lastExit: this.#lastExit,
       nextRetryAt: this.#nextRetryAt,
       outputs: this.#generation?.output.outputs ?? 0,
-      isReading: this.#generation?.output.isReading ?? false,
+      isReading: this.#generation?.output.later !== undefined,
       inputs: this.#generation?.input.writes ?? 0,
     };
   }

@@ -118,7 +118,8 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    const suspended = this.#all.filter(({ state }) => state === "suspended").length;
+    let suspended = 0;
+    for (const { state } of this.#all) if (state === "suspended") suspended++;
     return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 

@@ -522,7 +522,7 @@ export class Pool {
     const { kind } = server.profile;
     const { log } = server.lane.context;
     try {
-      const failure = await server.run(observer ?? ((event) => this.#onEvent(server, event)));
+      const failure = await server.run(server.profile.terms === undefined ? observer : (event) => this.#onEvent(server, event));
       // The sidecar itself logs it for the shared server.
       if (kind !== "shared" && failure?.kind === "command-unusable")
         log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");

@@ -102,9 +102,14 @@ export class RequestQueue {
       this.free(call);
       this.#insert(call, "first");
     }
-    this.#owners.advance(returned.map(({ owner }) => owner));
-    for (const [semaphore, calls] of Map.groupBy(returned, (call) => call.semaphore))
-      semaphore?.waiting.advance(calls.map(({ owner }) => owner));
+    const owners = new Set<object>();
+    const ownersOf = new Map<Semaphore, Set<object>>();
+    for (const { owner, semaphore } of returned) {
+      owners.add(owner);
+      if (semaphore !== undefined) ownersOf.set(semaphore, (ownersOf.get(semaphore) ?? new Set()).add(owner));
+    }
+    this.#owners.advance([...owners]);
+    for (const [semaphore, own] of ownersOf) semaphore.waiting.advance([...own]);
     if (this.#isOver) this.#rejectAll();
   }
 

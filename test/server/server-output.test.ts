@@ -32,7 +32,7 @@ class Bench {
     this.stdout.end(last);
     while (!this.stdout.readableEnded) await new Promise((resolve) => setImmediate(resolve));
     this.#reader.end();
-    await this.#reader.whenIdle();
+    await this.#reader.later;
   }
 }
 
