@@ -98,6 +98,15 @@ describe("a question to a client without a session", () => {
     expect(parked.status).toEqual({ now: 0, expired: 1, refused: 0 });
   });
 
+  it("its call waits no more once its server has exited", () => {
+    const { bench, parked, call, serverSays } = start();
+    call();
+    serverSays(QUESTION);
+    expect(parked.status.now).toBe(1);
+    bench.lose();
+    expect(parked.status).toEqual({ now: 0, expired: 0, refused: 0 });
+  });
+
   it("is refused beyond 64 open ones, and beyond 1 MiB of those whose call is not known", () => {
     const { bench, call } = start();
     call();
