@@ -53,6 +53,8 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #isPrivate: boolean;
   /** Holds the requests of sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
+  /** They have one queue, which is the first to lose a request if there are too many. */
+  #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
   /** True if this generation has sent an error without an id that answers no call: most likely, it answers notifications in that way. */
@@ -92,7 +94,8 @@ export class Lane implements SessionLane, UpstreamListener {
   /** Holds a request of a session that may not use the server, until it is routed again. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const busy = overloaded("another session of this client still has it alone, or it ends");
-    this.calls.holdRequest(held, onReady, (error) => onFailed(error.code === "OVERLOADED" ? busy : error), this.#held);
+    const owner = (this.#heldOwner ??= held.owner);
+    this.calls.holdRequest({ ...held, owner }, onReady, (error) => onFailed(error.code === "OVERLOADED" ? busy : error), this.#held);
   }
 
   /** From now on, several sessions use the server. @param sessions those that use it already. */
