@@ -76,8 +76,6 @@ const SPARE_MS = 5000;
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
-/** Why a question is refused. */
-const SHARED = "several sessions have used the server";
 /** The share of all servers that one client without a session may have. */
 const CLIENT_SHARE = 1 / 2;
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
@@ -407,14 +405,12 @@ export class Pool {
     const { log, defects } = lane.context;
     if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
     this.asksSince ??= new Date().toISOString();
-    if (server.lease === "ending") lane.dropped.question(method, SHARED);
     if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
     this.#servers.get(server)?.opening.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
     setImmediate(release);
     server.lease = lane.routing.isPrivate ? "alone" : "ending";
     if (server.lease === "alone") return;
-    lane.dropped.question(method, SHARED);
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.

@@ -118,6 +118,7 @@ export class SharedRouting implements Routing {
     const { calls, dropped } = this.#lane;
     const isPing = request.method === "ping" && this.era === "legacy";
     if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) dropped.request(request.method);
+    if (!isPing) dropped.question(request.method, "it is not known for which client it is");
     const [only, another] = isPing ? [] : calls.ofClients;
     const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
