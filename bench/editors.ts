@@ -28,8 +28,8 @@ async function openMs(capabilities: object): Promise<number> {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, open));
   const takenMs = performance.now() - startedAtMs;
-  const { lanes, sessions } = await readStatus(sidecar);
-  if (sessions !== SESSIONS || lanes.private.servers > 1) throw new Error(`${sessions} sessions, ${lanes.private.servers} private servers`);
+  const { lanes } = await readStatus(sidecar);
+  if (lanes.private.servers > 1) throw new Error(`${lanes.private.servers} private servers`);
   return takenMs;
 }
 
