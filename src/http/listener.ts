@@ -17,7 +17,7 @@ class Connection {
   readonly socket: Socket;
   /** In the order of their requests, until their last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
-  /** The time since when it has no open response, if it has none. */
+  /** The time of its opening, or of the end of its last response. */
   idleSinceMs: number;
   /** Whose token has admitted it; undefined if none has. */
   principal: Principal | undefined;

@@ -14,6 +14,12 @@ export function canBeAsked({ outline }: RequestMessage): boolean {
   return [Slot.sampling, Slot.elicitation, Slot.roots].some((slot) => outline.has(slot));
 }
 
+/** Returns the capabilities that the client of an `initialize` declares; undefined if they are not an object. */
+export function capabilitiesOf({ text, outline }: RequestMessage): Span | undefined {
+  const span = outline.has(Slot.params) ? findPath(text, outline.start(Slot.params), ["capabilities"]) : undefined;
+  return span !== undefined && text[span.start] === "{" ? span : undefined;
+}
+
 /** Returns the JSON text of the capabilities for which a server may ask the client that sends this `initialize`. */
 export function questionCapabilities({ outline }: RequestMessage): string {
   return objectText([

@@ -1,7 +1,7 @@
 import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, shorten, skipValue, type Span, walkElements } from "../json/text.ts";
-import { AskKind, type AskKinds, capabilitiesFor, declaredKinds, isSubset } from "./capabilities.ts";
+import { AskKind, type AskKinds, capabilitiesFor, capabilitiesOf, declaredKinds, isSubset } from "./capabilities.ts";
 import { checkClientMessage } from "./client-message.ts";
 import { invalidParams, JsonRpcErrorCode, SidecarError } from "./errors.ts";
 import {
@@ -197,9 +197,8 @@ export interface SessionEnvelope {
 }
 
 export function sessionEnvelopeOf(initialize: RequestMessage): SessionEnvelope {
-  const { text, outline } = initialize;
-  const capabilities = outline.has(Slot.params) ? findPath(text, outline.start(Slot.params), ["capabilities"]) : undefined;
-  const declared = capabilities === undefined || text[capabilities.start] !== "{" ? 0 : declaredKinds(text, capabilities.start);
+  const capabilities = capabilitiesOf(initialize);
+  const declared = capabilities === undefined ? 0 : declaredKinds(initialize.text, capabilities.start);
   const keys = [
     [MetaKey.protocolVersion, JSON.stringify(NEWEST_MODERN_PROTOCOL_VERSION)],
     [MetaKey.clientCapabilities, JSON.stringify(capabilitiesFor(declared))],

@@ -59,7 +59,7 @@ export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilitie
   return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
 }
 
-/** The `initialize` of a client with a private server, unchanged except for the id. */
+/** The `initialize` in the profile of a private server, unchanged except for the id. */
 export function clientAttempt(initialize: RequestMessage): Attempt {
   return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
 }

@@ -93,9 +93,10 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Holds a request of a session that may not use the server, until it is routed again. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    const busy = overloaded("another session of this client still has it alone, or it ends");
+    const onLate = (error: SidecarError): void =>
+      onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
     const owner = (this.#heldOwner ??= held.owner);
-    this.calls.holdRequest({ ...held, owner }, onReady, (error) => onFailed(error.code === "OVERLOADED" ? busy : error), this.#held);
+    this.calls.holdRequest({ ...held, owner }, onReady, onLate, this.#held);
   }
 
   /** From now on, several sessions use the server. @param sessions those that use it already. */
@@ -107,8 +108,8 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /**
-   * Answers `initialize` from the server's handshake, once it is done. The client of a private server, which gets it, waits as long as for any
-   * response. Any other one waits as long as any held request, also for the next start of the server.
+   * Answers `initialize` from the server's handshake, once it is done. The client that starts a private server waits as long as for any response.
+   * Other clients wait as long as any held request, also for the next start of the server.
    */
   initialize({ reply, request, memory, open, onRefused, onFailed }: InitializeRequest): void {
     const { calls } = this;

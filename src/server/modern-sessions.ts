@@ -230,7 +230,7 @@ export class ModernSessions {
     if (call !== undefined) this.#lane.calls.giveUp(call, reason, questionFailed(description));
   }
 
-  /** A suspended call has no other end after a defect. */
+  /** Gives up the call after a defect: nothing else would end a suspended call. */
   #guard(call: ClientCall | undefined, handle: () => void): void {
     const { calls, context } = this.#lane;
     context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));

@@ -1,8 +1,8 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { findPath, textOf } from "../json/find.ts";
+import { textOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
-import { type AskKinds, canBeAsked, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
+import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { initializeOf } from "../mcp/translate.ts";
@@ -32,7 +32,7 @@ export interface Profile {
   readonly initialize?: RequestMessage;
   /** The streams of the session that starts a private server. */
   readonly streams?: SessionStreams;
-  /** What all sessions have in common that may share a private server. Undefined if it is for one session. */
+  /** The terms on which sessions share a private server. Undefined if it serves a single session. */
   readonly terms?: SharingTerms;
 }
 
@@ -101,12 +101,12 @@ export class PooledServer {
   /** The open sessions of a private server. */
   readonly sessions = new Set<Session>();
   /**
-   * Who may use a private server:
+   * The sessions that may use a private server:
    *
-   * - `first`: the session that has started it. The others wait.
-   * - `open`: any session of its client with the same terms.
-   * - `alone`: one session, because the server asks it, or has no terms.
-   * - `ending`: nobody. It asked when several sessions had used it, and ends after the calls in flight.
+   * - `first`: the session that started it. Other sessions wait.
+   * - `open`: all sessions of its client with the same terms.
+   * - `alone`: its only session, because the server has asked it, or has no terms.
+   * - `ending`: none. The server asked after several sessions had used it, and ends after the calls in flight.
    */
   lease: "first" | "open" | "alone" | "ending";
   /** The memory of what is kept for the next run. */
@@ -250,13 +250,13 @@ export class Pool {
     const shared = this.findShared(initialize, streams);
     if (shared !== undefined) return shared;
     const { memory } = streams;
-    const { holder } = memory;
-    const place = this.#placeFor("private", holder);
+    const place = this.#placeFor("private", memory.holder);
     if (place instanceof PooledServer) this.#evict(place, "room for a new client");
     const terms = this.#termsOf(initialize, streams);
     const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
     // The server gets it again at each start.
     const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
+    const { holder } = memory;
     const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
     server.kept = kept;
     return server;
@@ -281,7 +281,7 @@ export class Pool {
   /** Opens a session at its server. @returns false if there are too many. */
   addSession(server: PooledServer, session: Session, initialize: RequestMessage): boolean {
     const { lane, profile, sessions } = server;
-    // First: the store may evict the only other session of this server, which must not end then.
+    // The store may evict the only other session of this server. The server must not end then.
     if (profile.kind === "private") sessions.add(session);
     if (!this.#sessions.add(session)) {
       sessions.delete(session);
@@ -373,10 +373,8 @@ export class Pool {
   }
 
   #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): SharingTerms | undefined {
-    const { text, outline } = initialize;
-    const revision = outline.stringAt(Slot.requestedVersion);
-    const capabilities = findPath(text, outline.start(Slot.params), ["capabilities"]);
-    const isLong = Buffer.byteLength(textOf(text, capabilities) ?? "") > MAX_CAPABILITIES_BYTES;
+    const revision = initialize.outline.stringAt(Slot.requestedVersion);
+    const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
     const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
     return isAlone || revision === undefined ? undefined : { revision, capabilitiesText: questionCapabilities(initialize) };
   }
@@ -417,7 +415,7 @@ export class Pool {
     lane.calls.onChanged = () => setImmediate(release);
   }
 
-  /** Lets those go on at other servers that wait for this one, and the sessions without calls at one that ends: their next requests reopen them. */
+  /** Evicts the sessions that move and have no calls: their next requests reopen them. Requests that wait for this server are routed again. */
   #moveUnused({ lane, sessions }: PooledServer): void {
     for (const session of sessions) if (session.isMoving && session.callsInFlight === 0) this.#sessions.evict(session);
     lane.calls.releaseWaiting();

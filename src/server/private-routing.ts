@@ -19,7 +19,7 @@ import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
 
-/** Routing for a private server: every message is for its only client, or comes from it. */
+/** Routing for a private server that one session has used: every message is for that session, or comes from it. */
 export class PrivateRouting implements Routing {
   readonly isPrivate = true;
   readonly era = "legacy";
@@ -36,7 +36,7 @@ export class PrivateRouting implements Routing {
   #isInitialized: boolean;
 
   /**
-   * @param streams those of the only client.
+   * @param streams those of the session.
    * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation. Undefined if the sidecar sends one instead.
    */
   constructor(lane: Lane, streams: SessionStreams, onInitialized?: (text: string) => void) {

@@ -61,7 +61,7 @@ export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_c
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
-  /** True if the server gets its only client's own `initialize`, and the client the server's response. */
+  /** True while a single session has used the server. Its messages are for that session. */
   readonly isPrivate: boolean;
   /** What the clients want of the server. */
   readonly state: DesiredState;

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { findPath } from "../json/find.ts";
-import { canBeAsked } from "../mcp/capabilities.ts";
+import { textOf } from "../json/find.ts";
+import { canBeAsked, capabilitiesOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { type Message, refusesRevision, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
 import type { MemoryAccount } from "../memory.ts";
@@ -30,19 +30,14 @@ import type { Pool, PooledServer } from "./pool.ts";
 /** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const MAX_INFO_LENGTH = 128;
 
-/** Beyond it, clients are told once too often that lists may have changed. */
+/** Clients of older ids are told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
 /** Returns all about a client that a server at another replica is told. @param initialize that of the client. */
 export function claimsOf(initialize: RequestMessage, protocolVersion: string, isPrivate: boolean): ClientClaims {
-  const { text, outline } = initialize;
-  const params = outline.span(Slot.params);
-  const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
   return {
     protocolVersion,
-    // Other values declare nothing.
-    capabilitiesText:
-      capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
+    capabilitiesText: textOf(initialize.text, capabilitiesOf(initialize)) ?? "",
     clientInfoText: clientInfoOf(initialize, MAX_INFO_LENGTH) ?? "",
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || canBeAsked(initialize),
@@ -67,7 +62,7 @@ export class SessionOpener {
   readonly #eventLog: EventLog;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
-  /** The newest ids of sessions that were not open yet. Their clients know nothing of another server that may have changed. */
+  /** The newest ids of sessions that no request has opened yet. Their clients have not read any list that may have changed. */
   readonly #unopened = new Set<string>();
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
@@ -116,7 +111,7 @@ export class SessionOpener {
         const known = { id, owner, protocolVersion, initialize: request };
         const mustWait = !this.#pool.mayOpen(server, streams);
         // Without such an id, no later request would find it.
-        if (mustWait && this.recognize(id, owner) === undefined) return overloaded("another session of this client has it alone at first");
+        if (mustWait && this.#ids.open(id, owner) === undefined) return overloaded("another session of this client has it alone at first");
         const session = mustWait ? this.#note(known) : this.#open(server, streams, known);
         if (session instanceof SidecarError) return session;
         onOpen(session);
@@ -156,8 +151,8 @@ export class SessionOpener {
 
   /**
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
-   * `initialize` with the claims of its id if the client needs a server of its own. Waits for a session that moves, and for a server that another one uses alone
-   * at first.
+   * `initialize` with the claims of its id if the client needs a server of its own. The request waits while the session moves to another server,
+   * or while only the first session may use the server.
    *
    * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
@@ -182,11 +177,12 @@ export class SessionOpener {
     };
     const takeUp = (): void => {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
-      const open = owner?.isRevoked === true ? undefined : this.#sessions.get(id, owner);
+      if (owner?.isRevoked === true) return onTaken(sessionNotFound());
+      const open = this.#sessions.get(id, owner);
       const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
       if (former !== undefined) return former.lane.hold(held, onReady, onFailed);
       if (open !== undefined) return onTaken(open);
-      const known = owner?.isRevoked === true ? undefined : this.recognize(id, owner);
+      const known = this.recognize(id, owner);
       if (known === undefined) return onTaken(sessionNotFound());
       // The shared server, which may restart, shows if there are others.
       if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, onReady, onFailed);

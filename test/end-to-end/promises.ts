@@ -157,7 +157,7 @@ export const PROMISES = {
   ],
   "a process that may ask serves one client": [
     security("A process that may ask serves one client for its life: a token, or without tokens an address."),
-    security("A request of a server that sessions share is rejected, and shown to nobody."),
+    security("If sessions share a server, its requests are rejected and shown to nobody."),
   ],
   "log messages of two tokens are not mixed": [
     security(

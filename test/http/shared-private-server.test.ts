@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { crashServerOf } from "../support/crash.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
@@ -53,6 +54,15 @@ describe.concurrent("sessions that share a private server", () => {
     expect(await client.received("notifications/initialized")).toHaveLength(1);
   });
 
+  it("a shared server hears of no changed roots after a restart", async () => {
+    await using sidecar = await HttpBench.start({});
+    const first = await LaneClient.connect(sidecar);
+    await first.notify("notifications/roots/list_changed");
+    const second = await LaneClient.connect(sidecar);
+    await crashServerOf(sidecar, first);
+    expect(await second.received("notifications/roots/list_changed")).toEqual([]);
+  });
+
   it("the process ends with its last session", async () => {
     await using sidecar = await HttpBench.start({});
     const [first, second] = await connectShared(sidecar, 2);
@@ -75,8 +85,7 @@ describe.concurrent("sessions that share a private server", () => {
     expect(await first.answers()).toEqual([JSON.stringify({ jsonrpc: "2.0", id: "q", result: { roots: [] } })]);
     expect((await where).pid).not.toBe(first.childPid);
     expect(isAlive(first.childPid)).toBe(true);
-    const line = await sidecar.waitForLog("mcp server asks its clients");
-    expect(line).toMatchObject({ lane: "private-1", method: "roots/list" });
+    expect(await sidecar.waitForLog("mcp server asks its clients")).toMatchObject({ lane: "private-1", method: "roots/list" });
     expect(Date.parse((await readStatus(sidecar)).asksSince ?? "")).toBeLessThanOrEqual(Date.now());
     // The command asks, so a later session has its own process from the start, and is known to the server by its own name.
     const third = await LaneClient.connect(sidecar);
