@@ -12,21 +12,22 @@ import { median } from "./statistics.ts";
 
 const ROUNDS = 7;
 const SESSIONS = 200;
-const AT_ONCE = 16;
+/** The numbers of sessions that are opened at once. */
+const AT_ONCE = [1, 16];
 const EDITORS = 5;
 const SETTLE_MS = 2000;
 /** It registers tools by the capabilities of its client, and asks for roots. */
 const EVERYTHING = [process.execPath, fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))];
 const ECHO = [process.execPath, fileURLToPath(new URL("echo-child.js", import.meta.url))];
 
-async function openMs(capabilities: object): Promise<number> {
+async function openMs(capabilities: object, atOnce: number): Promise<number> {
   await using sidecar = await Sidecar.start({ command: ECHO });
   const startedAtMs = performance.now();
   let left = SESSIONS;
   const open = async (): Promise<void> => {
     while (left-- > 0) await new McpClient(sidecar.url, { capabilities }).open();
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, open));
+  await Promise.all(Array.from({ length: atOnce }, open));
   const takenMs = performance.now() - startedAtMs;
   const { lanes } = await readStatus(sidecar);
   if (lanes.private.servers > 1) throw new Error(`${lanes.private.servers} private servers`);
@@ -43,13 +44,15 @@ async function editorsBytes(count: number, command: readonly string[]): Promise<
   return treeMemoryBytes(sidecar.process.pid ?? 0);
 }
 
-const ratios: number[] = [];
-for (let round = 0; round < ROUNDS; round++) {
-  const [plain, askable] = [await openMs({}), await openMs(ASKABLE)];
-  ratios.push(askable / plain);
-  console.log(`${SESSIONS} sessions: ${plain.toFixed(0)} ms without capabilities, ${askable.toFixed(0)} ms with them`);
+for (const atOnce of AT_ONCE) {
+  const ratios: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const [plain, askable] = [await openMs({}, atOnce), await openMs(ASKABLE, atOnce)];
+    ratios.push(askable / plain);
+    console.log(`${SESSIONS} sessions, ${atOnce} at once: ${plain.toFixed(0)} ms without capabilities, ${askable.toFixed(0)} ms with them`);
+  }
+  console.log(`median of the ratios: ${median(ratios).toFixed(2)}`);
 }
-console.log(`median of the ratios: ${median(ratios).toFixed(2)}`);
 for (const [name, command] of Object.entries({ "a server that never asks": ECHO, "server-everything, which asks": EVERYTHING })) {
   const [one, five] = [await editorsBytes(1, command), await editorsBytes(EDITORS, command)];
   console.log(

@@ -234,21 +234,19 @@ export class Pool {
     return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
-  /** Returns the error if a client with this `initialize` and these streams can get no server now. */
-  refusal(initialize: RequestMessage, streams: SessionStreams): SidecarError | undefined {
+  /** Returns the error if a client with this `initialize` and these streams can get no server now. @param shared that of `findShared`. */
+  refusal(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): SidecarError | undefined {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown("initialize", false);
-    if (!isPrivate || this.findShared(initialize, streams) !== undefined) return undefined;
+    if (!isPrivate || shared !== undefined) return undefined;
     const place = this.#placeFor("private", streams.memory.holder);
     return place instanceof PooledServer ? undefined : place;
   }
 
-  /** Returns the server for a client with this `initialize`. The client must be admitted by `refusal`. */
+  /** Returns the server for a client with this `initialize` that can share none. The client must be admitted by `refusal`. */
   acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
     if (!this.isPrivate(initialize)) return this.shared;
-    const shared = this.findShared(initialize, streams);
-    if (shared !== undefined) return shared;
     const { memory } = streams;
     const place = this.#placeFor("private", memory.holder);
     if (place instanceof PooledServer) this.#evict(place, "room for a new client");

@@ -98,20 +98,19 @@ export class SessionOpener {
       const onReady = (): void => this.#context.defects.guard("session start", again, () => reply.fail(internalError(false)));
       return shared.lane.hold({ owner: { memory }, reply, request }, onReady, (error) => reply.refuse(error));
     }
-    const refusal = this.#refusal(request, streams, !reply.isAccepted);
-    if (refusal !== undefined) return reply.refuse(refusal);
-    const server = this.#pool.acquire(request, streams);
+    const server = this.#acquire(request, streams, shared, !reply.isAccepted);
+    if (server instanceof SidecarError) return reply.refuse(server);
     server.lane.initialize({
       reply,
       request,
       memory,
       open: (protocolVersion) => {
         const claims = claimsOf(request, protocolVersion, server.profile.kind === "private");
-        const id = canResume ? this.#ids.issue(claims, owner) : randomUUID();
-        const known = { id, owner, protocolVersion, initialize: request };
+        const id = canResume ? this.#ids.issue(claims, owner) : undefined;
+        const known = { id: id ?? randomUUID(), owner, protocolVersion, initialize: request };
         const mustWait = !this.#pool.mayOpen(server, streams);
-        // Without such an id, no later request would find it.
-        if (mustWait && this.#ids.open(id, owner) === undefined) return overloaded("another session of this client has it alone at first");
+        // No later request would find it.
+        if (mustWait && id === undefined) return overloaded("another session of this client has it alone at first");
         const session = mustWait ? this.#note(known) : this.#open(server, streams, known);
         if (session instanceof SidecarError) return session;
         onOpen(session);
@@ -154,12 +153,13 @@ export class SessionOpener {
    * `initialize` with the claims of its id if the client needs a server of its own. The request waits while the session moves to another server,
    * or while only the first session may use the server.
    *
+   * @param found what was just found for the request.
    * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
    * @param onTaken called with the session, or the error, now or when it is known which server the client gets.
    */
   takeUp(
-    { id, owner }: Session | KnownSession,
+    found: Session | KnownSession,
     memory: MemoryAccount,
     reply: HeldRequest["reply"],
     messages: readonly Pick<Message, "kind" | "text">[],
@@ -175,6 +175,7 @@ export class SessionOpener {
       for (const { kind } of messages) if (kind === "request") counters.byKey.refusals.count(error.code);
       onTaken(error);
     };
+    const { id, owner } = found;
     const takeUp = (): void => {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
       if (owner?.isRevoked === true) return onTaken(sessionNotFound());
@@ -182,33 +183,31 @@ export class SessionOpener {
       const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
       if (former !== undefined) return former.lane.hold(held, onReady, onFailed);
       if (open !== undefined) return onTaken(open);
-      const known = this.recognize(id, owner);
+      const known = isFirst && "initialize" in found ? found : this.recognize(id, owner);
+      isFirst = false;
       if (known === undefined) return onTaken(sessionNotFound());
       // The shared server, which may restart, shows if there are others.
       if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, onReady, onFailed);
       if (!startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
       const shared = this.#pool.findShared(known.initialize, { canResume: true, memory });
       if (shared?.lease === "first") shared.lane.hold(held, onReady, onFailed);
-      else onTaken(this.#takeUp(known, memory));
+      else onTaken(this.#takeUp(known, memory, shared));
     };
+    let isFirst = true;
     takeUp();
   }
 
-  #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
+  #takeUp(known: KnownSession, memory: MemoryAccount, shared: PooledServer | undefined): Session | SidecarError {
     const { initialize, owner } = known;
     // Without the rate, a client that can sign ids would have as many sessions as it likes.
     const streams = this.createStreams(memory, !this.#unopened.delete(known.id));
-    let error = this.#refusal(initialize, streams, this.#ids.keys.isKnownTo(owner));
-    if (error === undefined) {
-      const server = this.#pool.acquire(initialize, streams);
-      const session = this.#open(server, streams, known);
-      if (session instanceof Session) return session;
-      this.#pool.release(server);
-      error = session;
-    }
+    const server = this.#acquire(initialize, streams, shared, this.#ids.keys.isKnownTo(owner));
+    const session = server instanceof SidecarError ? server : this.#open(server, streams, known);
+    if (session instanceof Session) return session;
+    if (!(server instanceof SidecarError)) this.#pool.release(server);
     streams.close();
-    this.#context.counters.byKey.refusals.count(error.code);
-    return error;
+    this.#context.counters.byKey.refusals.count(session.code);
+    return session;
   }
 
   #note(known: KnownSession): KnownSession {
@@ -228,18 +227,25 @@ export class SessionOpener {
   }
 
   /**
-   * Returns the error if no session can be opened now. A session takes its place when it is opened. Without one, no server is started and
-   * nothing is queued.
+   * Returns the server for a new session, or the error if none can be opened now. A session takes its place when it is opened. Without one,
+   * no server is started and nothing is queued.
    *
+   * @param shared that of `findShared`.
    * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
-  #refusal(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): SidecarError | undefined {
+  #acquire(
+    initialize: RequestMessage,
+    streams: SessionStreams,
+    shared: PooledServer | undefined,
+    isLimited: boolean,
+  ): PooledServer | SidecarError {
     const { config, nowMs } = this.#context;
-    const refusal = this.#pool.refusal(initialize, streams);
+    const refusal = this.#pool.refusal(initialize, streams, shared);
     if (refusal !== undefined) return refusal;
     if (!this.#sessions.hasRoomFor(streams.memory.holder)) return tooManySessions(this.#sessions.maxSessions);
     const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
-    return waitMs === undefined ? undefined : sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
+    if (waitMs !== undefined) return sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
+    return shared ?? this.#pool.acquire(initialize, streams);
   }
 
   /** Opens a session, whether `initialize` has begun it here or elsewhere. @returns the error if there is no room for it. */

@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
 import { isLegacyVersion } from "../mcp/message.ts";
@@ -179,7 +179,8 @@ export class SessionIds {
     [this.#config, this.keys, this.#timeMs] = [config, keys, timeMs];
   }
 
-  issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
+  /** Returns the id of a session that any process with the same key can open; undefined if its claims are too long. */
+  issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string | undefined {
     const [key] = this.keys.of(owner);
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
@@ -191,7 +192,7 @@ export class SessionIds {
       if (key === undefined || bytes.length + MAC_BYTES > MAX_ID_BYTES) continue;
       return Buffer.concat([bytes, sign(key, bytes, owner)]).toString("base64url");
     }
-    return randomUUID();
+    return undefined;
   }
 
   /** Returns the claims of an id that a process with the same key has issued to this principal; undefined if it is not valid. */
