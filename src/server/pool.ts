@@ -290,11 +290,6 @@ export class Pool {
     return true;
   }
 
-  /** True if a session with these streams may be opened at its server now. */
-  mayOpen({ lease, profile }: PooledServer, streams: SessionStreams): boolean {
-    return profile.kind !== "private" || lease === "open" || streams === profile.streams;
-  }
-
   /** Must be called when a session of an acquired server has ended, or was not opened. A private server ends with its last session. */
   release(server: PooledServer, session?: Session): void {
     const { profile, sessions } = server;

@@ -100,15 +100,16 @@ export class SessionOpener {
     }
     const server = this.#acquire(request, streams, shared, !reply.isAccepted);
     if (server instanceof SidecarError) return reply.refuse(server);
+    const isPrivate = server.profile.kind === "private";
     server.lane.initialize({
       reply,
       request,
       memory,
       open: (protocolVersion) => {
-        const claims = claimsOf(request, protocolVersion, server.profile.kind === "private");
+        const claims = claimsOf(request, protocolVersion, isPrivate);
         const id = canResume ? this.#ids.issue(claims, owner) : undefined;
         const known = { id: id ?? randomUUID(), owner, protocolVersion, initialize: request };
-        const mustWait = !this.#pool.mayOpen(server, streams);
+        const mustWait = isPrivate && server.lease !== "open" && streams !== server.profile.streams;
         // No later request would find it.
         if (mustWait && id === undefined) return overloaded("another session of this client has it alone at first");
         const session = mustWait ? this.#note(known) : this.#open(server, streams, known);
