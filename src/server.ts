@@ -18,7 +18,7 @@ import type { Routing } from "./server/routing.ts";
 import { SessionOpener } from "./server/session-opener.ts";
 import { SharedRouting } from "./server/shared-routing.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
-import type { ToolList, ToolListRules } from "./server/tools.ts";
+import type { ToolList } from "./server/tools.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
@@ -129,8 +129,8 @@ export class McpServer {
   }
 
   /** Lists the tools of the shared server, visible or not. */
-  listTools(timeoutMs: number, rules?: ToolListRules): Promise<ToolList> {
-    return this.#pool.shared.lane.tools.list(timeoutMs, rules);
+  listTools(timeoutMs: number): Promise<ToolList> {
+    return this.#pool.shared.lane.tools.list(timeoutMs);
   }
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
