@@ -1,4 +1,5 @@
 import { type Context, contextWith } from "./context.ts";
+import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
@@ -106,7 +107,7 @@ export class McpServer {
   status() {
     return {
       replica: this.#eventLog.replica,
-      upstream: this.#upstreamStatus(),
+      ...describeServer(this.#upstreamStatus()),
       asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,
       sessions: this.#sessions.size,

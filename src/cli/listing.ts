@@ -94,13 +94,13 @@ export async function listFromProcess(
   addAbortListener(ended, () => aborted.reject(ended.reason as Error));
   /** Returns the error of a server that has exited; undefined if it runs. */
   const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {
-    const { lastExit } = server.status().upstream;
-    if (lastExit === undefined) return undefined;
+    const { lastExit } = server.status();
+    if (lastExit === null) return undefined;
     const { kind, reason, likelyCause } = lastExit;
     const subject = OWN_EXITS.has(kind) ? `${maskCommand(command)} ` : "";
     // The reasons of other exits in the handshake say it.
     const when = awaited === "tools/list" || kind === "pipe-closed" ? ` before it answered ${awaited}` : "";
-    return new DiscoverError(`${subject}${reason}${when}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`}`);
+    return new DiscoverError(`${subject}${reason}${when}${likelyCause === null ? "" : `; likely cause: ${likelyCause}`}`);
   };
   const list = async (): Promise<Listing> => {
     const ready = await Promise.race([server.firstReady, server.failed]);
@@ -122,7 +122,7 @@ export async function listFromProcess(
     if (!(error instanceof DiscoverError)) throw error;
     const { noiseLines } = context.counters.dropped;
     const noise = noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${noiseLines})`;
-    throw new DiscoverError(`${error.message}${noise}`, server.status().upstream.lastExit?.stderrTail);
+    throw new DiscoverError(`${error.message}${noise}`, server.status().lastExit?.stderrTail);
   });
 }
 
