@@ -21,12 +21,10 @@ function scriptsOf(folder: string): string[] {
   return Object.keys((JSON.parse(readFileSync(path, "utf8")) as { scripts?: object }).scripts ?? {});
 }
 
-/** Returns true if a path or pattern exists, relative to the root, to the document, or to `src/`. */
 function isThere(name: string, { path }: Markdown): boolean {
   return ["", dirname(path), "src"].some((base) => globSync(join(base, name), { cwd: ROOT }).length > 0);
 }
 
-/** Returns the problem of a link within the repository, if it has one. */
 function linkProblem(link: string, document: Markdown): string | undefined {
   const [file = "", anchor] = link.split("#");
   const path = file === "" ? document.path : join(dirname(document.path), file);

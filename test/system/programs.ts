@@ -1,8 +1,6 @@
-/** A program of the system that tests need. */
 export interface Program {
   readonly commands: readonly string[];
   readonly debianPackage: string;
-  /** The folder of its tests. */
   readonly tests: string;
 }
 
