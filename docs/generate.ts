@@ -34,10 +34,10 @@ function architectureMarkdown(): string {
 
 /** README.md as it is, with a new table of options. */
 function readmeMarkdown(): string {
-  const rows = COMMON_OPTIONS.map((option) =>
-    row([code(flagUsage(option)), `\`${option.variable}\``, code(option.defaultText), firstSentence(option.description)]),
-  );
-  const table = [row(["flag", "variable", "default", "meaning"]), row(["---", "---", "---", "---"]), ...rows].join("\n");
+  const rows = COMMON_OPTIONS.map((option) => [flagUsage(option), option] as const)
+    .filter(([flag]) => flag !== undefined)
+    .map(([flag, { defaultText, description }]) => row([code(flag), code(defaultText), firstClause(description)]));
+  const table = [row(["flag", "default", "meaning"]), row(["---", "---", "---"]), ...rows].join("\n");
   return replaceSection(readDocument("README.md"), "options", table);
 }
 
@@ -129,8 +129,10 @@ function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
 }
 
-function firstSentence(text: string): string {
-  return /^.*?[.](?= |$)/.exec(text)?.[0] ?? text;
+/** Returns what comes before the first full stop, semicolon or colon outside of code. */
+function firstClause(text: string): string {
+  const [clause] = /^(?:`[^`]*`|[^`])*?(?=[.;:](?: |$))/.exec(text) ?? [text];
+  return `${clause}.`;
 }
 
 function code(text: string | undefined): string {

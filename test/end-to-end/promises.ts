@@ -21,7 +21,7 @@ export const PROMISES = {
     operations("sessions", "A restart of the server does not end a session."),
   ],
   "a new server process is told the state of its clients": [
-    readme("the sidecar sends it `initialize`, log level, subscriptions and the notice of changed roots again"),
+    readme("The sidecar sends it `initialize`, log level, subscriptions and the notice of changed roots again"),
   ],
   "clients never get messages of each other": [
     readme("**Clients never receive each other's responses**, even if all of them send the same request ids to one shared server process."),
@@ -77,7 +77,7 @@ export const PROMISES = {
   ],
   "/metrics counts for Prometheus": [readme("metrics for Prometheus at `/metrics`")],
   "the page shows the state": [
-    readme("The page shows the state of the server, its exits, its tools with forms to call them, the last requests and the log."),
+    readme("[a page](docs/operations/page.md) with the state of the server, its tools to try, requests and log"),
     operations("page", "PAGE is on by default if the sidecar listens on loopback"),
   ],
   "no other page reads or frames the page": [
@@ -126,16 +126,14 @@ export const PROMISES = {
     security("Outside of the image, the sidecar listens on 127.0.0.1 unless HOST or ADDR says otherwise."),
   ],
   "clients without a session use a server of sessions": [
-    readme("Each client speaks its own protocol revision, whichever the server speaks."),
+    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
     operations("stateless", "The sidecar serves such requests beside those of sessions, on the same path."),
   ],
   "clients of sessions use a server without sessions": [
-    readme("Each client speaks its own protocol revision, whichever the server speaks."),
+    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
     operations("servers-without-sessions", "Clients of earlier revisions use it through the sidecar as any other server."),
   ],
-  "questions of a server reach its client": [
-    readme("Questions of a server (sampling, elicitation) reach all of these clients, if they declare these capabilities."),
-  ],
+  "questions of a server reach its client": [readme("Questions of a server (sampling, elicitation) reach clients that declare them.")],
   "a question reaches only a client that has declared it": [
     security("A question of a server without sessions reaches only a client that has declared it."),
     operations("stateless", "If the client has not declared what it asks, the request gets MISSING_CAPABILITY instead."),
@@ -183,7 +181,6 @@ export const PROMISES = {
   ],
   "ISOLATION=session gives each client its own process": [
     readme("`--isolation session` gives each session of a server with sessions its own process"),
-    readme("By default, a private process ends with its last session"),
     operations("sessions", "MAX_PRIVATE_SERVERS limits their number."),
   ],
   "discover finds differences to the review": [
@@ -274,7 +271,6 @@ export const PROMISES = {
     operations("sessions", "A session in use is never evicted."),
   ],
   "all messages share one memory budget": [
-    readme("When it is used up, new bodies get 503."),
     security("Another client is served meanwhile."),
     operations("sizing", "All messages together have one limit, MEMORY_BUDGET_BYTES"),
   ],
@@ -320,10 +316,7 @@ export const PROMISES = {
     security("Its process group is terminated with it."),
     operations("shutdown", "At a restart and at shutdown the whole group is terminated, with SIGKILL if necessary"),
   ],
-  "a killed sidecar leaves no server": [
-    readme("After SIGKILL to the sidecar, its server ends because its stdin closes."),
-    operations("shutdown", "By the lifecycle of MCP, a stdio server then exits."),
-  ],
+  "a killed sidecar leaves no server": [operations("shutdown", "By the lifecycle of MCP, a stdio server then exits.")],
   "requests in flight finish at the end": [
     operations("shutdown", "Requests in flight and held requests may finish within DRAIN_TIMEOUT_MS."),
     operations("shutdown", "new requests get 503 SHUTTING_DOWN with `Retry-After`"),

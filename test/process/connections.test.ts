@@ -27,7 +27,6 @@ function burst(request: string): string {
   return request.repeat(BURST_BYTES / request.length);
 }
 
-/** Returns the statuses of a burst that is cut off. */
 function upToLimit(status: number): number[] {
   return [...Array.from({ length: LIMIT }, () => status), 429];
 }
@@ -44,7 +43,6 @@ async function burstStatuses(origin: string, request: string): Promise<number[]>
   return [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
 }
 
-/** Returns the counts of responses by status; the request for them needs a valid token. */
 async function readCounts(origin: string): Promise<Readonly<Record<string, number>>> {
   return (await readStatus({ origin }, AUTHORIZED)).counters.http.responses;
 }

@@ -14,7 +14,6 @@ function sendJson(response: ServerResponse, text: string, headers: Readonly<Reco
   response.writeHead(200, { "Content-Type": "application/json", ...headers }).end(text);
 }
 
-/** Writes the chunk until the client closes the connection. */
 function writeForever(response: ServerResponse, mediaType: string, chunk: Buffer): void {
   response.writeHead(200, { "Content-Type": mediaType });
   const write = (): void => {

@@ -20,7 +20,6 @@ const [SESSION, BATCH_SESSION] = ["{SESSION}", "{BATCH-SESSION}"];
  */
 const LAST = `\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
 
-/** Usually the first value. */
 function usually(usual: string, ...others: readonly string[]): fc.Arbitrary<string> {
   return fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, { weight: 2, arbitrary: fc.constantFrom(...others) });
 }

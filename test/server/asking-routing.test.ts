@@ -28,7 +28,6 @@ function parkedCalls(maxParked?: number): ParkedCalls {
   return new ParkedCalls(context(maxParked), "0a1b2c3d");
 }
 
-/** A lane whose server may ask, and the parked calls of its clients. */
 function start(
   account = AMPLE_MEMORY.account("client"),
   parked = parkedCalls(),
@@ -36,7 +35,6 @@ function start(
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
   readonly call: (declared?: AskKinds) => RecordedReply;
-  /** Sends the next request of the call that was made last. */
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {

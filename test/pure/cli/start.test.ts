@@ -9,7 +9,6 @@ import { Secrets } from "../../../src/observe/redact.ts";
 import { configWith } from "../../support/context.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
-/** Returns the lines of the banner, without the empty ones around it. */
 async function linesOf({
   resultText = '{"serverInfo":{"name":"notes","version":"4.5.6"}}',
   address = "127.0.0.1:8080",

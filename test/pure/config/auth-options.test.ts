@@ -13,7 +13,6 @@ function load(argv: readonly string[], environment: Environment = {}, needsComma
   return loadConfig(readCommandLine(argv), environment, needsCommand);
 }
 
-/** Returns the configuration if the file has this text. */
 async function loadFile(text: string | Buffer): Promise<LoadResult> {
   await using directory = await TempDir.create();
   const path = directory.file("tokens");

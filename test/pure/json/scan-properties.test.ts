@@ -33,10 +33,8 @@ function isTakenFor(member: string, wanted: string): boolean {
   return member.toLowerCase().replaceAll("\u0131", "i") === wanted.toLowerCase() || member.startsWith(`${wanted}\0`);
 }
 
-/** The facts about a text: spans and doubles of the shape's members by slot, and elements. */
 type Facts = (number | boolean | string | undefined)[];
 
-/** Adds the facts about each slot of a shape. */
 function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: readonly JsonNode[]): void {
   for (const [position, wanted] of shape.names.entries()) {
     const node = last === undefined ? undefined : memberOf(last, wanted);
@@ -55,7 +53,6 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
   }
 }
 
-/** Returns the facts from a slow reader that is independent of the scanner. */
 function expected(node: JsonNode): Facts {
   const facts: Facts = Array.from({ length: SHAPE.endSlot * 3 }, () => undefined);
   addSlots(facts, SHAPE, node, [node]);
@@ -64,7 +61,6 @@ function expected(node: JsonNode): Facts {
   return [...facts, ...elements, hasEscapedName, node.members !== undefined, node.elements !== undefined];
 }
 
-/** Returns the facts that the scanner has found. */
 function found({ outline, isArray, isObject }: JsonScanner): Facts {
   const slots = Array.from({ length: SHAPE.endSlot }, (_, slot) => {
     const span = outline.span(slot);

@@ -134,7 +134,6 @@ describe("an id that is rewritten on its way to the server", () => {
   });
 });
 
-/** Returns the messages of a batch, or the reason for its rejection; undefined for text that is not a batch. */
 function check(text: string): Message[] | ClientMessageProblem | undefined {
   const reading = readText(text);
   return reading.kind === "batch" ? checkClientBatch(reading) : undefined;

@@ -8,7 +8,6 @@ import { readCall } from "../../../src/policy/tool-policy.ts";
 import { memberOf, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";
 
-/** Returns a `tools/call` with the text of its params, as read from a client. */
 function read(paramsText: string | undefined): ReturnType<typeof readCall> {
   const params = paramsText === undefined ? "" : `,"params": ${paramsText}`;
   const message = checkClientMessage(readMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call"${params}}`));

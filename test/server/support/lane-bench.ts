@@ -35,14 +35,12 @@ const LIMITS: Partial<Config> = {
   hungTimeouts: 1000,
 };
 
-/** Returns a message as a client sent it. */
 function messageOfClient(message: JsonObject | string): Message {
   const read = checkClientMessage(readMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message })));
   if ("code" in read) throw new Error(read.reason);
   return read;
 }
 
-/** Returns a request as a client sent it. */
 export function requestOfClient(message: JsonObject | string): RequestMessage {
   const read = messageOfClient(message);
   if (read.kind !== "request") throw new Error("no request");
@@ -55,7 +53,6 @@ export interface LaneBenchOptions {
   readonly policy?: LanePolicy;
   /** False if the client of a private lane has not sent `notifications/initialized`. */
   readonly isInitialized?: boolean;
-  /** Ends a session that cannot continue. */
   readonly endSession?: (session: Session) => void;
 }
 
@@ -98,7 +95,6 @@ export class LaneBench {
   );
   readonly context: ReturnType<typeof contextOf>;
   readonly lane: Lane;
-  /** The sessions that could not continue with the latest server. */
   readonly ended: Session[] = [];
   readonly #open = new OpenPolicy();
   readonly #draining = new AbortController();
@@ -138,7 +134,6 @@ export class LaneBench {
     return { ...this.counters.dropped };
   }
 
-  /** Opens a session of a shared lane. */
   join(): Session {
     const session = openSession(this.lane, new SessionStreams(ACCOUNT, this.eventLog));
     this.lane.addSession(session, requestOfClient({ id: "i", method: "initialize" }));
@@ -159,7 +154,6 @@ export class LaneBench {
     this.lane.onReady({ ...handshake, generation: ++this.#generation });
   }
 
-  /** The server exits. */
   lose(): void {
     const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1" };
     this.lane.onLost({ ...exit, likelyCause: undefined, at: new Date(0), stderrTail: [], kind: "crash" }, this.upstream.stop());
@@ -246,7 +240,6 @@ export class PrivateLaneBench extends LaneBench {
     return super.answer(message, session);
   }
 
-  /** A private lane whose server is ready. */
   static override ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): PrivateLaneBench {
     return started(new PrivateLaneBench(limits, options));
   }
@@ -265,7 +258,6 @@ export function listen({ streams }: Session): RecordedSink {
   return sink;
 }
 
-/** Returns the messages of a stream, or those emitted to a request, without the envelope. */
 export function messages(texts: readonly string[]): Record<string, unknown>[] {
   return texts.map((text) => {
     const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;

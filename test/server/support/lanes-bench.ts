@@ -116,12 +116,10 @@ export class LanesBench {
     return this.context.log;
   }
 
-  /** Begins the drain. */
   drain(): void {
     this.#draining.abort();
   }
 
-  /** Kills all servers. */
   kill(): void {
     this.#kill.abort();
   }
@@ -139,7 +137,6 @@ export class LanesBench {
     return { reply, session: () => session };
   }
 
-  /** Connects a client, and makes its private server ready. */
   connected(): { readonly session: Session; readonly server: SimulatedServer } {
     const client = this.connect();
     const server = this.servers.at(-1);
