@@ -57,7 +57,7 @@ export const ERROR_CATALOG = {
     action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
   }),
   INVALID_REQUEST: entry(400, InvalidRequest, {
-    when: "The body is not a valid JSON-RPC 2.0 message for this session. A member that occurs twice is not valid, even in another case, nor one that JSON-RPC does not have. Ids, progress tokens and names have at most 1 KiB, subscription URIs 8 KiB. Or the request is not valid HTTP: 431 for too large headers, 417 for `Expect`, else 400.",
+    when: "The body is not a valid JSON-RPC 2.0 message for this session. No member may occur twice, even in another case. Ids, progress tokens and names have at most 1 KiB, subscription URIs 8 KiB. Or the request is not valid HTTP: 431 for too large headers, 417 for `Expect`, else 400.",
     action: "Correct the request as the error message says.",
   }),
   ORIGIN_NOT_ALLOWED: entry(403, ServerError, {
@@ -66,7 +66,7 @@ export const ERROR_CATALOG = {
     actionFor: { page: "Open the page of the sidecar itself." },
   }),
   HOST_NOT_ALLOWED: entry(403, ServerError, {
-    when: "ALLOWED_HOSTS does not list the `Host`. By default, a sidecar on loopback allows only names of this machine. Without a token, `/status`, `/metrics` and the page also reject public names.",
+    when: "ALLOWED_HOSTS does not list the `Host`. On loopback, only names of this machine are allowed by default. Without a token, `/status`, `/metrics` and the page reject public names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   }),
   UNAUTHORIZED: entry(401, ServerError, {
@@ -102,7 +102,7 @@ export const ERROR_CATALOG = {
     },
   }),
   SESSION_NOT_FOUND: entry(404, SessionOrTimeout, {
-    when: "The session has ended or never existed: DELETE, a removed token, eviction with subscriptions, RESTART_LIMIT of its private server, or a restarted server that lacks capabilities. Or another token opened it. Or its key (SESSION_KEY, SERVER_NAME) is not that of this replica, or SESSION_MAX_AGE_MS is over.",
+    when: "The session has ended: DELETE, a removed token, eviction with subscriptions, RESTART_LIMIT, or a server that came back with fewer capabilities. Or another token opened it, its key (SESSION_KEY, SERVER_NAME) is another one, or SESSION_MAX_AGE_MS is over.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   }),
@@ -159,7 +159,7 @@ export const ERROR_CATALOG = {
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   }),
   UPSTREAM_RESPONSE_TOO_LARGE: entry(200, InternalError, {
-    when: "The response is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES; or the budget was used up, and it was the longest unfinished one. With a tool policy, also a page of tools over 8 MiB. The server keeps running.",
+    when: "The response is longer than MAX_LINE_BYTES or a quarter of MEMORY_BUDGET_BYTES, was the longest unfinished one when the budget was used up, or is a page of tools over 8 MiB. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   }),
   UPSTREAM_INVALID_RESPONSE: entry(200, InternalError, {
@@ -171,7 +171,7 @@ export const ERROR_CATALOG = {
     action: "Check whether the request took effect. The server needs an extension that the sidecar does not support.",
   }),
   OVERLOADED: entry(503, ServerError, {
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES), where the session with the most requests loses its newest. Or the request was held for HOLD_TIMEOUT_MS because of MAX_IN_FLIGHT, TOOL_CONCURRENCY, or MAX_PRIVATE_SERVERS processes that all wait for answers. Or MAX_CONNECTIONS are in use.",
+    when: "MAX_HELD_REQUESTS, MAX_QUEUED_BYTES or MAX_CONNECTIONS is reached. Or the request was held for HOLD_TIMEOUT_MS because of MAX_IN_FLIGHT, TOOL_CONCURRENCY, or MAX_PRIVATE_SERVERS processes that all wait for answers.",
     action:
       "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   }),
@@ -180,7 +180,7 @@ export const ERROR_CATALOG = {
     action: "Unless `retrySafe` is true, check its effect first. Retry after `retryAfterSeconds`, with fewer or shorter requests.",
   }),
   SESSION_OVERLOADED: entry(429, ServerError, {
-    when: "The session, or the client without one, has MAX_SESSION_REQUESTS requests in flight or queued, or 256 subscriptions or 10,000 resources without a session. Or 16 requests of a connection are not answered; this response is its last.",
+    when: "The session or client has MAX_SESSION_REQUESTS requests in flight or queued, or without a session 256 subscriptions or 10,000 resources. Or 16 requests of the connection are unanswered; this response is its last.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   }),
   TOOL_NOT_FOUND: entry(200, InvalidParams, {
