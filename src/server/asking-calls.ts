@@ -15,7 +15,7 @@ import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import type { StatelessRequest } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
 const SETTLE_MS = 40;

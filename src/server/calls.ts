@@ -14,20 +14,25 @@ import {
   type CallCheck,
   type CallLimits,
   type CallVerdict,
+  cancellation,
   type ClientCall,
   createLine,
   type Effect,
   effectOf,
+  internalReply,
+  type InternalRequest,
+  internalRequest,
   isOfClient,
   type LaneLoad,
   MAX_RENEWED_TIMES,
+  type OnInternalResult,
   type Outcome,
   RequestIds,
+  resultTo,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
-import { cancellation, internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";

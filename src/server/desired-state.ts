@@ -7,9 +7,20 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type Call, type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import {
+  type Call,
+  type CallCheck,
+  EMPTY_RESULT,
+  internalReply,
+  internalRequest,
+  type InternalRequest,
+  refuse,
+  type RequestDecision,
+  resultTo,
+  sendIf,
+  unavailable,
+} from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply, internalRequest, type InternalRequest, resultTo } from "./internal-calls.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 
 /** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */

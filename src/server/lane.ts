@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -33,7 +33,6 @@ import {
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
-import { errorAnswer } from "./internal-calls.ts";
 import type { Routing } from "./routing.ts";
 import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";

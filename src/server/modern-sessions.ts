@@ -27,12 +27,11 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import type { Askable, Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
+import { cancellation, type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import { cancellation } from "./internal-calls.ts";
 
 /** The maximum number of results with questions of one call. */
 const MAX_QUESTION_ROUNDS = 8;

@@ -9,7 +9,7 @@ import { answerElsewhere } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { ServerTools } from "./tools.ts";
 import { Questions } from "./questions.ts";
-import { cancellation } from "./internal-calls.ts";
+import { cancellation } from "./call.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The notifications of a change of a list, in all eras. */

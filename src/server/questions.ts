@@ -4,9 +4,8 @@ import { type NotificationMessage, readMessage, type RequestMessage, Slot } from
 import { messageToServer } from "../mcp/rewrite.ts";
 import type { Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
-import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
+import { type Call, type ClientCall, errorAnswer, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { errorAnswer } from "./internal-calls.ts";
 
 /** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
 export class Question {

@@ -4,6 +4,9 @@ import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findOtherCase, findRepeated, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
+import type { MemoryAccount } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Principal } from "../session/session.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -45,6 +48,17 @@ const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", 
 
 /** The methods of earlier revisions that no client of this one may send. */
 const REMOVED_METHODS = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/(?:list|result))$/;
+
+/** A request that has passed all checks of its text. */
+export interface StatelessRequest {
+  readonly request: RequestMessage;
+  readonly envelope: Envelope;
+  readonly headers: IncomingHttpHeaders;
+  readonly reply: Reply;
+  readonly memory: MemoryAccount;
+  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
+  readonly owner: Principal | undefined;
+}
 
 /**
  * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,

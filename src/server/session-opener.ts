@@ -11,7 +11,7 @@ import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
-import { type Principal, Session } from "../session/session.ts";
+import { type KnownSession, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
@@ -42,15 +42,6 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || canBeAsked(initialize),
   };
-}
-
-/** A session, as far as its id tells of it: one that is not open here may be taken up. */
-export interface KnownSession {
-  readonly id: string;
-  readonly owner: Principal | undefined;
-  readonly protocolVersion: string;
-  /** The request in place of the one that has opened it elsewhere. */
-  readonly initialize: RequestMessage;
 }
 
 /** Opens sessions: gets a server for each `initialize`, and a session on it as soon as the server has answered. */
@@ -254,7 +245,7 @@ export class SessionOpener {
     const { id, owner, protocolVersion, initialize } = known;
     const { defects, nowMs, records } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, server.lane, streams, owner, startedAtMs);
+    const session = new Session(known, server.lane, streams, startedAtMs);
     session.onEnd = (isOver) => {
       this.#pool.release(server, session);
       if (isOver) this.#ids.end(id, owner);

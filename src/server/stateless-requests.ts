@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
-import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
+import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
 import {
   ASKING_METHODS,
   checkResultType,
@@ -18,15 +18,14 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { holdMessage } from "./call.ts";
+import { holdMessage, internalReply, internalRequest, resultTo } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import type { Routing } from "./routing.ts";
-import { sealState, unsealState } from "./request-state.ts";
+import { sealState, unsealState } from "./sealed-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
+import { StatelessClient } from "../session/session.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";

@@ -7,9 +7,10 @@ import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryByte
 import type { Reply } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
+import { internalReply, internalRequest, resultTo } from "./call.ts";
 import type { Lane } from "./lane.ts";
-import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
+import { StatelessClient } from "../session/session.ts";
+import type { StatelessRequest } from "./request-check.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
 import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";

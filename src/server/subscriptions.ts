@@ -7,10 +7,9 @@ import { contains, listChanges, readFilter, type SubscriptionFilter } from "../m
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import type { Call } from "./call.ts";
+import { type Call, internalReply } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply } from "./internal-calls.ts";
-import type { StatelessRequest } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
 
 // A client's `subscriptions/listen` has a stream of notifications with its id, which ends with a result (MCP 2026-07-28, basic/utilities/subscriptions).
 

@@ -7,9 +7,8 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
-import type { Call, CallLimits, CallVerdict } from "./call.ts";
+import type { Call, CallLimits, CallVerdict, OnInternalResult } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import type { OnInternalResult } from "./internal-calls.ts";
 
 /**
  * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns

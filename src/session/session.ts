@@ -1,4 +1,4 @@
-import type { KeyObject } from "node:crypto";
+import { type KeyObject, randomUUID } from "node:crypto";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
@@ -58,6 +58,42 @@ export interface SessionLane {
   endCaller(caller: Caller): void;
 }
 
+/** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
+export class StatelessClient implements Caller {
+  readonly id = randomUUID();
+  readonly memory: MemoryAccount;
+  callsInFlight = 0;
+
+  constructor(memory: MemoryAccount) {
+    this.memory = memory;
+  }
+
+  beginCall(): void {
+    this.callsInFlight++;
+  }
+
+  endCall(): void {
+    this.callsInFlight--;
+  }
+
+  deliver(_text: string): void {
+    // A message that belongs to no request in flight has no stream.
+  }
+
+  deliverOnce(_text: string): void {
+    // As above. Subscriptions have callers of their own.
+  }
+}
+
+/** A session, as far as its id tells of it: one that is not open here may be taken up. */
+export interface KnownSession {
+  readonly id: string;
+  readonly owner: Principal | undefined;
+  readonly protocolVersion: string;
+  /** The request in place of the one that has opened it elsewhere. */
+  readonly initialize: RequestMessage;
+}
+
 /** A session, which `initialize` has opened, here or at another replica. Only the session changes its own state. */
 export class Session implements Caller {
   readonly id: string;
@@ -84,21 +120,10 @@ export class Session implements Caller {
   openRequests = 0;
   #mustHearOfLists: boolean;
 
-  /** @param id unique, and never chosen by a client. @param nowMs the time of the `initialize`. */
-  constructor(
-    id: string,
-    protocolVersion: string,
-    lane: SessionLane,
-    streams: SessionStreams,
-    owner: Principal | undefined,
-    nowMs: number,
-  ) {
-    this.id = id;
-    this.protocolVersion = protocolVersion;
-    this.lane = lane;
-    this.streams = streams;
-    this.memory = streams.memory;
-    this.owner = owner;
+  /** @param nowMs the time of the `initialize`. */
+  constructor({ id, owner, protocolVersion }: Omit<KnownSession, "initialize">, lane: SessionLane, streams: SessionStreams, nowMs: number) {
+    [this.id, this.owner, this.protocolVersion] = [id, owner, protocolVersion];
+    [this.lane, this.streams, this.memory] = [lane, streams, streams.memory];
     this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;
   }
