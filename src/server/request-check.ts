@@ -10,14 +10,14 @@ import type { Principal } from "../session/session.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** The most common values: printable ASCII without blanks around it, in plain form. */
+/** The most common values: plain, printable ASCII without blanks around it. */
 const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
 /** Printable ASCII, and tabs within. */
 const PLAIN = /^[\t -~]*$/;
 
 /**
- * Returns the value that a client means by a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding
- * blanks, or the UTF-8 text in `=?base64?…?=`. Returns undefined for anything else.
+ * The value that a client means (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8
+ * text in `=?base64?…?=`. Undefined for anything else.
  */
 export function decodeHeaderValue(header: string): string | undefined {
   if (SIMPLE.test(header)) return header;
@@ -56,13 +56,13 @@ export interface StatelessRequest {
   readonly headers: IncomingHttpHeaders;
   readonly reply: Reply;
   readonly memory: MemoryAccount;
-  /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
+  /** The token, which may be removed while the request waits. */
   readonly owner: Principal | undefined;
 }
 
 /**
- * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,
- * basic/transports, server validation). Nothing is sent before the check.
+ * Checks a request without a session before it is sent: its `_meta`, its revision, then the headers that repeat its body (MCP 2026-07-28,
+ * basic/transports, server validation).
  */
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
   const envelope = readEnvelope(request);
@@ -73,7 +73,6 @@ export function checkModernRequest(request: RequestMessage, headers: IncomingHtt
   return mismatch ?? checkName(request, headers) ?? envelope;
 }
 
-/** Returns the error for a method that this revision has removed. */
 export function removedMethod({ method }: RequestMessage): SidecarError | undefined {
   return REMOVED_METHODS.test(method) ? methodNotFound(method) : undefined;
 }
@@ -90,7 +89,7 @@ function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders)
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }
 
-/** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
+/** Of the extension io.modelcontextprotocol/tasks. */
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
   return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
 }

@@ -30,7 +30,6 @@ import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
 
-/** Returns the tasks that a request names: in its `taskId`, or in the filter of a subscription. */
 function namedTasks(request: RequestMessage): string[] {
   const { method } = request;
   if (method === "subscriptions/listen") {
@@ -45,9 +44,9 @@ function namedTasks(request: RequestMessage): string[] {
 export class StatelessRequests {
   readonly #context: Context;
   readonly #pool: Pool;
-  /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
+  /** Undefined if clients cannot be asked. */
   readonly #parked: ParkedCalls | undefined;
-  /** The clients of states and tasks; undefined if there is at most one token. */
+  /** Undefined if there is at most one token. */
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
   readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
@@ -63,7 +62,6 @@ export class StatelessRequests {
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
-  /** `asks` has the processes that may ask, and the questions that were refused because their call could not be found out. */
   get status() {
     const { asks, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
@@ -71,7 +69,7 @@ export class StatelessRequests {
     return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
   }
 
-  /** Handles one request. It is answered exactly once. */
+  /** It is answered exactly once. */
   handle(stateless: StatelessRequest): void {
     const { request, reply, memory } = stateless;
     this.#requestCount++;
@@ -85,7 +83,7 @@ export class StatelessRequests {
     this.#find(stateless, client, (server, handshake) => this.#route(stateless, client, server, handshake));
   }
 
-  /** Finds the lane for a request. Its token may be removed meanwhile. */
+  /** The token may be removed meanwhile. */
   #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: Parameters<Pool["find"]>[2]): void {
     const found = (server: PooledServer, handshake: UpstreamHandshake): void => {
       if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(server, handshake));
@@ -111,7 +109,7 @@ export class StatelessRequests {
     return client;
   }
 
-  /** Forgets the oldest client of which no call is in flight or waits for answers. */
+  /** The oldest one without a call in flight or parked. */
   #forgetOldest(): void {
     for (const [holder, client] of this.#clients)
       if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
@@ -141,7 +139,7 @@ export class StatelessRequests {
     else void this.#forwardChecked(stateless, client, checked);
   }
 
-  /** Forwards a call when its headers are checked, unless its client has left meanwhile. Never rejects. */
+  /** When its headers are checked, unless its client has left. Never rejects. */
   async #forwardChecked(stateless: StatelessRequest, client: StatelessClient, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { request, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
