@@ -1,4 +1,5 @@
 import { type Context, contextWith } from "./context.ts";
+import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
@@ -18,7 +19,7 @@ import { PrivateSession } from "./server/private-session.ts";
 import { Routing } from "./server/routing.ts";
 import { SessionOpener } from "./server/session-opener.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
-import type { ServerTools, ToolList, ToolListRules } from "./server/tools.ts";
+import type { ServerTools, ToolList } from "./server/tools.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
@@ -106,7 +107,7 @@ export class McpServer {
   status() {
     return {
       replica: this.#eventLog.replica,
-      upstream: this.#upstreamStatus(),
+      ...describeServer(this.#upstreamStatus()),
       asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,
       sessions: this.#sessions.size,
@@ -129,8 +130,8 @@ export class McpServer {
   }
 
   /** Lists the tools of the shared server, visible or not. */
-  listTools(timeoutMs: number, rules?: ToolListRules): Promise<ToolList> {
-    return this.#pool.shared.lane.tools.list(timeoutMs, rules);
+  listTools(timeoutMs: number): Promise<ToolList> {
+    return this.#pool.shared.lane.tools.list(timeoutMs);
   }
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
