@@ -1,10 +1,9 @@
 import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, skipValue, walkElements } from "../json/text.ts";
-import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
+import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
 import type { Defects } from "./log.ts";
-import { type MetricName, METRICS } from "./metrics.ts";
 import type { Redact } from "./redact.ts";
 
 /** The causes of a generation's exit. */
@@ -205,68 +204,41 @@ export class RequestRecord implements EndedRequest {
 /** The upper bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP advise. */
 export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** A distribution of durations. */
+/** A distribution of durations, with the values of its labels. */
 class Histogram {
-  /** By bound. Durations above the last one count in `#count` only. */
-  readonly #counts = new Float64Array(BOUNDS_SECONDS.length);
-  #count = 0;
-  #sumMs = 0;
+  readonly labels: readonly string[];
+  /** By bound. Durations above the last one count in `count` only. */
+  readonly counts = new Float64Array(BOUNDS_SECONDS.length);
+  count = 0;
+  sumMs = 0;
+
+  constructor(labels: readonly string[]) {
+    this.labels = labels;
+  }
 
   observe(durationMs: number): void {
-    this.#count++;
-    this.#sumMs += durationMs;
+    this.count++;
+    this.sumMs += durationMs;
     for (let index = 0; index < BOUNDS_SECONDS.length; index++) {
       if (durationMs > (BOUNDS_SECONDS[index] ?? 0) * 1000) continue;
-      this.#counts[index] = (this.#counts[index] ?? 0) + 1;
+      this.counts[index] = (this.counts[index] ?? 0) + 1;
       return;
     }
   }
-
-  /** The number of observations in all, and up to each bound, in the order of the bounds; and the sum of all in seconds. */
-  get value(): { readonly count: number; readonly sum: number; readonly cumulative: readonly number[] } {
-    let total = 0;
-    const cumulative = Array.from(this.#counts, (count) => (total += count));
-    return { count: this.#count, sum: this.#sumMs / 1000, cumulative };
-  }
 }
 
-export interface Sample {
-  readonly metric: MetricName;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly value: number | Histogram["value"];
-}
-
-/** The distributions of a metric, by the values of its labels. */
-class Distributions {
-  readonly #metric: MetricName;
-  readonly #byLabels = new Map<string, { readonly values: readonly string[]; readonly histogram: Histogram }>();
-
-  constructor(metric: MetricName) {
-    this.#metric = metric;
+/** The distributions of a metric. Only the name of a tool may have a line break, so no two keys are equal. */
+export class Histograms extends Map<string, Histogram> {
+  /** @returns undefined if there are too many others. */
+  find(labels: readonly string[], maxCount: number): Histogram | undefined {
+    return this.get(labels.join("\n")) ?? (this.size < maxCount ? this.of(labels) : undefined);
   }
 
-  /** @param values in the order of METRICS. @returns undefined if there are too many others. */
-  find(values: readonly string[], maxCount: number): Histogram | undefined {
-    // Only the name of a tool may have a line break, so no two keys are equal.
-    const known = this.#byLabels.get(values.join("\n"));
-    return known?.histogram ?? (this.#byLabels.size < maxCount ? this.of(values) : undefined);
-  }
-
-  of(values: readonly string[]): Histogram {
-    const key = values.join("\n");
-    let found = this.#byLabels.get(key);
-    if (found === undefined) this.#byLabels.set(key, (found = { values, histogram: new Histogram() }));
-    return found.histogram;
-  }
-
-  *samples(): Generator<Sample> {
-    const { labels } = METRICS[this.#metric];
-    for (const { values, histogram } of this.#byLabels.values())
-      yield {
-        metric: this.#metric,
-        labels: Object.fromEntries(labels.map((label, index) => [label, values[index] ?? ""])),
-        value: histogram.value,
-      };
+  of(labels: readonly string[]): Histogram {
+    const key = labels.join("\n");
+    let found = this.get(key);
+    if (found === undefined) this.set(key, (found = new Histogram(labels)));
+    return found;
   }
 }
 
@@ -333,6 +305,12 @@ export class RequestRecords {
   onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   /** Called for each HTTP request that was rejected before it had a reply. */
   onRejected: ((request: RejectedRequest) => void) | undefined;
+  /** The durations of requests, sessions, and the two parts of requests. */
+  readonly operations = new Histograms();
+  readonly sessions = new Histograms();
+  readonly queue = new Histograms();
+  readonly server = new Histograms();
+  readonly rejections = new Tally<SidecarErrorCode>();
   readonly #nowMs: () => number;
   readonly #defects: Defects;
   readonly #redact: Redact;
@@ -341,11 +319,6 @@ export class RequestRecords {
   readonly #names = new Map<string, string>();
   /** Copies of the names, which keep no list in memory. */
   readonly #tools = new Map<string, string>();
-  readonly #operations = new Distributions("mcp_server_operation_duration_seconds");
-  readonly #sessions = new Distributions("mcp_server_session_duration_seconds");
-  readonly #queue = new Distributions("claw_mcp_stdio_request_queue_seconds");
-  readonly #server = new Distributions("claw_mcp_stdio_request_server_seconds");
-  readonly #rejected = new Tally<SidecarErrorCode>();
   #nextListAtMs = Number.NEGATIVE_INFINITY;
   /** The labels of the last request, and their series as soon as there are any: most requests are like the last one. */
   #lastKind:
@@ -386,7 +359,7 @@ export class RequestRecords {
   /** Must be called for each HTTP request that was rejected before it had a reply. */
   rejected(request: RejectedRequest): void {
     const { code } = request;
-    this.#rejected.count(code);
+    this.rejections.count(code);
     this.onEnded?.({ endedAtMs: this.#nowMs(), ending: code });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
@@ -404,8 +377,8 @@ export class RequestRecords {
       this.#lastKind = kind;
     }
     const { name, version } = kind;
-    if (!isAnsweredHere) (kind.queue ??= this.#queue.of([name, toolName])).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
-    if (sentAtMs !== undefined) (kind.server ??= this.#server.of([name, toolName])).observe(endedAtMs - sentAtMs);
+    if (!isAnsweredHere) (kind.queue ??= this.queue.of([name, toolName])).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) (kind.server ??= this.server.of([name, toolName])).observe(endedAtMs - sentAtMs);
     const errorType = ending === "results" ? "" : ending === "errors" ? errorCodeOf(body) : ending;
     const success = errorType === "" ? (kind.success ??= this.#operation(name, toolName, "", version)) : undefined;
     (success ?? this.#operation(name, toolName, errorType, version)).observe(endedAtMs - acceptedAtMs);
@@ -421,22 +394,15 @@ export class RequestRecords {
   sessionEnded(protocolVersion: string, durationMs: number): void {
     if (!this.#hasMetrics) return;
     const version = VERSIONS.get(protocolVersion) ?? OTHER;
-    this.#sessions.of([version, TRANSPORT]).observe(durationMs);
-  }
-
-  *samples(): Generator<Sample> {
-    for (const each of [this.#operations, this.#sessions, this.#queue, this.#server]) yield* each.samples();
-    // A series that begins with 1 has no increase.
-    for (const code of Object.keys(ERROR_CATALOG) as SidecarErrorCode[])
-      yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
+    this.sessions.of([version, TRANSPORT]).observe(durationMs);
   }
 
   #operation(method: string, tool: string, errorType: string, version: string): Histogram {
     return (
-      this.#operations.find([method, tool, errorType, version, TRANSPORT], MAX_SERIES) ??
-      this.#operations.find([method, tool && OTHER_TOOL, errorType, version, TRANSPORT], MAX_SERIES + MAX_SERIES_WITHOUT_TOOL) ??
+      this.operations.find([method, tool, errorType, version, TRANSPORT], MAX_SERIES) ??
+      this.operations.find([method, tool && OTHER_TOOL, errorType, version, TRANSPORT], MAX_SERIES + MAX_SERIES_WITHOUT_TOOL) ??
       // A success must not count as a failure.
-      this.#operations.of([OTHER, OTHER_TOOL, errorType && OTHER, OTHER, TRANSPORT])
+      this.operations.of([OTHER, OTHER_TOOL, errorType && OTHER, OTHER, TRANSPORT])
     );
   }
 
