@@ -17,34 +17,8 @@ const MIN_LENGTHS = { token: MIN_TOKEN_LENGTH, key: MIN_KEY_LENGTH };
 export const SETTLE_MS = 200;
 /** Limits the tokens, because every request is compared with each of them. */
 const MAX_FILE_BYTES = 64 * 1024;
-/** Reads at the start, after which a file that keeps changing is a problem. */
-const MAX_READS = 10;
-/** Age from which a file is read only once. It allows for a small difference to the clock of the file system. */
-const STABLE_MS = 10_000;
-
-/**
- * Reads a file at the start of the sidecar, until two reads are equal, for at most two seconds. Never throws.
- *
- * @param path of a regular file of at most 64 KiB, in UTF-8.
- */
-export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS, sleep: (ms: number) => void = sleepSync): SecretFile {
-  let last = readOnce(path, noun);
-  if (isOld(path)) return last;
-  for (let reads = 1; reads < MAX_READS; reads++) {
-    sleep(SETTLE_MS);
-    const next = readOnce(path, noun);
-    if (stateOf(next) === stateOf(last)) return next;
-    last = next;
-  }
-  return { problem: "it keeps changing" };
-}
-
-/** Returns a text that is equal for equal files. A token or key contains neither a space nor a line break. */
-export function stateOf({ texts = [], problem }: SecretFile): string {
-  return problem === undefined ? texts.join("\n") : ` ${problem}`;
-}
-
-function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
+/** Reads the file at the start. Never throws. The rest of a half-written token file is read while the sidecar runs; that of keys is not. */
+export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   try {
     return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), noun);
   } catch (error) {
@@ -52,18 +26,9 @@ function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   }
 }
 
-/** Must be called after the file was read. It uses `ctime`, because programs can set the time of modification. */
-function isOld(path: string): boolean {
-  try {
-    return Date.now() - statSync(path).ctimeMs > STABLE_MS;
-  } catch {
-    return false;
-  }
-}
-
-/** Blocks the thread, because nothing else runs yet at the start. */
-function sleepSync(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+/** Returns a text that is equal for equal files. A token or key contains neither a space nor a line break. */
+export function stateOf({ texts = [], problem }: SecretFile): string {
+  return problem === undefined ? texts.join("\n") : ` ${problem}`;
 }
 
 /** Reads the file once, without blocking the thread if the file system hangs. */

@@ -200,28 +200,28 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   ),
 };
 
-/** Returns the present values of a metric in the form of prom-client. Prometheus takes an empty label for an absent one. */
-function valuesOf(name: string, { read, labels }: MetricDefinition, status: Status, records: RequestRecords): object[] {
-  const named = (texts: readonly (string | number)[]): Record<string, string> =>
-    Object.fromEntries(labels.map((label, index) => [label, String(texts[index])]).filter(([, text]) => text !== ""));
+/** Yields the present values of a metric in the form of prom-client. Prometheus takes an empty label for an absent one. */
+function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Status, records: RequestRecords): Generator<object> {
+  const named = (texts: readonly (string | number)[]): Readonly<Record<string, string>> =>
+    Object.fromEntries(labels.map((label, index) => [label, String(texts[index])] as const).filter(([, text]) => text !== ""));
   const found = read(status, records);
-  if (found === undefined) return [];
-  if (typeof found === "number") return [{ labels: {}, value: found }];
-  if (!(found instanceof Histograms)) return found.map(([value, ...texts]) => ({ labels: named(texts), value }));
-  return [...found.values()].flatMap(({ labels: texts, counts, count, sumMs }) => {
+  if (typeof found === "number") yield { labels: {}, value: found };
+  if (typeof found !== "object") return;
+  if (!(found instanceof Histograms)) {
+    for (const [value, ...texts] of found) yield { labels: named(texts), value };
+    return;
+  }
+  for (const { labels: texts, counts, count, sumMs } of found.values()) {
     const own = named(texts);
     let total = 0;
-    const buckets = BOUNDS_SECONDS.map((le, index) => ({ le, value: (total += counts[index] ?? 0) }));
-    return [
-      ...[...buckets, { le: "+Inf", value: count }].map(({ le, value }) => ({
-        metricName: `${name}_bucket`,
-        labels: { ...own, le },
-        value,
-      })),
-      { metricName: `${name}_sum`, labels: own, value: sumMs / 1000 },
-      { metricName: `${name}_count`, labels: own, value: count },
-    ];
-  });
+    for (const [index, bound] of BOUNDS_SECONDS.entries()) {
+      total += counts[index] ?? 0;
+      yield { metricName: `${name}_bucket`, labels: { ...own, le: bound }, value: total };
+    }
+    yield { metricName: `${name}_bucket`, labels: { ...own, le: "+Inf" }, value: count };
+    yield { metricName: `${name}_sum`, labels: own, value: sumMs / 1000 };
+    yield { metricName: `${name}_count`, labels: own, value: count };
+  }
 }
 
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
@@ -233,14 +233,14 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
  */
 export function createRegistry(
   { Registry, collectDefaultMetrics }: typeof Prometheus,
-  readValues: (name: string, metric: MetricDefinition) => object[],
+  readValues: (name: string, metric: MetricDefinition) => Iterable<object>,
 ): Prometheus.Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   for (const [name, metric] of Object.entries(METRICS)) {
     const { type, help } = metric;
-    const get = (): object => ({ name, type, help, values: readValues(name, metric) });
+    const get = (): object => ({ name, type, help, values: [...readValues(name, metric)] });
     // Its type wants the class of a metric, but it uses no more than these members.
     registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Prometheus.Registry["registerMetric"]>[0]);
   }
