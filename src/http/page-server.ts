@@ -12,7 +12,7 @@ import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
-import type { RecentActivity } from "./recent.ts";
+import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
 /** The folder to which the build writes the compressed files. */
@@ -199,11 +199,12 @@ export class Page {
   /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests, generations, log, currentSecond } = this.#activity;
+    const { requests: history, generations, log, currentSecond } = this.#activity;
+    const { requests } = history;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: requests.after(stream.requestCount),
+      requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };

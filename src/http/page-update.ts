@@ -1,4 +1,4 @@
-import type { RequestEnding } from "../observe/record.ts";
+import type { newSecond, RequestEnding } from "../observe/record.ts";
 import type { describeExit, laneLoads, Status } from "./health.ts";
 
 /** The length of each history, in the sidecar and in the page. */
@@ -30,15 +30,7 @@ export interface PageState extends Omit<Status, "lanes" | "counters" | "policy">
   readonly lanes: ReturnType<typeof laneLoads>;
 }
 
-/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
-export interface PageSecond {
-  readonly number: number;
-  requests: number;
-  errors: number;
-  timed: number;
-  totalMs: number;
-  longestMs: number;
-}
+export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
 
 export interface PageRequest {
   /** The time of its end, in milliseconds since the epoch. */

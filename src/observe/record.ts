@@ -201,6 +201,71 @@ export class RequestRecord implements EndedRequest {
   }
 }
 
+/** The last items of a series. */
+export class RecentItems<Item> {
+  /** The number of all items so far. */
+  count = 0;
+  readonly #maxCount: number;
+  readonly #maxLength: number;
+  readonly #items: Item[] = [];
+  #length = 0;
+
+  /** @param maxLength the limit of the sum of the lengths of texts. */
+  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
+    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
+  }
+
+  add(item: Item): void {
+    this.#items.push(item);
+    if (typeof item === "string") this.#length += item.length;
+    this.count++;
+    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
+      const oldest = this.#items.shift();
+      if (typeof oldest === "string") this.#length -= oldest.length;
+    }
+  }
+
+  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
+  after(seenCount: number): readonly Item[] {
+    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
+  }
+}
+
+/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
+export function newSecond(number: number) {
+  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+}
+
+/** The history of requests for the page. It begins at the start, because people open the page after a failure. */
+export class RequestHistory {
+  readonly requests: RecentItems<EndedRequest>;
+  /** Those with requests, oldest first. */
+  readonly seconds: ReturnType<typeof newSecond>[] = [];
+  readonly #maxSeconds: number;
+
+  constructor(maxRequests: number, maxSeconds: number) {
+    this.requests = new RecentItems(maxRequests);
+    this.#maxSeconds = maxSeconds;
+  }
+
+  add(request: EndedRequest): void {
+    const { acceptedAtMs, endedAtMs, ending } = request;
+    const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
+    let second = this.seconds.at(-1);
+    if (second?.number !== number) {
+      this.seconds.push((second = newSecond(number)));
+      while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
+    }
+    second.requests++;
+    if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
+    this.requests.add(request);
+    if (acceptedAtMs === undefined) return;
+    second.timed++;
+    second.totalMs += endedAtMs - acceptedAtMs;
+    second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
+  }
+}
+
 /** The upper bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP advise. */
 export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
@@ -298,8 +363,8 @@ const TRANSPORT = "tcp";
 
 /** Records the end of each client's request once: for the metrics, the page and the log. */
 export class RequestRecords {
-  /** Called at the end of each request, and for each one that was rejected before it was read; undefined without a page. */
-  onEnded: ((request: EndedRequest) => void) | undefined;
+  /** Undefined without a page. */
+  history: RequestHistory | undefined;
   /** Called at the end of each request that the log shows. @param body the JSON text of the response; undefined without one. */
   onSuccess: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
@@ -348,7 +413,7 @@ export class RequestRecords {
       request.endedAtMs = this.#nowMs();
       request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
       if (this.#hasMetrics) this.#observe(request, body);
-      this.onEnded?.(request);
+      this.history?.add(request);
       if (ending === "results" || ending === "dismissed" || ending === "unread") this.onSuccess?.(request, body);
       else this.onFailure?.(request, body);
     } catch (error) {
@@ -360,7 +425,7 @@ export class RequestRecords {
   rejected(request: RejectedRequest): void {
     const { code } = request;
     this.rejections.count(code);
-    this.onEnded?.({ endedAtMs: this.#nowMs(), ending: code });
+    this.history?.add({ endedAtMs: this.#nowMs(), ending: code });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
 
