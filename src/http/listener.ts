@@ -1,16 +1,15 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import { type AddressInfo, Server as NetServer, Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { logLimiter } from "../observe/log.ts";
-import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
+import { ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
-import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, sendDefect, sendJson, stopParser } from "./response.ts";
+import { errorBody, LINGER_MS, reject, rejectionOf, sendDefect, stopParser } from "./response.ts";
 import { countCutOffs, takenBytes } from "./unread-output.ts";
 
 class Connection {
@@ -196,11 +195,9 @@ class Connections {
 }
 
 /** The response to a connection without a complete request. */
-type ClientError = readonly [status: number, code: SidecarErrorCode, reason: string, header?: string];
+type ClientError = readonly [status: number, code: SidecarErrorCode, reason: string];
 
 const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
-const ALLOW = `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`;
-const NO_TUNNEL: ClientError = [405, "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy.", ALLOW];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** Responses by the error code of Node's parser. */
@@ -209,14 +206,6 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
   [TIMED_OUT]: [408, "BODY_INCOMPLETE", "The request did not arrive in time."],
 };
-
-/** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
-function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
-  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; omit it.");
-  noteRejection(response, error, error.message);
-  sendJson(response, 417, errorBody(error, undefined));
-  discardBody(request);
-}
 
 const MAX_SWEEP_MS = 1000;
 /** The number of looks at a client before its time is over. */
@@ -275,35 +264,29 @@ export class HttpListener {
     this.#context = context;
     this.connections = new Connections(context, tokens);
     this.#stalledReaders = watchStalledReaders(context, this.connections);
-    this.#server = createServer(
-      {
-        keepAliveTimeout: config.connectionIdleTimeoutMs,
-        keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
-        // Node requires a limit for headers that is not above that of the request.
-        headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
-        requestTimeout: config.bodyTimeoutMs,
-        connectionsCheckingInterval: ARRIVAL_CHECK_MS,
-        requireHostHeader: false,
-      },
-      (request, response) => {
-        try {
-          if (this.connections.admits(request, response)) this.#app(request, response);
-        } catch (error) {
-          defects.recover("http request", error, () => sendDefect(response, false));
-        }
-      },
-    );
-    const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
+    this.#server = createServer({
+      keepAliveTimeout: config.connectionIdleTimeoutMs,
+      keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
+      // Node requires a limit for headers that is not above that of the request.
+      headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
+      requestTimeout: config.bodyTimeoutMs,
+      connectionsCheckingInterval: ARRIVAL_CHECK_MS,
+      requireHostHeader: false,
+    });
+    const onRequest: RequestListener = (request, response) => {
+      try {
+        if (this.connections.admits(request, response)) this.#app(request, response);
+      } catch (error) {
+        defects.recover("http request", error, () => sendDefect(response, false));
+      }
+    };
+    this.#server.on("request", onRequest);
+    // An unknown expectation is ignored (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one.
+    this.#server.on("checkExpectation", onRequest);
+    const guard = (socket: Socket, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
     this.#server.on("connection", (socket: Socket) => guard(socket, () => this.connections.add(socket)));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
       guard(socket, () => this.#onClientError(error, socket)),
-    );
-    // By default, Node closes the connection of CONNECT without a response, and sends 417 without a body.
-    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#onConnect(socket)));
-    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
-      guard(request.socket, () => {
-        if (this.connections.admits(request, response)) rejectExpectation(request, response);
-      }),
     );
   }
 
@@ -403,17 +386,10 @@ export class HttpListener {
     }
   }
 
-  /** Handles CONNECT requests, for which Node passes the bare connection. */
-  #onConnect(socket: Duplex): void {
-    socket.on("error", () => socket.destroy());
-    if ((this.connections.all.get(socket as Socket)?.responses.length ?? 0) > 0) socket.destroy();
-    else this.#endWith(NO_TUNNEL, socket.resume());
-  }
-
-  #endWith([httpStatus, code, reason, header = ""]: ClientError, socket: Duplex): void {
-    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
+  #endWith([httpStatus, code, reason]: ClientError, socket: Socket): void {
+    const principal = socket.remoteAddress ?? "unknown";
     const body = errorBody(new SidecarError(code, reason), undefined);
-    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+    const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));

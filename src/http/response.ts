@@ -134,11 +134,6 @@ const REJECTIONS = new WeakMap<
   { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
 >();
 
-/** Notes the error of a response to a request without a reply. @param reason undefined if the error may quote the body or the URL. */
-export function noteRejection(response: ServerResponse, { code }: SidecarError, reason?: string): void {
-  REJECTIONS.set(response, { code, reason, address: response.req.socket.remoteAddress });
-}
-
 /** Returns the rejection of a response that is closed; undefined if its request was not rejected. */
 export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undefined): RejectedRequest | undefined {
   const rejection = REJECTIONS.get(response);
@@ -198,7 +193,7 @@ export function sendRejection(
   headers?: Readonly<Record<string, string>>,
   reason?: string,
 ): void {
-  noteRejection(response, error, reason);
+  REJECTIONS.set(response, { code: error.code, reason, address: response.req.socket.remoteAddress });
   sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
 }
 
