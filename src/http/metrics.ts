@@ -46,7 +46,7 @@ function ofLanes(key: "requestsInFlight" | "waiting" | "queuedBytes" | "servers"
  */
 export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   mcp_server_operation_duration_seconds: histogram(
-    "Time of a client's request, from its arrival until its response is complete. Refused requests are included.",
+    "Time of a client's request, from its arrival until its response is complete, refused ones included.",
     (_, { operations }) => operations,
     "mcp_method_name",
     "gen_ai_tool_name",
@@ -67,11 +67,11 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     "node",
   ),
   claw_mcp_stdio_requests_accepted_total: counter(
-    "Requests that were accepted from clients, without discoveries and subscriptions of clients without a session.",
+    "Accepted requests, without discoveries and subscriptions of clients without a session.",
     ({ counters }) => counters.requests.accepted,
   ),
   claw_mcp_stdio_requests_refused_total: counter(
-    "Valid requests that were refused on arrival because of a limit or the state of the server.",
+    "Valid requests that were refused on arrival.",
     ({ counters }) => withZeros(ERROR_CODES, counters.byKey.refusals),
     "code",
   ),
@@ -80,51 +80,47 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     ({ counters }) => counters.requests.held,
   ),
   claw_mcp_stdio_requests_repeated_total: counter(
-    "Accepted requests that were sent again after an exit of the server.",
+    "Accepted requests that were sent again after an exit.",
     ({ counters }) => counters.requests.repeated,
   ),
   claw_mcp_stdio_requests_ended_total: counter(
-    "Accepted requests by their end: results, errors, dismissed, unread, or the error code of the sidecar.",
+    "Accepted requests by their end: results, errors, dismissed, unread, or an error code of the sidecar.",
     ({ counters }) => [...byName(counters.answers), ...withZeros(ERROR_CODES, counters.byKey.failures)],
     "ending",
   ),
   claw_mcp_stdio_request_queue_seconds: histogram(
-    "Time from the arrival of a request until it is sent to the server for the first time, or fails without being sent.",
+    "Time from the arrival of a request until it is first sent, or fails unsent.",
     (_, { queue }) => queue,
     "mcp_method_name",
     "gen_ai_tool_name",
   ),
   claw_mcp_stdio_request_server_seconds: histogram(
-    "Time from the first sending of a request until its end, with all restarts, repetitions and questions to the client.",
+    "Time from the first sending of a request until its end.",
     (_, { server }) => server,
     "mcp_method_name",
     "gen_ai_tool_name",
   ),
   claw_mcp_stdio_rejected_http_requests_total: counter(
-    "HTTP requests that were rejected before they became requests of MCP.",
+    "HTTP requests rejected before they became requests of MCP.",
     (_, { rejections }) => withZeros(ERROR_CODES, rejections),
     "code",
   ),
   claw_mcp_stdio_http_responses_total: counter(
-    "HTTP responses by status, probes and scrapes included. An event stream counts when it ends.",
+    "HTTP responses; an event stream counts when it ends.",
     ({ counters }) => [...counters.byKey.statuses].map(([status, count]) => [count, status]),
     "status",
   ),
   claw_mcp_stdio_http_readers_cut_off_total: counter(
-    "Connections that were closed because their client did not read.",
+    "Connections closed because their client did not read.",
     ({ counters }) => counters.http.readersCutOff,
   ),
   claw_mcp_stdio_http_connections_dropped_total: counter(
-    "Connections that were closed because there were too many.",
+    "Connections closed because there were too many.",
     ({ counters }) => counters.http.connectionsDropped,
   ),
-  claw_mcp_stdio_requests_in_flight: gauge(
-    "Requests that the servers of a lane have not answered, held ones included.",
-    ofLanes("requestsInFlight"),
-    "lane",
-  ),
+  claw_mcp_stdio_requests_in_flight: gauge("Unanswered requests, held ones included.", ofLanes("requestsInFlight"), "lane"),
   claw_mcp_stdio_requests_waiting: gauge("Held requests and notifications.", ofLanes("waiting"), "lane"),
-  claw_mcp_stdio_queued_bytes: gauge("Bytes that are queued, or not yet read by the servers of a lane.", ofLanes("queuedBytes"), "lane"),
+  claw_mcp_stdio_queued_bytes: gauge("Bytes that are queued, or not read by the server.", ofLanes("queuedBytes"), "lane"),
   claw_mcp_stdio_calls_suspended: gauge(
     "Calls of sessions that wait for the answers of their clients.",
     ({ lanes }) => lanes.shared.suspended,
@@ -138,11 +134,11 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     ({ stateless }) => stateless?.asks?.parked.expired,
   ),
   claw_mcp_stdio_parked_calls_refused_total: counter(
-    "Rounds of questions that were refused because of a limit.",
+    "Rounds of questions refused because of a limit.",
     ({ stateless }) => stateless?.asks?.parked.refused,
   ),
   claw_mcp_stdio_questions_unattributed_total: counter(
-    "Questions of servers that were refused because their call could not be found out.",
+    "Questions refused because their call is unknown.",
     ({ stateless }) => stateless?.asks?.unattributed,
   ),
   claw_mcp_stdio_server_ready: gauge("1 if the shared server is ready, else 0.", ({ state }) => Number(state === "ready")),
@@ -153,7 +149,7 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   ),
   claw_mcp_stdio_server_generation: gauge("Number of the present run of the shared server, from 1.", ({ generation }) => generation),
   claw_mcp_stdio_server_ready_time_seconds: gauge(
-    "Unix time at which the shared server became ready. Absent while it is not.",
+    "Unix time at which the shared server became ready; absent while it is not.",
     ({ readyAt }) => (readyAt === null ? undefined : Date.parse(readyAt) / 1000),
   ),
   claw_mcp_stdio_server_restarts_total: counter("Restarts of the shared server.", ({ restarts }) => restarts),
@@ -162,15 +158,15 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     ({ counters }) => withZeros(EXIT_KINDS, counters.byKey.exits),
     "kind",
   ),
-  claw_mcp_stdio_server_processes: gauge("Processes of servers, those that are stopping included.", ofLanes("servers"), "lane"),
+  claw_mcp_stdio_server_processes: gauge("Processes of servers, stopping ones included.", ofLanes("servers"), "lane"),
   claw_mcp_stdio_dropped_messages_total: counter(
-    "Messages that were discarded, by kind (docs/operations/status.md).",
+    "Discarded messages by kind (docs/operations/status.md).",
     ({ counters }) => byName(counters.dropped),
     "kind",
   ),
   claw_mcp_stdio_sessions: gauge("Open sessions.", ({ sessions }) => sessions),
   claw_mcp_stdio_streams: gauge("Connections with an open event stream.", ({ openStreams }) => openStreams),
-  claw_mcp_stdio_stateless_clients: gauge("Clients without a session that are remembered.", ({ stateless }) => stateless?.clients),
+  claw_mcp_stdio_stateless_clients: gauge("Remembered clients without a session.", ({ stateless }) => stateless?.clients),
   claw_mcp_stdio_stateless_subscriptions: gauge(
     "Open subscriptions of clients without a session.",
     ({ stateless }) => stateless?.subscriptions,
@@ -183,21 +179,18 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     "kind",
   ),
   claw_mcp_stdio_invalid_arguments_total: counter(
-    "Calls whose arguments violated the schema of their tool.",
+    "Calls whose arguments violated the schema.",
     ({ counters }) => counters.policy.invalidArguments,
   ),
   claw_mcp_stdio_argument_checks_given_up_total: counter(
-    "Checks of arguments that were ended because of time or memory.",
+    "Checks ended because of time or memory.",
     ({ counters }) => counters.policy.argumentChecksGivenUp,
   ),
   claw_mcp_stdio_truncated_results_total: counter(
-    "Results that were truncated to MAX_RESULT_BYTES.",
+    "Results truncated to MAX_RESULT_BYTES.",
     ({ counters }) => counters.policy.truncatedResults,
   ),
-  claw_mcp_stdio_defects_total: counter(
-    "Bugs of the sidecar. Each failed one request or one server at most.",
-    ({ counters }) => counters.defects,
-  ),
+  claw_mcp_stdio_defects_total: counter("Bugs of the sidecar.", ({ counters }) => counters.defects),
 };
 
 /** Yields the present values of a metric in the form of prom-client. Prometheus takes an empty label for an absent one. */

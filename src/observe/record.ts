@@ -1,5 +1,5 @@
 import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
-import { copied, detached, skipValue, walkElements } from "../json/text.ts";
+import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
@@ -477,7 +477,7 @@ export class RequestRecords {
     const before = this.#tools.size;
     const tools = findPath(body, 0, ["result", "tools"]);
     if (tools === undefined || body[tools.start] !== "[") return;
-    walkElements(body, tools.start, (start) => {
+    walk(body, tools.start, (start) => {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
@@ -485,7 +485,6 @@ export class RequestRecords {
         const copy = detached(name, body);
         this.#tools.set(copy, copy);
       }
-      return skipValue(body, start);
     });
     // The last tool may have a name now.
     this.#lastKind = undefined;

@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { findAmbiguity, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import {
   checkDeclared,
   type InputRequired,
@@ -111,7 +111,7 @@ export class ModernSessions {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
-    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
+    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findAmbiguity(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
     if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");

@@ -210,7 +210,7 @@ export class Routing {
     if (method === "tasks/list")
       return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
     const params = outline.firstAt(Slot.params) === "{" ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
-    if ((params?.duplicate ?? params?.otherCase) !== undefined)
+    if (params?.double !== undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
     const [span] = params?.spans ?? [];
     const taskId = stringOf(text, span);
