@@ -9,31 +9,30 @@ export const JsonRpcErrorCode = {
   InternalError: -32603,
   /** `data.code` names the error. */
   ServerError: -32000,
-  /** Used by MCP SDKs for a session that does not exist (HTTP 404), and for a request that timed out (HTTP 200). */
+  /** MCP SDKs use it for a session that does not exist (HTTP 404), and for a request that timed out (HTTP 200). */
   SessionOrTimeout: -32001,
-  /** A header of a request is missing or differs from the body (MCP 2026-07-28, basic/transports). */
+  /** MCP 2026-07-28, basic/transports. */
   HeaderMismatch: -32020,
-  /** The request needs a client capability that it does not declare (MCP 2026-07-28, basic). */
+  /** MCP 2026-07-28, basic. */
   MissingCapability: -32021,
-  /** The revision of the request is not supported (MCP 2026-07-28, basic/versioning). */
+  /** MCP 2026-07-28, basic/versioning. */
   UnsupportedVersion: -32022,
 } as const;
 
-/** The clients that need other advice, as docs/ERRORS.md describes them. */
+/** The clients that need other advice, as docs/ERRORS.md names them. */
 export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser", page: "On `/page/events`" } as const;
 export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
 
 export interface ErrorEntry {
   readonly httpStatus: number;
   readonly jsonRpcCode: number;
-  /** The code for requests without a session; undefined if it is the same, or that of an internal error. */
+  /** For requests without a session, if it differs and is not that of an internal error. */
   readonly modernCode?: number;
   readonly when: string;
-  /** Advice for the client, also the `action` of the error's data. */
+  /** Also the `action` of the error's data. */
   readonly action: string;
-  /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
+  /** If the request was sent, if that needs other advice. */
   readonly actionIfSent?: string;
-  /** The advice for special clients, if it differs. */
   readonly actionFor?: Readonly<Partial<Record<SpecialClient, string>>>;
 }
 
@@ -47,11 +46,10 @@ function entry(httpStatus: number, jsonRpcCode: number, texts: Omit<ErrorEntry, 
 }
 
 /**
- * The errors of this program. Codes are stable. Errors about the HTTP request have an HTTP error status, those of an accepted request 200. 404 on
- * the endpoint always means that the session is gone, or, for a request without a session, that its method does not exist.
+ * Codes are stable. Errors about the HTTP request have an HTTP error status, those of an accepted request 200. 404 on the endpoint always
+ * means that the session is gone or, without one, that the method does not exist.
  */
 export const ERROR_CATALOG = {
-  // Before the session of an HTTP request is looked up.
   PARSE_ERROR: entry(400, ParseError, {
     when: "The body is not UTF-8 or not JSON.",
     action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
@@ -227,22 +225,20 @@ export const ERROR_CATALOG = {
 
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
-/** The details of an error besides its message. All fields are safe to show to a client. */
+/** All fields are safe to show to a client. */
 export interface ErrorDetails {
-  /** True if any part of the request was written to the MCP server's stdin. Default: false. */
+  /** True if any part of the request was written to the server's stdin. Default: false. */
   readonly sent?: boolean;
   /** True if sending the same request again cannot repeat a side effect. Default: true if it was not sent. */
   readonly retrySafe?: boolean;
   readonly exitCode?: number;
   readonly signal?: string;
-  /** The last lines that the MCP server wrote to stderr, with secrets masked. */
+  /** With secrets masked. */
   readonly stderrTail?: readonly string[];
   readonly timeoutMs?: number;
   readonly limitBytes?: number | undefined;
   readonly supported?: readonly string[];
-  /** The capabilities that the client must declare for this request. */
   readonly requiredCapabilities?: object;
-  /** The revision that the client asked for. */
   readonly requested?: string;
   /** Also the `Retry-After` header, in whole seconds. */
   readonly retryAfterSeconds?: number;
@@ -256,7 +252,6 @@ export class SidecarError extends Error {
   readonly details: AllDetails;
   readonly #client: SpecialClient | undefined;
 
-  /** @param client undefined for the usual advice. */
   constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}, client?: SpecialClient) {
     super(message);
     this.code = code;
@@ -265,20 +260,18 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** The `data` member of the JSON-RPC error. @see docs/ERRORS.md */
+  /** The `data` of the JSON-RPC error (docs/ERRORS.md). */
   get data(): AllDetails & { readonly code: SidecarErrorCode; readonly action: string } {
     return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
 }
 
-/** Returns the advice for the client. @param sent as in the error's details. */
 export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialClient): string {
   const { action, actionIfSent = action, actionFor = {} }: ErrorEntry = ERROR_CATALOG[code];
   const special = client === undefined ? undefined : actionFor[client];
   return special ?? (sent ? actionIfSent : action);
 }
 
-/** Returns the message of any thrown value, for a log or a person. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
