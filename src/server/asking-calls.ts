@@ -8,67 +8,66 @@ import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { chosenKey, earlyAnswersOf, embeddedText, isAnswer, keyOf } from "../mcp/questions.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { inputRequired, serverInfoOf } from "../mcp/translate.ts";
-import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import { HOLDER_SHARE, type MemoryAccount, type MemoryHolder, type Reservation, serversPerClient, textMemoryBytes } from "../memory.ts";
 import { type Askable, Reply, type ReplyTarget, type Transform } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
-import type { Lane } from "./lane.ts";
+import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import { serversPerClient } from "./pool.ts";
-import type { StatelessRequest } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
 
-/** The time in which further questions join the first one. A server that asks several at once sends them together. */
+/** Further questions join the first one: a server that asks several at once sends them together. */
 const SETTLE_MS = 40;
-/** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
+/** A server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
 const PROGRESS_MS = 20_000;
 
-/** The errors of a call whose server has answered it. After any other error, the call is gone. */
+/** The server has answered these calls. After any other error, the call is gone. */
 const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE", "UPSTREAM_INVALID_RESPONSE", "INTERNAL_ERROR"]);
 
 /**
- * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next one (MCP
- * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets the answers as responses to its own requests.
+ * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next (MCP
+ * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets responses to its own requests.
  *
- * The call has the reply of the client's current request. Between two requests it is parked, with a reply whose response is kept here.
+ * The call has the reply of the client's current request. Between two, it is parked, with a reply whose response is kept here.
  */
 export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
   declared: AskKinds;
   missing: AskKinds = 0;
-  /** The state that the client's next request must have, while the call is parked. Only `ParkedCalls` changes it. */
+  /** That of the client's next request, while the call is parked. Only `ParkedCalls` changes it. */
   state: string | undefined;
-  /** The time at which the client is asked; while the call is parked, that of the next sign to the server, or of the end. */
+  /** When the client is asked; while the call is parked, the next sign to the server, or the end. */
   readonly timer: Timer;
   readonly #questions: Questions;
   readonly #parked: ParkedCalls;
   readonly #binding: string;
-  /** Answers that the client has sent with its first request, by key. Each is used once. */
+  /** From the client's first request, by key. Each is used once. */
   readonly #early: Map<string, string>;
   /** Undefined until its server asks. */
   #call: ClientCall | undefined;
-  /** What the reply of the client's last request had. */
+  /** Of the reply to the client's last request. */
   #transforms: readonly Transform[] = [];
   #onDisconnect: (() => void) | undefined;
   #expiresAtMs = 0;
-  /** The response to the call, if it has ended while it was parked. */
+  /** If the call has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
-  /** @param questions those of the server. @param first not kept, because its text may be long. */
+  /** The first request is not kept, because its text may be long. */
   constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
     [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
-    const { timers } = questions.lane.context;
+    const { timers } = questions.calls.context;
     this.timer = new Timer(timers, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
   }
 
-  get lane(): Lane {
-    return this.#questions.lane;
+  get calls(): Calls {
+    return this.#questions.calls;
   }
 
-  /** Asks the client about its call, together with the questions that follow soon. */
+  /** Questions that follow soon are asked together. */
   ask(question: Question, call: ClientCall): void {
     const id = readValue(question.idText);
     question.key = keyOf(id, new Set(this.#questions.about(call).map(({ key }) => key)));
@@ -94,7 +93,7 @@ export class AskingCall implements Askable, ReplyTarget {
     return this.#binding === bindingOf(request);
   }
 
-  /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
+  /** Questions without a valid answer are asked again. */
   resume({ reply, request, envelope }: StatelessRequest, answers: ReadonlyMap<string, string>): void {
     const call = this.#call;
     reply.askable = this;
@@ -106,7 +105,7 @@ export class AskingCall implements Askable, ReplyTarget {
     if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     call.reply = reply;
     call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
-    this.lane.calls.resume(call);
+    this.calls.resume(call);
     for (const question of this.#questions.about(call)) {
       const answer = question.isShown ? answers.get(question.key) : undefined;
       if (answer !== undefined && isAnswer(question.method, answer)) this.#questions.answer(question, "result", answer);
@@ -118,7 +117,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#settleSoon();
   }
 
-  /** Ends the call at the server, after it was removed from the parked ones. Answers in place of a client that has not come back. */
+  /** Ends the call at the server, and answers in place of a client that has not come back. */
   expire(reason: string): void {
     this.#outcome?.memory.release();
     const call = this.#call;
@@ -128,7 +127,7 @@ export class AskingCall implements Askable, ReplyTarget {
       if (question.method === AskMethod.elicitation) this.#questions.answer(question, "result", '{"action":"cancel"}');
       else this.#questions.fail(question, -1, "The client did not answer in time");
     }
-    this.lane.calls.giveUp(call, reason, "unread");
+    this.calls.giveUp(call, reason, "unread");
   }
 
   #respondOutcome(reply: Reply): void {
@@ -145,13 +144,14 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 
   #settleSoon(): void {
-    this.timer.set(Math.min(this.timer.atMs, this.lane.context.nowMs() + SETTLE_MS));
+    this.timer.set(Math.min(this.timer.atMs, this.calls.context.nowMs() + SETTLE_MS));
   }
 
-  /** Asks the client: parks the call, and ends the request with the questions. */
+  /** Parks the call, and ends the request with the questions. */
   #settle(): void {
     const call = this.#call;
-    const { calls, context } = this.lane;
+    const { calls } = this;
+    const { context } = calls;
     const questions = call === undefined ? [] : this.#questions.about(call);
     if (call === undefined || questions.length === 0) return;
     const state = this.#parked.add(this);
@@ -181,7 +181,7 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 }
 
-/** Returns a text that is the same only for requests with the same method, name and arguments. */
+/** The same only for requests with the same method, name and arguments. */
 function bindingOf({ method, text, outline }: RequestMessage): string {
   const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
   const parts = spans.map((span) => span && text.slice(span.start, span.end));
@@ -191,10 +191,8 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 }
 
 const STATE_BYTES = 24;
-/** The share of all parked calls that one client may have. */
-const CLIENT_SHARE = 1 / 4;
 
-/** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
+/** The calls whose clients were asked. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
@@ -209,11 +207,11 @@ export class ParkedCalls {
     this.#replica = replica;
     const { maxParkedCalls, maxPrivateServers } = context.config;
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
-    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
+    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * HOLDER_SHARE), serversPerClient(maxPrivateServers) - 1));
     onDrain(context, "parked call", () => this.end("shutdown"));
   }
 
-  /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
+  /** `refused` counts rounds of questions that too many parked calls have prevented. */
   get status(): { readonly now: number; readonly expired: number; readonly refused: number } {
     return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
   }
@@ -222,7 +220,7 @@ export class ParkedCalls {
     return this.#of(holder).length > 0;
   }
 
-  /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
+  /** @returns the state for the client's next request, or why the call cannot wait. */
   add(call: AskingCall): string | { readonly refusal: string } {
     const { config, draining } = this.#context;
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
@@ -241,13 +239,12 @@ export class ParkedCalls {
     call.state = undefined;
   }
 
-  /** Ends a call whose client has not answered in time. */
   expire(call: AskingCall): void {
     this.#expired++;
     this.#end(call, "its client has not answered in time");
   }
 
-  /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
+  /** @returns the error for an unknown state; undefined for a request without one. */
   find(request: RequestMessage, holder: MemoryHolder): AskingCall | SidecarError | undefined {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
@@ -257,7 +254,7 @@ export class ParkedCalls {
     return call?.memory.holder === holder && call.isFor(request) ? call : this.#unknownState(state);
   }
 
-  /** Ends the calls of a holder at the server; all by default. */
+  /** @param holder undefined for all. */
   end(reason: string, holder?: MemoryHolder): void {
     for (const call of holder === undefined ? this.#byState.values() : this.#of(holder)) this.#end(call, reason);
   }
@@ -283,35 +280,34 @@ export class ParkedCalls {
   }
 }
 
-/** The length of the questions whose call is not known, in UTF-16 units. They count for no client yet. */
+/** Of questions whose call is not known, in UTF-16 units. They count for no client yet. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
-/** The time in which all calls but one must end, so that the question of a server can be assigned to a call. */
+/** In this time all calls but one must end, so that a question can be assigned. */
 const MAX_WAIT_MS = 5000;
-/** The time in which a call must end after its question was refused, before the next question is. */
+/** In this time a call must end after its question was refused, before the next one is. */
 const NEXT_REFUSAL_MS = 1000;
 
 const NO_CALL = "The question belongs to no call in flight";
 const AMBIGUOUS = "The question cannot be assigned to a call: several are in flight, or one was cancelled";
 
 /**
- * The questions of a server that may ask its clients, all of one principal. A question does not name its call. It belongs to the only call in
- * flight. If there are several, no more are sent until one is left, since the call that asks cannot end.
+ * The questions of a server that may ask its clients, all of one principal. A question belongs to the only call in flight. If there are
+ * several, no more are sent until one is left, since the call that asks cannot end.
  */
 export class SharedQuestions {
   readonly questions: Questions;
   readonly #onChanged: () => void;
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
-  /** The time at which the newest question is refused that cannot be assigned. */
+  /** When the newest question is refused that cannot be assigned. */
   readonly #refusal: Timer;
 
-  /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(questions: Questions, onChanged: () => void) {
     [this.questions, this.#onChanged] = [questions, onChanged];
-    const { lane } = questions;
+    const { calls } = questions;
     this.questions.onClosed = () => this.#assign();
-    this.#refusal = new Timer(lane.context.timers, (nowMs) => this.#refuseNewest(nowMs));
-    lane.calls.onChanged = (call) => this.#onCallChanged(call);
+    this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
+    calls.onChanged = (call) => this.#onCallChanged(call);
   }
 
   onServerRequest(request: RequestMessage): void {
@@ -344,7 +340,7 @@ export class SharedQuestions {
   }
 
   #onCallChanged(call: Call): void {
-    const { calls } = this.questions.lane;
+    const { calls } = this.questions;
     if (call.state === "ended" && calls.hasUnreadAbandoned) {
       // A question may be about a call that was given up, until the server has read that.
       for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
@@ -360,12 +356,11 @@ export class SharedQuestions {
     this.#assign();
   }
 
-  /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
-    const { calls, context } = this.questions.lane;
+    const { calls } = this.questions;
     const waiting = this.questions.about(undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
-    if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, context.nowMs() + MAX_WAIT_MS));
+    if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, calls.context.nowMs() + MAX_WAIT_MS));
     else {
       this.#refusal.clear();
       for (const question of waiting) {
@@ -382,9 +377,9 @@ export class SharedQuestions {
     this.#onChanged();
   }
 
-  /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
+  /** "waits" if several calls could have asked; undefined if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
-    const { calls } = this.questions.lane;
+    const { calls } = this.questions;
     const inFlight = calls.ofClients;
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
@@ -401,21 +396,21 @@ export class SharedQuestions {
 
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared({ kinds }: Question): boolean {
-    const calls = this.questions.lane.calls.ofClients;
+    const calls = this.questions.calls.ofClients;
     return calls.length > 0 && calls.every(({ reply: { askable } }) => askable === undefined || !isSubset(kinds, askable.declared));
   }
 
   #refuseUndeclared(question: Question): void {
-    const { calls, dropped } = this.questions.lane;
+    const { calls } = this.questions;
     const [only, another] = calls.ofClients;
     if (another === undefined && only?.reply.askable !== undefined) only.reply.askable.missing |= offeredKinds(question.kinds);
     const reason = `${question.method} is not available: the client of this call has not declared it`;
-    dropped.question(question.method, reason);
+    calls.dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.MethodNotFound, reason);
   }
 
   #refuse(question: Question, reason: string): void {
-    const { dropped } = this.questions.lane;
+    const { dropped } = this.questions.calls;
     dropped.unattributed++;
     dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);

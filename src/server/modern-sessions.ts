@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { findAmbiguity, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import {
   checkDeclared,
   type InputRequired,
@@ -27,14 +27,12 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import type { Askable, Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
+import { cancellation, type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
-import type { Lane } from "./lane.ts";
+import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import { cancellation } from "./internal-calls.ts";
 
-/** The maximum number of results with questions of one call. */
 const MAX_QUESTION_ROUNDS = 8;
 /** The pause before a request is repeated whose server asks nothing. */
 const REPEAT_DELAY_MS = 250;
@@ -45,18 +43,17 @@ const CANCELLED = '{"action":"cancel"}';
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
-/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
+/** In its result the server may ask the client of a session. It is kept, because the server may need it several times. */
 class RepeatableRequest implements Askable {
   missing = 0;
-  /** The number of results with questions so far. */
   rounds = 0;
-  /** The JSON text of the state for the next request of the server. */
+  /** JSON text for the next request. */
   stateText: string | undefined;
-  /** The answers so far, as members of `inputResponses`. */
+  /** As members of `inputResponses`. */
   answers: string[] = [];
-  /** That of the request, and while its call is suspended, of the state and the answers. */
+  /** While the call is suspended, also of the state and the answers. */
   readonly memory: Reservation;
-  /** Repeats the request if its server asks nothing. */
+  /** For a server that asks nothing. */
   timer: Timer | undefined;
   readonly declared: AskKinds;
   readonly #envelope: SessionEnvelope;
@@ -68,7 +65,7 @@ class RepeatableRequest implements Askable {
     this.memory = account.hold("requests", textMemoryBytes(request.text));
   }
 
-  /** Returns the next request for the server, with the state and the answers, which are dropped. */
+  /** With the state and the answers, which are dropped. */
   next(): RequestMessage {
     const { answers, stateText } = this;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
@@ -80,21 +77,20 @@ class RepeatableRequest implements Askable {
 }
 
 /**
- * The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. It ends a request by a
- * question, and gets the answer in the next one (MCP 2026-07-28, basic/utilities/mrtr). The client gets an ordinary request on the stream of
- * its call, and sees one call.
+ * The sessions of a server that knows none. It ends a request by a question, and gets the answer in the next one (MCP 2026-07-28,
+ * basic/utilities/mrtr). The client gets a request on the stream of its call, and sees one call.
  *
  * Between two requests the call is suspended: it takes no slot, and outlives the server.
  */
 export class ModernSessions {
-  readonly #lane: Lane;
+  readonly #calls: Calls;
   readonly #questions: Questions;
   readonly #state: DesiredState;
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
 
   constructor(questions: Questions, state: DesiredState) {
-    [this.#lane, this.#questions, this.#state] = [questions.lane, questions, state];
+    [this.#calls, this.#questions, this.#state] = [questions.calls, questions, state];
     questions.onOverdue = (question) => this.#guard(question.call, () => this.#onOverdue(question));
   }
 
@@ -106,12 +102,12 @@ export class ModernSessions {
     this.#sessions.delete(caller);
   }
 
-  /** @returns the decision about a request of a session; undefined for a client without one. */
+  /** @returns undefined for a client without a session. */
   decide(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
-    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
+    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findAmbiguity(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
     if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
@@ -135,19 +131,19 @@ export class ModernSessions {
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 
-  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. @returns false for another response. */
+  /** Asks the client of a call that the server has answered with questions. @returns false for another response. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
     const { askable: request } = call.reply;
     if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
-    const { calls } = this.#lane;
+    const calls = this.#calls;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
     else this.#begin(call, request, asked);
     return true;
   }
 
-  /** Handles the response of a client. @returns the error if it is rejected: the question stays open. */
+  /** @returns the error if it is rejected: the question stays open. */
   onAnswer(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const question = this.#questions.get(response.id);
     const call = question?.call;
@@ -184,9 +180,8 @@ export class ModernSessions {
     };
   }
 
-  /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, request: RepeatableRequest, { questions: asked, stateText }: InputRequired): void {
-    const { calls, context } = this.#lane;
+    const calls = this.#calls;
     const refusal = checkDeclared(asked, request.declared);
     if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
     if (asked.length > 0 && ++request.rounds > MAX_QUESTION_ROUNDS) {
@@ -196,8 +191,8 @@ export class ModernSessions {
     if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     request.stateText = stateText;
     if (asked.length === 0) {
-      request.timer ??= new Timer(context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
-      return request.timer.set(context.nowMs() + REPEAT_DELAY_MS);
+      request.timer ??= new Timer(calls.context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      return request.timer.set(calls.context.nowMs() + REPEAT_DELAY_MS);
     }
     const texts = asked.map((each) => {
       const question = this.#questions.add(each.request, each.keyText);
@@ -215,7 +210,7 @@ export class ModernSessions {
     const request = requestOf(call);
     if (call === undefined || request === undefined) return;
     request.answers.push(`${idText}:${text}`);
-    if (this.#questions.about(call).length === 0) this.#lane.calls.repeat(call, request.next());
+    if (this.#questions.about(call).length === 0) this.#calls.repeat(call, request.next());
   }
 
   #onOverdue(question: Question): void {
@@ -227,13 +222,13 @@ export class ModernSessions {
   }
 
   #fail(call: ClientCall | undefined, reason: string, description: string): void {
-    if (call !== undefined) this.#lane.calls.giveUp(call, reason, questionFailed(description));
+    if (call !== undefined) this.#calls.giveUp(call, reason, questionFailed(description));
   }
 
-  /** Gives up the call after a defect: nothing else would end a suspended call. */
+  /** Nothing else would end a suspended call after a defect. */
   #guard(call: ClientCall | undefined, handle: () => void): void {
-    const { calls, context } = this.#lane;
-    context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
+    const calls = this.#calls;
+    calls.context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
   }
 
   #emit({ call }: Question, text: string): void {

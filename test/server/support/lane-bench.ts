@@ -9,11 +9,11 @@ import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/tools.ts";
-import type { Routing } from "../../../src/server/routing.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import type { Calls } from "../../../src/server/calls.ts";
+import type { LanePolicy, ServerTools } from "../../../src/server/tools.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
-import { SharedRouting } from "../../../src/server/shared-routing.ts";
 import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
@@ -57,7 +57,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session(randomUUID(), "2025-11-25", lane, streams, undefined, Date.now());
+  return new Session({ id: randomUUID(), owner: undefined, protocolVersion: "2025-11-25" }, lane, streams, Date.now());
 }
 
 /** A policy without rules. */
@@ -101,7 +101,7 @@ export class LaneBench {
   #generation = 0;
 
   constructor(
-    createRouting: (lane: Lane, eventLog: EventLog) => Routing,
+    createRouting: (calls: Calls, tools: ServerTools, eventLog: EventLog) => Routing,
     limits: Partial<Config> = {},
     { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
   ) {
@@ -110,11 +110,17 @@ export class LaneBench {
       this.ended.push(session);
       endSession(session);
     };
-    this.lane = new Lane(this.context, this.upstream, onEnded, (lane) => createRouting(lane, this.eventLog), policy ?? this.#open);
+    this.lane = new Lane(
+      this.context,
+      this.upstream,
+      onEnded,
+      (calls, tools) => createRouting(calls, tools, this.eventLog),
+      policy ?? this.#open,
+    );
   }
 
   static shared(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((lane) => new SharedRouting(lane), limits, options);
+    return new LaneBench((calls, tools) => new Routing(calls, tools), limits, options);
   }
 
   /** A shared lane whose server is ready. */
@@ -223,9 +229,9 @@ export class PrivateLaneBench extends LaneBench {
     const initialized: string[] = [];
     let streams: SessionStreams | undefined;
     super(
-      (lane, eventLog) => {
+      (calls, tools, eventLog) => {
         streams = new SessionStreams(ACCOUNT, eventLog, options?.isInitialized ?? true);
-        return new PrivateRouting(lane, streams, (text) => initialized.push(text));
+        return new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, (text) => initialized.push(text)));
       },
       limits,
       options,

@@ -3,12 +3,13 @@ import { KnownParams } from "../../../src/server/known-params.ts";
 import { Pool, PooledServer, type Profile } from "../../../src/server/pool.ts";
 import type { Config } from "../../../src/config/load.ts";
 import { EventLog } from "../../../src/session/replay.ts";
-import { type KnownSession, SessionOpener } from "../../../src/server/session-opener.ts";
+import { SessionOpener } from "../../../src/server/session-opener.ts";
+import { type KnownSession, Session } from "../../../src/session/session.ts";
 import type { MemoryHolder } from "../../../src/memory.ts";
-import { Session } from "../../../src/session/session.ts";
 import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
@@ -150,7 +151,7 @@ export class LanesBench {
     const { streams } = profile;
     if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, streams, () => undefined),
+      (calls, tools) => new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, () => undefined)),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
