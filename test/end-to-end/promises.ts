@@ -148,17 +148,15 @@ export const PROMISES = {
     operations("stateless", "If the client disconnects, the server gets `notifications/cancelled`."),
   ],
   "clients without a session have their token's limits": [
-    security("Requests without a session have the limits of their token, or else of their address."),
+    security("Requests without a session have the limits of their client."),
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
   "a process that may ask serves one client": [
-    security("A process that may ask serves one client: a token, or without tokens an address."),
+    security("A process that may ask serves one client for its life."),
     security("If sessions share a server, its requests are rejected."),
   ],
   "log messages of two tokens are not mixed": [
-    security(
-      "Log messages of a shared server are dropped once its process has got messages of two tokens, or without tokens of two addresses.",
-    ),
+    security("Log messages of a shared server are dropped once its process has got messages of two clients."),
   ],
   "a question's state is valid once, for one token": [
     security("is valid once, for one token, method, name and arguments."),
