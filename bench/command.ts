@@ -7,14 +7,12 @@ export function endWithSignals(): void {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 }
 
-/** Returns the number of an option. */
 export function positive(option: string, text: string): number {
   const value = Number(text);
   if (!(value > 0)) throw new Error(`${option} must be a number above 0`);
   return value;
 }
 
-/** Returns the seed of a run that is given none. */
 export function someSeed(): string {
   return String(randomInt(1, 1_000_000));
 }

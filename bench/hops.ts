@@ -12,7 +12,6 @@ import { FIXTURE, Sidecar } from "../test/support/sidecar.ts";
 import { TempDir } from "../test/support/temp-dir.ts";
 import { connectInspector, type Inspector } from "./inspector.ts";
 
-/** What one request goes through. */
 export interface Hops {
   readonly request: string;
   /** Paths in `src`, in order. */

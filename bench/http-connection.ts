@@ -5,7 +5,6 @@ import { connect, type Socket } from "node:net";
 
 export interface HttpResponse {
   readonly status: number;
-  /** The status line and headers, unchanged. */
   readonly head: string;
   /** Valid only until the next request. */
   readonly body: Buffer;

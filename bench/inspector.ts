@@ -1,13 +1,11 @@
 import { once } from "node:events";
 
-/** The inspector of a Node process. */
 export interface Inspector {
   /** Sends a command, one at a time. @returns its result. */
   readonly command: (method: string, params?: object) => Promise<unknown>;
   readonly close: () => void;
 }
 
-/** Connects to the inspector of a Node process. */
 export async function connectInspector(port: number): Promise<Inspector> {
   const response = await fetch(`http://127.0.0.1:${port}/json/list`);
   const [target] = (await response.json()) as readonly { readonly webSocketDebuggerUrl: string }[];

@@ -12,7 +12,6 @@ import { HttpConnection, type HttpResponse, type Outcome } from "./http-connecti
 import { memoryBytes, treeCpuMs } from "./proc.ts";
 import { median, percentile, sum } from "./statistics.ts";
 
-/** A target, as the load needs it. */
 export interface Side {
   readonly port: number;
   readonly token: string | undefined;
@@ -44,12 +43,10 @@ export interface LoadResult {
   readonly errors: readonly string[];
 }
 
-/** Composes a request with this id. */
 type Post = (id: number) => string;
 
 const TURN_MS = 1000;
 const WARM_UP_MS = 1000;
-/** Errors after which a turn ends. */
 const MAX_ERRORS = 100;
 /** Longer than any response takes. */
 const LATE_MS = 15_000;

@@ -2,7 +2,6 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The unit of times. */
 const TICK_MS = 10;
 /** The indices of fields after the name of the process. */
 const STATE = 0;
@@ -16,12 +15,10 @@ export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
   return 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readProc(`${pid}/status`) ?? "")?.[1]);
 }
 
-/** Returns the CPU time of a process and all that descend from it. */
 export function treeCpuMs(rootPid: number): number {
   return sumOfTree(rootPid, (_pid, fields) => cpuMs(fields));
 }
 
-/** Returns the resident memory of a process and all that descend from it, in bytes. */
 export function treeMemoryBytes(rootPid: number): number {
   return sumOfTree(rootPid, (pid) => memoryBytes(pid, "VmRSS"));
 }

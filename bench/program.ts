@@ -14,10 +14,8 @@ import { memoryBytes } from "./proc.ts";
 /** A program that serves a stdio MCP server over HTTP at `/mcp`. */
 export interface Program {
   readonly name: string;
-  /** The bearer token that its clients need. */
   readonly token: string | undefined;
   readonly environment: Readonly<Record<string, string>>;
-  /** Answers 200 when it is ready. */
   readonly healthPath: string;
   /** Arguments for the Node that runs this process. */
   readonly nodeArgs: (port: number) => readonly string[];
@@ -121,7 +119,6 @@ export class ProgramProcess {
     return { exitCode, signal: signalCode, tookMs, isForced };
   }
 
-  /** Returns the lines of its log file that report an unhandled error. */
   async unhandledErrors(): Promise<string[]> {
     const lines: string[] = [];
     if (this.#logFile === undefined) return lines;
@@ -147,7 +144,6 @@ export class ProgramProcess {
   }
 }
 
-/** Returns a free port of this machine. */
 export async function findFreePort(): Promise<number> {
   const probe = createServer().listen(0, "127.0.0.1");
   await once(probe, "listening");

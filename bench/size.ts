@@ -7,7 +7,6 @@ import { dirname, join } from "node:path";
 import { readDocuments } from "../test/support/markdown.ts";
 import { countHops } from "./hops.ts";
 
-/** Figures by the name of their row. */
 type Figures = Readonly<Record<string, number>>;
 type Budget = Readonly<Record<string, { readonly limit: number; readonly aim: number }>>;
 
@@ -23,7 +22,6 @@ const SMALL_LINES = 60;
 const TYPE = /^(export )?(default )?(declare )?(abstract )?(interface|type|class|enum) /gm;
 const BAG = new RegExp(`${TYPE.source}\\w*(Options|Settings|Parts|Access|Context|Facts)\\b`, "gm");
 
-/** Returns the rows that can be read from files. */
 export function countFiles(): Figures {
   const source = readFiles("src/**/*.{ts,tsx}");
   const documents = readDocuments().filter(({ path }) => !path.startsWith("test/"));
@@ -38,7 +36,6 @@ export function countFiles(): Figures {
   };
 }
 
-/** Returns the rows that are measured in a running sidecar. */
 export async function countRequests(): Promise<Figures> {
   const hops = await countHops();
   return Object.fromEntries(
@@ -49,7 +46,6 @@ export async function countRequests(): Promise<Figures> {
   );
 }
 
-/** Returns a sentence for each figure above its limit. */
 export function excesses(figures: Figures, budget = readBudget()): string[] {
   return Object.entries(figures).flatMap(([row, today]) => {
     const { limit } = budget[row] ?? { limit: 0 };
@@ -93,7 +89,6 @@ function line(row: string, cells: readonly (number | string)[]): string {
   return `${row.padEnd(40)}${cells.map((cell) => String(cell).padStart(8)).join("")}\n`;
 }
 
-/** Lowers each limit to today's figure, and raises none. */
 function writeLowerLimits(figures: Figures, budget: Budget): void {
   const rows = Object.entries(budget).map(([row, { limit, aim }]) => {
     return `  ${JSON.stringify(row)}: { "limit": ${Math.min(limit, figures[row] ?? limit)}, "aim": ${aim} }`;

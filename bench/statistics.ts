@@ -1,12 +1,9 @@
-// Medians, ratios with their intervals, and tables of them.
-
 /** Returns the nearest-rank percentile of ascending values, or NaN without values. */
 export function percentile(sorted: readonly number[], percent: number): number {
   const rank = Math.max(1, Math.ceil((percent / 100) * sorted.length));
   return sorted[rank - 1] ?? Number.NaN;
 }
 
-/** Returns the median, or NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
@@ -44,7 +41,6 @@ export function estimateRatio(numerators: readonly number[], denominators: reado
   return { ratio: Math.exp(mean), lower: Math.exp(mean - margin), upper: Math.exp(mean + margin) };
 }
 
-/** Formats a Markdown table that is readable in a terminal too. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = header.map((title, column) => Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const cell = (text: string, column: number): string => {

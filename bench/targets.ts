@@ -1,5 +1,3 @@
-// The compared programs: this build, another one, and similar programs.
-
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";

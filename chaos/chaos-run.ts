@@ -13,7 +13,6 @@ const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
 /** Enough for the longest pause before a restart (`stage.ts`), a start, and a response. */
 const MIN_CALM_MS = 3000;
-/** Time between two faults. */
 const FAULT_GAP_MS = 400;
 /** Time between two measurements of the heap. It also has the messages in flight, so the median of several measurements counts. */
 const HEAP_INTERVAL_MS = 5000;
@@ -112,7 +111,6 @@ async function waitUntil(isDone: () => boolean): Promise<void> {
   while (!isDone() && performance.now() < deadlineMs) await sleep(POLL_MS);
 }
 
-/** Returns the counts that must be zero. */
 function offences({ ledger, end, inspection, endedByItself }: RunResult): Record<string, number> {
   const { verdicts } = ledger;
   return {
@@ -130,7 +128,6 @@ function offences({ ledger, end, inspection, endedByItself }: RunResult): Record
   };
 }
 
-/** Returns all reasons why the run fails. */
 export function failures(result: RunResult): string[] {
   const { ledger, recovery, inspection, end } = result;
   const failed = Object.entries(offences(result)).flatMap(([what, count]) => (count === 0 ? [] : [`${what}: ${count}`]));
@@ -150,14 +147,12 @@ function faultsMissing({ faults }: RunResult): string[] {
   return [...faults].filter(([, count]) => count === 0).map(([kind]) => kind);
 }
 
-/** Returns the outcomes of the requests that were in flight at SIGTERM. */
 export function outcomesAtEnd({ ledger }: RunResult): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { verdict } of ledger.inFlightAtEnd) increment(counts, verdict ?? "lost");
   return counts;
 }
 
-/** Formats the result as Markdown tables that are readable in a terminal too. */
 export function formatReport(result: RunResult): string {
   const faultRows = [...result.faults].map(([kind, count]) => [`${kind}: ${FAULT_KINDS[kind]}`, count === 0 ? "never" : String(count)]);
   const lost = [...result.ledger.lostBy].map(([cause, count]) => `lost: ${count} × ${cause}`);
@@ -212,7 +207,6 @@ export function growth(result: RunResult): string[] {
   return percent < MAX_GROWTH_PERCENT ? [] : [`the heap has grown by ${percent.toFixed(1)} %`];
 }
 
-/** Returns details of the first offences. */
 export function formatExamples({ ledger, inspection, end, endedByItself }: RunResult): string {
   const ended = endedByItself === undefined ? [] : [`ended by itself: ${endedByItself}`];
   return [...ended, ...end.unhandledErrors, ...inspection.leftovers, ...ledger.examples, ...end.executedTwice.slice(0, MAX_REPEATED)]

@@ -1,5 +1,3 @@
-// Constants and messages that the driver and its MCP server share.
-
 import { createHash } from "node:crypto";
 
 /** The environment variable that names the directory. Server processes write their records there, and look there for CRASH_LOOP_FILE. */
@@ -32,12 +30,10 @@ export function resourceOf(client: string): string {
   return `chaos://${client}`;
 }
 
-/** The arguments of every tool. */
 export interface ToolArguments {
   readonly client: string;
   readonly nonce: string;
   readonly text: string;
-  /** Delay before the response. */
   readonly delayMs: number;
 }
 
@@ -47,7 +43,6 @@ export interface ToolAnswer {
   readonly nonce: string;
   readonly text: string;
   readonly digest: string;
-  /** The process that responded. */
   readonly pid: number;
 }
 
@@ -76,7 +71,6 @@ export function questionOf({ client, nonce }: Pick<ToolArguments, "client" | "no
   return `${questionStart(client)}${nonce}?`;
 }
 
-/** Returns the beginning of all questions for this client. */
 export function questionStart(client: string): string {
   return `${client}/`;
 }

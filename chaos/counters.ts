@@ -1,5 +1,3 @@
-// Compares the counters of the sidecar with those of its clients.
-
 import type { ProgramProcess } from "../bench/program.ts";
 import { readStatus, type Status } from "../test/support/status.ts";
 import type { Ledger } from "./ledger.ts";
@@ -7,9 +5,7 @@ import type { Ledger } from "./ledger.ts";
 const CLIENT_MEMORY = ["bodies", "requests", "replay", "unread", "subscriptions"];
 
 export interface Inspection {
-  /** Uses of memory and connections in `/status` that were not zero without clients, with their amounts. */
   readonly leftovers: readonly string[];
-  /** Differences between the counters of the sidecar and those of the clients. */
   readonly counterDiscrepancies: readonly string[];
 }
 

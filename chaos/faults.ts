@@ -75,7 +75,6 @@ export class Saboteur {
     delete_during_calls: () => this.#someClient((client) => client.deleteSession()) !== undefined,
     era_change: () => this.#changeEra(),
   };
-  /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
   readonly #clients: readonly LoadClient[];
   readonly #servers: ServerProcesses;
@@ -98,7 +97,6 @@ export class Saboteur {
     return counts;
   }
 
-  /** Returns the recoveries after exits of servers. */
   recovery(): Recovery {
     const ends = this.#servers.committedFaults().filter(({ kind }) => ENDING_FAULTS.has(kind));
     return this.#recovery.summary(new Map(ends.map(({ pid, atMs }) => [pid, atMs])));

@@ -66,11 +66,9 @@ export class Ledger {
   /** The part of these numbers that the counters of the sidecar need not have. */
   readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
   readonly errorsByCode = new Map<string, number>();
-  /** Second responses to a request. */
   answeredTwice = 0;
   /** Responses to requests that were never sent. */
   strayAnswers = 0;
-  /** Notifications for another client's request. */
   crossedNotifications = 0;
   /** Lost requests by method or tool, and by the end of the wait. */
   readonly lostBy = new Map<string, number>();
@@ -154,7 +152,6 @@ export interface Recovery {
 }
 
 export class RecoveryClock {
-  /** The outages by pid of the server. */
   readonly #outages = new Map<number, Outage>();
   readonly #open = new Set<Outage>();
 

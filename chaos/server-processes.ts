@@ -30,7 +30,6 @@ export class ServerProcesses {
     appendFileSync(join(this.directory, FAULT_LOG_FILE), "");
   }
 
-  /** Returns the running processes. */
   running(): ProcessRecord[] {
     return readdirSync(this.directory)
       .filter((name) => name.endsWith(".json"))
@@ -44,7 +43,6 @@ export class ServerProcesses {
     return isOurs && kill(pid, signal);
   }
 
-  /** Returns the calls that servers have executed more than once. */
   repeatedCalls(): string[] {
     const seen = new Set<string>();
     const files = readdirSync(this.directory).filter((name) => name.endsWith(CALLS_FILE_END));
@@ -63,7 +61,6 @@ export class ServerProcesses {
     writeFileSync(join(this.directory, ERA_FILE), era);
   }
 
-  /** Returns the faults that servers have recorded. */
   committedFaults(): CommittedFault[] {
     const lines = readFileSync(join(this.directory, FAULT_LOG_FILE), "utf8").split("\n").filter(Boolean);
     return lines.map((line) => {
@@ -79,7 +76,6 @@ export class ServerProcesses {
     return this.running();
   }
 
-  /** Kills all running processes, and deletes the directory. */
   remove(): void {
     if (!existsSync(this.directory)) return;
     for (const { pid } of this.running()) kill(pid, "SIGKILL");

@@ -40,7 +40,6 @@ const FLAGS = [
 
 export interface StageOptions {
   readonly seed: number;
-  /** The protocol era of the server. */
   readonly era: ServerEraOption;
   /** The file for the sidecar's output. By default, it is deleted with the other files. */
   readonly logFile?: string | undefined;
@@ -52,7 +51,6 @@ export interface StageEnd {
   readonly exit: ProgramEnd;
   readonly processesLeft: number;
   readonly unhandledErrors: readonly string[];
-  /** Calls that servers have executed more than once. */
   readonly executedTwice: readonly string[];
 }
 
@@ -95,7 +93,6 @@ export class Stage implements AsyncDisposable {
     for (const client of this.#clients) client.start();
   }
 
-  /** Waits for the responses to all requests, and ends all sessions. */
   async stopLoad(): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.stop()));
   }

@@ -1,10 +1,9 @@
 import prometheus from "prom-client";
-import { createRegistry } from "../src/http/metrics.ts";
-import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
+import { createRegistry, METRICS } from "../src/http/metrics.ts";
 
 /** Returns the tables of all metrics, made of their definitions. */
 export function metricsMarkdown(): string {
-  const own = Object.entries<MetricDefinition>(METRICS).map(
+  const own = Object.entries(METRICS).map(
     ([name, { type, labels, help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
   );
   const registry = createRegistry(prometheus, () => []);
@@ -14,10 +13,7 @@ export function metricsMarkdown(): string {
     "| --- | --- | --- | --- |",
     ...own,
     "",
-    "These are about the process of the sidecar, by [prom-client](https://github.com/siimon/prom-client). They begin with the first request for `/metrics`.",
-    "",
-    "| metric | meaning |",
-    "| --- | --- |",
-    ...ofProcess.map(({ name, help }) => `| \`${name}\` | ${help} |`),
+    "About the process, by [prom-client](https://github.com/siimon/prom-client), from the first request for `/metrics` on:",
+    `${ofProcess.map(({ name }) => `\`${name}\``).join(", ")}.`,
   ].join("\n");
 }

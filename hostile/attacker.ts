@@ -56,7 +56,6 @@ export async function forAll<Item>(items: readonly Item[], act: (item: Item) => 
   for (let at = 0; at < items.length; at += atOnce) await Promise.all(items.slice(at, at + atOnce).map(act));
 }
 
-/** The responses to the attacker, counted by status and code. */
 export class ReplyCounts {
   /** Responses that belong to the bystander, calls that a policy forbids, and whatever else an attack must not achieve. */
   readonly breaches: string[] = [];
@@ -140,7 +139,6 @@ export class Attacker {
     return this.#exchange(undefined, (signal) => send(this.url, { body, headers, agent: this.#agent, signal }));
   }
 
-  /** Ends a session, and counts the response. */
   end(options: SendOptions = {}): Promise<HttpReply | undefined> {
     return this.#exchange(options.limitMs, () => this.#client(options).end());
   }
@@ -170,12 +168,10 @@ export class Attacker {
     return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
-  /** Returns a POST for a raw connection. */
   rawPost(body: string): string {
     return this.head([`Content-Length: ${Buffer.byteLength(body)}`]) + body;
   }
 
-  /** Returns the head of a GET that opens a stream, for a raw connection. */
   streamHead(): string {
     return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
   }
@@ -225,7 +221,6 @@ export class Attacker {
     }
   }
 
-  /** Returns a client with the attacker's token and session, unless the options have others. */
   #client(options: SendOptions): McpClient {
     return new McpClient(this.url, { sessionId: this.sessionId, token: this.token, agent: this.#agent, ...options });
   }
@@ -271,7 +266,6 @@ export class StatelessAttacker {
   readonly client: ModernClient;
   readonly #listens = new Set<ClientRequest>();
 
-  /** @param capabilities those that it declares. */
   constructor(attacker: Attacker, capabilities: object = {}) {
     this.attacker = attacker;
     this.client = new ModernClient(attacker.url, { token: attacker.token, capabilities });
@@ -293,7 +287,6 @@ export class StatelessAttacker {
     await times(count, () => this.#listenOnce(filter, isRead));
   }
 
-  /** Closes the connections of all subscriptions. */
   endListens(): void {
     for (const request of this.#listens) request.destroy();
     this.#listens.clear();

@@ -14,7 +14,6 @@ import { ModernClient } from "../test/support/modern-client.ts";
 import { within } from "./attacker.ts";
 import { BYSTANDER_MARK } from "./contract.ts";
 
-/** The sidecar that the observer watches. */
 export interface Watched {
   readonly origin: string;
   readonly token: string;
@@ -189,7 +188,6 @@ function outcomeOf(reply: HttpReply, id: string | number, text: string): string 
   return typeof code === "string" ? code : "crossed";
 }
 
-/** Requests /livez continuously, and measures the longest response time. */
 class LivezWatcher {
   gapMs = 0;
   clockGapMs = 0;
@@ -239,7 +237,6 @@ class LivezWatcher {
     agent.destroy();
   }
 
-  /** Adds up the lag of this process's timers. */
   #measureLag(): void {
     const nowMs = performance.now();
     this.#lagMs += Math.max(0, nowMs - this.#lagTickMs - 2 * LAG_INTERVAL_MS);
@@ -252,7 +249,6 @@ function runQueueWaitMs(pid: number): number {
   return Number(readProc(`${pid}/task/${pid}/schedstat`)?.split(" ")[1] ?? 0) / 1e6;
 }
 
-/** Begins the observation. @returns a function that ends it. */
 async function observe(watched: Watched): Promise<() => Promise<Observation>> {
   const bystander = new Bystander(await callsOf(watched), watched.seed);
   const livez = new LivezWatcher(watched);

@@ -16,9 +16,7 @@ import { type Observation, Observer } from "./observer.ts";
 export interface Attack {
   /** The group and a description: the row of the table. */
   readonly name: string;
-  /** Flags of the sidecar. */
   readonly flags?: readonly string[];
-  /** Further environment variables of the sidecar. */
   readonly environment?: Readonly<Record<string, string>>;
   /** The tools that the server lists; by default a few plain ones. */
   readonly tools?: ToolList;
@@ -42,7 +40,6 @@ export interface Scene {
   readonly others: readonly Attacker[];
   /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;
-  /** Returns the number of server processes that are running. */
   readonly countServers: () => number;
 }
 
@@ -52,13 +49,11 @@ export interface Result {
   /** The exit of the sidecar; undefined if it still runs. */
   readonly end: string | undefined;
   readonly observation: Observation | undefined;
-  /** Descriptions of the missed bars. */
   readonly misses: readonly string[];
 }
 
 /** Time for which only the bystander sends calls, until the effects of the start are over. */
 const WARM_UP_MS = 300;
-/** The time limit of an attack. */
 const ATTACK_LIMIT_MS = 45_000;
 const END_NEWS_MS = 2000;
 const PROCESS_GRACE_MS = 5000;

@@ -1,27 +1,25 @@
-/** One path of the HTTP listener. */
 export interface RouteEntry {
   readonly path: string;
-  /** The methods of the route, besides OPTIONS, which every route supports. */
+  /** Besides OPTIONS, which every route supports. */
   readonly methods: readonly string[];
-  /** The option that enables the route; undefined if it is always enabled. */
   readonly enabledBy?: "LEGACY_SSE" | "PAGE";
-  /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
+  /** If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
-  /** True if web pages of unknown names must not read it even without a token. */
+  /** Web pages of unknown names must not read it even without a token. */
   readonly isForOperators?: true;
-  /** True if only the sidecar's own page may read it, and no other page whatever its origin. */
+  /** No other page may read it, whatever its origin. */
   readonly isSameOriginOnly?: true;
   readonly description: string;
 }
 
-/** All routes. Dispatch, reserved paths, `Allow` headers and the table in docs/CONFIGURATION.md use this table. */
+/** Dispatch, reserved paths, `Allow` headers and docs/CONFIGURATION.md use this table. */
 export const ROUTES = {
   endpoint: {
     // The default of PATH.
     path: "/mcp",
     methods: ["POST", "GET", "DELETE"],
     needsToken: true,
-    description: "The MCP endpoint (Streamable HTTP). PATH sets its path.",
+    description: "MCP endpoint (Streamable HTTP), set by PATH.",
   },
   live: {
     path: "/livez",
@@ -33,34 +31,34 @@ export const ROUTES = {
     path: "/readyz",
     methods: ["GET", "HEAD"],
     needsToken: false,
-    description: "200 if the MCP server is ready, else 503. A client that may read `/status` also gets the reason.",
+    description: "200 if the MCP server is ready, else 503, with the reason for clients that may read `/status`.",
   },
   health: {
     path: "/healthz",
     methods: ["GET", "HEAD"],
     needsToken: false,
-    description: "The same as `/readyz`.",
+    description: "As `/readyz`.",
   },
   status: {
     path: "/status",
     methods: ["GET", "HEAD"],
     needsToken: true,
     isForOperators: true,
-    description: "State and counters of the sidecar as JSON.",
+    description: "State and counters as JSON.",
   },
   metrics: {
     path: "/metrics",
     methods: ["GET", "HEAD"],
     needsToken: true,
     isForOperators: true,
-    description: "Metrics in the text format of Prometheus, unless METRICS is off.",
+    description: "Metrics for Prometheus, unless METRICS is off.",
   },
   page: {
     path: "/",
     methods: ["GET", "HEAD"],
     enabledBy: "PAGE",
     needsToken: false,
-    description: "The page. It asks for a token if one is configured.",
+    description: "Page.",
   },
   pageEvents: {
     path: "/page/events",
@@ -68,28 +66,28 @@ export const ROUTES = {
     enabledBy: "PAGE",
     needsToken: true,
     isSameOriginOnly: true,
-    description: "The event stream of the page.",
+    description: "Its event stream.",
   },
   pageFile: {
     path: "/page/:file",
     methods: ["GET", "HEAD"],
     enabledBy: "PAGE",
     needsToken: false,
-    description: "The scripts and styles of the page.",
+    description: "Its scripts and styles.",
   },
   legacySse: {
     path: "/sse",
     methods: ["GET"],
     enabledBy: "LEGACY_SSE",
     needsToken: true,
-    description: "The event stream of the HTTP+SSE transport (MCP 2024-11-05).",
+    description: "Event stream of HTTP+SSE.",
   },
   legacyMessages: {
     path: "/messages",
     methods: ["POST"],
     enabledBy: "LEGACY_SSE",
     needsToken: true,
-    description: "Messages of clients of that transport.",
+    description: "Messages of its clients.",
   },
 } as const satisfies Record<string, RouteEntry>;
 
@@ -97,18 +95,17 @@ export type RouteName = keyof typeof ROUTES;
 
 const { endpoint: _, ...others } = ROUTES;
 const OTHERS: readonly RouteEntry[] = Object.values(others);
-/** Paths that PATH must not have: the endpoint is matched first and would hide them. */
+/** PATH must not have them: the endpoint is matched first and would hide them. */
 export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === undefined).map(({ path }) => path);
-/** Further reserved paths if LEGACY_SSE is on. */
+/** If LEGACY_SSE is on. */
 export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
 
-/** Paths that PATH must not have if PAGE is on. */
+/** If PAGE is on. */
 export const PAGE_PATHS: readonly string[] = [ROUTES.page.path, ROUTES.pageEvents.path];
 
-/** All methods that any route supports, besides OPTIONS. */
+/** Besides OPTIONS. */
 export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEntry>(ROUTES).flatMap(({ methods }) => methods))];
 
-/** Returns the `Allow` header of a route. */
 export function allowHeader({ methods }: Pick<RouteEntry, "methods">): string {
   return [...methods, "OPTIONS"].join(", ");
 }

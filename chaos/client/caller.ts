@@ -26,7 +26,6 @@ interface ExchangeHead {
   readonly sessionId?: string | undefined;
 }
 
-/** The end of an exchange. */
 export interface ExchangeEnd extends ExchangeHead {
   /** The code of the connection error, or the message of any other error. */
   readonly failure?: string;

@@ -10,7 +10,6 @@ export interface Incoming extends Response {
   readonly params?: {
     readonly progressToken?: unknown;
     readonly uri?: unknown;
-    /** The question of an elicitation. */
     readonly message?: unknown;
     readonly _meta?: Readonly<Record<string, unknown>>;
   };
@@ -104,7 +103,6 @@ interface Response {
 interface Judgement {
   readonly verdict: Verdict;
   readonly detail: string;
-  /** The process that responded, if it is known. */
   readonly serverPid?: number;
 }
 

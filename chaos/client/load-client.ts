@@ -9,7 +9,6 @@ import type { Caller } from "./caller.ts";
 export interface ClientOptions {
   readonly name: string;
   readonly random: Random;
-  /** The number of requests at a time. */
   readonly slots: number;
   /** True if the client keeps a stream or a subscription open. */
   readonly listens: boolean;
@@ -142,7 +141,6 @@ export class LoadClient {
     });
   }
 
-  /** Returns the session that all slots share, or opens a new one if the last one has ended. */
   async #openCaller(): Promise<Caller | undefined> {
     if (this.#caller?.isOver === true) {
       void this.#caller.closeWhenIdle();

@@ -41,7 +41,6 @@ export class Session extends Caller {
     this.#inbox = new Inbox(identity.name, ledger, { onRight, onServerRequest });
   }
 
-  /** Sends the handshake. */
   async open(): Promise<boolean> {
     const { name, capabilities } = this.#identity;
     const params = { protocolVersion: PROTOCOL_VERSION, capabilities, clientInfo: { name, version: "1.0.0" } };

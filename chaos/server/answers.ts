@@ -86,7 +86,6 @@ export function ask(call: AskingCall): void {
   say({ id: call.id, result: { resultType: "input_required", inputRequests } });
 }
 
-/** Handles a response to one of the questions. */
 export function onAnswer(id: string | number, result: unknown): void {
   const call = asked.get(String(id));
   asked.delete(String(id));
@@ -119,7 +118,6 @@ export function listen(id: string | number, filter: Filter): void {
   say({ method: "notifications/subscriptions/acknowledged", params: { ...metaOf(id), notifications: filter } });
 }
 
-/** Ends a subscription that the client has cancelled. */
 export function endListen(id: unknown): void {
   filters.delete(id as string | number);
 }

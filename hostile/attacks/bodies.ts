@@ -18,7 +18,6 @@ const CALL: Context = {
   tail: "}}}",
 };
 
-/** Kinds of senders and messages that contain the shape. */
 const CONTEXTS: Readonly<Record<string, Context>> = {
   "no session": { ...CALL, options: { sessionId: undefined } },
   "no token": { ...CALL, options: { sessionId: undefined, token: undefined } },
@@ -36,7 +35,6 @@ const CONTEXTS: Readonly<Record<string, Context>> = {
   },
 };
 
-/** Returns a body of exactly MAX_BODY_BYTES. */
 function bodyOf({ head, tail }: Context, shape: Shape): Buffer {
   const value = shapeText(shape, MAX_BODY_BYTES - head.length - tail.length);
   const body = Buffer.from(head + value + tail);

@@ -55,7 +55,6 @@ function bearer(method: string, path: string, token: string): string {
   return `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`;
 }
 
-/** The bursts of one connection. */
 const BURSTS: Readonly<Record<string, (attacker: Attacker) => string>> = {
   "requests without a token": () => filled(WITHOUT_TOKEN),
   "requests with a wrong token": () => filled(bearer("GET", "/mcp", "wrong")),

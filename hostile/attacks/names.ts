@@ -7,7 +7,6 @@ const KIB = 1024;
 /** Lengths on both sides of each limit, with and without the quotes. */
 const LENGTHS = [KIB - 2, KIB - 1, KIB, KIB + 1, 8 * KIB, 8 * KIB + 1, KIB * KIB];
 const AT_ONCE = 200;
-/** A revision with batches. */
 const OLDER = "2025-03-26";
 const ECHO = { name: "echo", arguments: { text: "t" } };
 

@@ -37,7 +37,6 @@ const OF_SERVER: Readonly<Record<string, string>> = {
   "a line that is no message": POISON,
 };
 
-/** The places for the poison. */
 const PLACES: readonly (readonly [place: string, put: (scene: Scene) => Promise<unknown>])[] = [
   ...Object.entries(OF_CLIENT).map(([place, body]) => [place, ({ attacker }: Scene) => attacker.quietly(body)] as const),
   ["initialize", ({ attacker }) => attacker.quietly(POISONED_INITIALIZE, { sessionId: undefined })],

@@ -15,7 +15,6 @@ interface Sum {
   readonly era?: ServerEra;
   /** The number of uses, by all clients together. */
   readonly count: number;
-  /** Uses memory so many times. */
   readonly use: (attacker: Attacker, count: number) => Promise<unknown>;
 }
 

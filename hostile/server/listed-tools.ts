@@ -1,5 +1,3 @@
-// The tools that the server lists, as JSON text.
-
 import type { ToolList } from "../contract.ts";
 
 const MANY_TOOLS = 10_000;

@@ -3,7 +3,7 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import { flagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
-import { type Environment, loadConfig, readSettings, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
+import { type Environment, loadConfig, readSettings, withoutPlainOptions } from "../config/load.ts";
 import { anyText, flagUsage, milliseconds, named, type Option, option, type ValueKind } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { describeError } from "../mcp/errors.ts";
@@ -34,7 +34,7 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
-/** The options of `discover`. They have no variables. */
+/** They have no variables. */
 const DISCOVER_OPTIONS = named({
   out: option(
     anyText("FILE"),
@@ -53,11 +53,7 @@ const DISCOVER_OPTIONS = named({
 
 export type DiscoverOptions = Exclude<ReturnType<typeof readDiscoverOptions>, "help" | string[]>;
 
-/**
- * Reads the options of `discover` from flags, and those that it shares with the sidecar from variables.
- *
- * @returns all problems at once if there are any. With a URL, the command is only recorded, and may be empty.
- */
+/** Options shared with the sidecar are read from variables. With a URL, the command is only recorded. @returns all problems at once. */
 export function readDiscoverOptions(argv: readonly string[], environment: Environment) {
   const known = flagTypes(Object.values(DISCOVER_OPTIONS));
   const commandLine = readCommandLine(argv, known);
@@ -73,12 +69,10 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
   if (config === undefined || problems.length > 0) return problems;
-  const { service, url, timeoutMs = config.readyTimeoutMs } = settings;
-  const { command, args, cwd, authToken: token } = config;
+  const { service, url, timeoutMs: readyTimeoutMs = config.readyTimeoutMs } = settings;
   // The path at which pods look for a service's snapshot.
   const snapshotPath = service && join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
-  const path = url?.pathname ?? config.path;
-  return { ...settings, token, command, args, cwd, path, timeoutMs, out: settings.out ?? snapshotPath };
+  return { ...config, ...settings, readyTimeoutMs, path: url?.pathname ?? config.path, out: settings.out ?? snapshotPath };
 }
 
 export const DISCOVER_HELP = `claw-mcp-stdio discover: writes the tools of an MCP server to a descriptor, for people to review.
@@ -101,7 +95,7 @@ Exit codes: 0 success, or no difference; 1 failure: nothing is written, and the 
 stderr are printed; 2 wrong command line; 3 --check found differences; 128 + n ended by signal n.
 `;
 
-/** Returns the text of a listing's descriptor. @throws DiscoverError if a tool cannot be stored in a descriptor. */
+/** @throws DescriptorError if a tool cannot be stored. */
 function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOptions, discoveredAt: Date): string {
   const { service, description, path, command, args, image = "" } = options;
   return formatDescriptor({
@@ -120,18 +114,18 @@ function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOpti
   });
 }
 
-/** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */
+/** Only if nothing else differs from the new snapshot. */
 function unchangedSince(path: string, textAt: (discoveredAt: Date) => string): string | undefined {
   try {
     const at = String(readDescriptor(path)["x-claw-discovery"]?.["discovered_at"]);
     return !Number.isNaN(Date.parse(at)) && textAt(new Date(at)) === readFileSync(path, "utf8") ? at : undefined;
   } catch {
-    // The file is absent or not a descriptor. `writeDescriptor` checks if it can be replaced.
+    // `writeDescriptor` checks if the file can be replaced.
     return undefined;
   }
 }
 
-/** Lists a server's tools, and writes a descriptor or compares them with one. @returns the exit code. */
+/** @returns the exit code. */
 export async function discover(argv: readonly string[], environment: Environment, version: string): Promise<number> {
   const { stdout, stderr } = process;
   // The callback of each write reports errors of stdout. Errors of stderr are ignored.
@@ -179,23 +173,24 @@ export async function discover(argv: readonly string[], environment: Environment
 }
 
 async function list(
-  { url, token, command, args, cwd, timeoutMs }: DiscoverOptions,
+  options: DiscoverOptions,
   environment: Environment,
   version: string,
   secrets: Secrets,
   ended: AbortSignal,
   kill: AbortSignal,
 ): Promise<Listing> {
+  const { url, authToken, command, readyTimeoutMs } = options;
   let stderrLastLine = "";
   const { stderr } = process;
   const progress = new ProgressLine(stderr, stderr.write.bind(stderr), environment, () => [
     `${url === undefined ? command : url.origin}: waiting for its tools`,
     maskedPlainText(stderrLastLine, secrets.redact),
   ]);
-  const bounds = { signal: ended, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+  const clientInfo = { name: "claw-mcp-stdio", version };
   try {
-    if (url !== undefined) return await listFromUrl(bounds, url, token);
-    return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (line) => {
+    if (url !== undefined) return await listFromUrl(url, authToken, readyTimeoutMs, clientInfo, ended);
+    return await listFromProcess(options, environment, clientInfo, secrets, ended, kill, (line) => {
       stderrLastLine = line;
     });
   } finally {
@@ -203,10 +198,8 @@ async function list(
   }
 }
 
-/** Means standard input as the file of --check. */
 const STDIN = "-";
 
-/** Reads the descriptor to compare with, from a file or from stdin. */
 async function readReviewed(check: string, ended: AbortSignal): Promise<Descriptor> {
   if (check !== STDIN) return readDescriptor(check);
   try {
@@ -224,7 +217,7 @@ async function compare(listing: Listing, reviewed: Descriptor, { check = "", com
     return describeDrift(drift).map((line) => `${sign} ${line}\n`);
   });
   await print(lines.join(""));
-  // A pod takes the snapshot as stale for these. They are no drift, because only tools count. What is not given or not recorded is ignored.
+  // A pod takes the snapshot as stale for these. They are no drift: only tools count.
   const recorded = reviewed["x-claw-discovery"] ?? {};
   for (const [name, member, current] of [
     ["command", "command", command === "" ? undefined : command],

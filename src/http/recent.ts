@@ -2,7 +2,8 @@ import { copied, shorten } from "../json/text.ts";
 import { type EndedRequest, newSecond, RecentItems, RequestHistory } from "../observe/record.ts";
 import type { UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
-import { describeExit, HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
+import { describeExit } from "./health.ts";
+import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
 
 /** The limits of a line, and of all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
@@ -19,10 +20,10 @@ export class RecentLog extends RecentItems<string> {
   }
 }
 
-/** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+/** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity {
   readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
-  /** The last generations of all lanes, oldest first. Another array after each change. */
+  /** Of all lanes, oldest first. Another array after each change. */
   generations: readonly PageGeneration[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
@@ -34,24 +35,19 @@ export class RecentActivity {
     records.history = this.requests;
   }
 
-  /** The current second, in seconds since the epoch. */
+  /** Since the epoch. */
   get currentSecond(): number {
     return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
-  /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
+  /** Those from `first` to right before `end`, as far as they are kept, oldest first. */
   secondsBetween(first: number, end: number): PageSecond[] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
     return passed.map((number) => this.requests.seconds.find((each) => each.number === number) ?? newSecond(number));
   }
 
-  /**
-   * Returns an observer of a lane's server.
-   *
-   * @param lane its name in the log.
-   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
-   */
+  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure, and is not kept. */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
     let current: PageGeneration = { lane, number: 0, startedAt: 0, readyAt: null, exit: null };
     let wasReady = false;
@@ -79,7 +75,6 @@ export class RecentActivity {
   };
 }
 
-/** Returns a request as the page shows it. */
 export function pageRequest({ method, tool, acceptedAtMs, endedAtMs, ending }: EndedRequest): PageRequest {
   return {
     at: epochMs(endedAtMs),

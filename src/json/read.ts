@@ -15,16 +15,11 @@ interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
 
-/** One bit per slot, without the sign. */
-const MAX_SLOTS = 31;
-
-/** The members of an object to find in a JSON text, each with its own slot. */
+/** The members of an object to find in a JSON text. Each has a slot: first those of its names, then those of the nested objects. */
 export class Shape {
   readonly names: readonly string[];
   readonly children: readonly (Shape | undefined)[];
-  /** The slot of the first name. Those of the other names follow, and then those of the nested objects. */
   readonly firstSlot: number;
-  /** The slot after those of this object and all nested ones. */
   readonly endSlot: number;
 
   constructor(names: ShapeNames, firstSlot = 0) {
@@ -37,11 +32,9 @@ export class Shape {
       endSlot = shape.endSlot;
       return shape;
     });
-    if (endSlot > MAX_SLOTS) throw new Error(`a shape has at most ${MAX_SLOTS} slots`);
     this.endSlot = endSlot;
   }
 
-  /** Returns the slot of a member. @param path the names, one for each level. */
   slotOf(...path: readonly string[]): number {
     const [name = "", ...rest] = path;
     const position = this.names.indexOf(name);
@@ -51,144 +44,111 @@ export class Shape {
   }
 }
 
-/**
- * The positions of the members of a shape in one JSON text. If a name is repeated, the last occurrence counts, as for most parsers
- * (RFC 8259 §4), and `isRepeated` is true.
- */
+/** The members of a shape in one JSON text. The last of repeated members counts, as for most parsers (RFC 8259 §4). */
 export class Outline {
   readonly text: string;
-  /** Start and end of each name that has a backslash, at any depth, including the quotes. */
-  readonly escapedNames: readonly number[];
-  /** The first name in the outermost object that the shape does not have; undefined if there is none. */
+  readonly hasEscapedName: boolean;
+  /** The first name in the outermost object that the shape does not have. */
   readonly unknownName: string | undefined;
   /** True if no member is repeated, and no parser takes another name for one of the shape. */
   readonly isUnambiguous: boolean;
   /** Start and end of each value, by slot; -1 for an absent member. It ends with the last slot that was used. */
   readonly #places: readonly number[];
-  /** One bit per slot. */
-  readonly #repeated: number;
-  readonly #otherCases: ReadonlyMap<number, string> | undefined;
+  readonly #doubles: ReadonlyMap<number, string> | undefined;
 
   constructor(
     text: string,
     places: readonly number[],
-    repeated: number,
-    otherCases: ReadonlyMap<number, string> | undefined,
-    escapedNames: readonly number[],
+    doubles: ReadonlyMap<number, string> | undefined,
+    hasEscapedName: boolean,
     unknownName: string | undefined,
   ) {
     this.text = text;
-    this.escapedNames = escapedNames;
+    this.hasEscapedName = hasEscapedName;
     this.unknownName = unknownName;
-    this.isUnambiguous = repeated === 0 && otherCases === undefined;
+    this.isUnambiguous = doubles === undefined;
     this.#places = places;
-    this.#repeated = repeated;
-    this.#otherCases = otherCases;
+    this.#doubles = doubles;
   }
 
   has(slot: number): boolean {
     return this.start(slot) !== -1;
   }
 
-  /** Returns the start of a value; -1 for an absent member. */
+  /** -1 for an absent member. */
   start(slot: number): number {
     return this.#places[2 * slot] ?? -1;
   }
 
-  /** Returns the end of a value; -1 for an absent member. */
   end(slot: number): number {
     return this.#places[2 * slot + 1] ?? -1;
   }
 
-  /** Returns the span of a value; undefined for an absent member. */
   span(slot: number): Span | undefined {
     return this.has(slot) ? { start: this.start(slot), end: this.end(slot) } : undefined;
   }
 
-  /** Returns the JSON text of a value; undefined for an absent member. */
   textAt(slot: number): string | undefined {
     const start = this.start(slot);
     return start === -1 ? undefined : this.text.slice(start, this.end(slot));
   }
 
-  /** Returns the same as `textAt`, but does not keep the whole text in memory. */
+  /** Does not keep the whole text in memory, unlike `textAt`. */
   copyAt(slot: number): string | undefined {
     const value = this.textAt(slot);
     return value === undefined ? undefined : detached(value, this.text);
   }
 
-  /** Returns the first character of a value, which shows its type; empty for an absent member. */
+  /** The first character of a value shows its type. Empty for an absent member. */
   firstAt(slot: number): string {
     return this.text.charAt(this.start(slot));
   }
 
-  /** Returns the value if it is a string. */
   stringAt(slot: number): string | undefined {
     if (this.firstAt(slot) !== '"') return undefined;
     return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
   }
 
-  /** Returns the value if it is a number. */
   numberAt(slot: number): number | undefined {
     const first = this.firstAt(slot);
     return first === "-" || (first >= "0" && first <= "9") ? Number(this.textAt(slot)) : undefined;
   }
 
-  isRepeated(slot: number): boolean {
-    return (this.#repeated & (1 << slot)) !== 0;
-  }
-
-  /** Returns a name that some parsers take for that of the slot, because they ignore case. */
-  otherCaseAt(slot: number): string | undefined {
-    return this.#otherCases?.get(slot);
+  /** Returns the name of a repeated member, or a name that some parsers take for that of the slot, because they ignore case. */
+  doubleAt(slot: number): string | undefined {
+    return this.#doubles?.get(slot);
   }
 }
 
-const NO_NAMES: readonly number[] = [];
-
-/** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
 type State = (typeof State)[keyof typeof State];
 
-/** The text for people, by state. */
 const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "a name", "", "", "", ":"];
 
-/** Not allowed in a string. */
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** A loop is faster for the first characters of a string. For the rest, a search for the next special character is faster. */
+/** For longer runs, a search for the next special character is faster than a loop. */
 const SHORT_RUN = 24;
-/** The number of array elements whose positions are recorded; more are only counted. */
-const MAX_ELEMENTS = 1000;
 
 /**
- * Scans a JSON text (RFC 8259) and records the positions of the members of a shape. It accepts the same texts as `JSON.parse` but builds no
- * values. It keeps one bit per level of nesting, does not recurse, and can pause at any point. `begin` reuses it, and its arrays, for
- * another text.
+ * Finds the members of a shape in a JSON text. It accepts the same texts as `JSON.parse` (RFC 8259) but builds no values, does not recurse,
+ * and can pause at any point. `begin` reuses it for another text.
  */
 export class JsonScanner {
-  /** The first elements, if the text is an array. */
-  elements: Span[] = [];
-  elementCount = 0;
-  /** The type of the text; false before the scan has reached its first token. */
   isArray = false;
   isObject = false;
   isDone = false;
-  /** True if the text is JSON. To be read when `isDone`. */
+  /** To be read when `isDone`. */
   isValid = false;
   #text = "";
-  #notesEscapes = true;
   #state: State = State.value;
   #index = 0;
 
-  /** The number of open containers. */
   #depth = 0;
-  /** True if the innermost container is an object. */
   #isInObject = false;
   /** The types of all open containers, 16 in a number, because a peer chooses how many there are. */
   readonly #objects: number[] = [0];
 
-  /** The start of the last string. */
   #stringStart = 0;
   #isEscaped = false;
   // The position of the next such character, or the end of the step if it has none; -1 before the first search of a step.
@@ -198,12 +158,10 @@ export class JsonScanner {
 
   /** Start and end of each value, by slot; -1 for an absent member. */
   readonly #places: number[] = [];
-  /** The length of the part that has been used for this text. */
   #placeCount = 0;
-  /** One bit per slot. */
-  #repeated = 0;
-  #otherCases: Map<number, string> | undefined;
-  #escapedNames: number[] | undefined;
+  /** By slot: the name of a repeated member, or one that differs in case only. */
+  #doubles: Map<number, string> | undefined;
+  #hasEscapedName = false;
   #unknownName: string | undefined;
   /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each; -1 for another one. */
   readonly #shapes: Shape[] = [];
@@ -212,22 +170,16 @@ export class JsonScanner {
   /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
 
-  /** @param notesEscapes true to record the positions of names with a backslash, of which there may be millions. */
-  constructor(text: string, shape: Shape, notesEscapes = true) {
-    this.begin(text, shape, notesEscapes);
+  constructor(text: string, shape: Shape) {
+    this.begin(text, shape);
   }
 
-  /** Begins another text. */
-  begin(text: string, shape: Shape, notesEscapes = true): void {
-    if (this.elementCount > 0) this.elements = [];
-    this.elementCount = 0;
-    this.isArray = this.isObject = this.isDone = this.isValid = false;
+  begin(text: string, shape: Shape): void {
+    this.isArray = this.isObject = this.isDone = this.isValid = this.#hasEscapedName = false;
     this.#text = text;
-    this.#notesEscapes = notesEscapes;
     this.#state = State.value;
-    this.#index = this.#depth = this.#repeated = this.#shapeCount = 0;
-    this.#otherCases = undefined;
-    this.#escapedNames = undefined;
+    this.#index = this.#depth = this.#shapeCount = 0;
+    this.#doubles = undefined;
     this.#unknownName = undefined;
     this.#next = shape;
     this.#places.fill(-1, 0, this.#placeCount);
@@ -235,13 +187,12 @@ export class JsonScanner {
     while (this.#places.length < 2 * shape.endSlot) this.#places.push(-1);
   }
 
-  /** The positions of the members that were found so far. */
   get outline(): Outline {
     const places = this.#places.slice(0, this.#placeCount);
-    return new Outline(this.#text, places, this.#repeated, this.#otherCases, this.#escapedNames ?? NO_NAMES, this.#unknownName);
+    return new Outline(this.#text, places, this.#doubles, this.#hasEscapedName, this.#unknownName);
   }
 
-  /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
+  /** Where the text stops being JSON, and the expected token; undefined at the start of a malformed string. */
   get failure(): { readonly index: number; readonly expected: string | undefined } {
     if (this.#state === State.inString || this.#state === State.inName) return { index: this.#stringStart, expected: undefined };
     const comma = this.#depth === 0 ? "the end" : this.#isInObject ? ", or }" : ", or ]";
@@ -298,7 +249,6 @@ export class JsonScanner {
       this.#places[2 * slot] = this.#places[2 * slot + 1] = index;
       this.#placeCount = Math.max(this.#placeCount, 2 * slot + 2);
     }
-    if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: index, end: index });
     if (code === Code.quote) {
       this.#stringStart = this.#index++;
       this.#state = State.inString;
@@ -342,13 +292,8 @@ export class JsonScanner {
     if (depth === 0) return;
     const slot = depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
     if (slot !== -1) this.#places[2 * slot + 1] = this.#index;
-    if (depth === 1 && this.isArray && this.elementCount <= MAX_ELEMENTS) {
-      const start = this.elements.at(-1)?.start ?? 0;
-      this.elements[this.elements.length - 1] = { start, end: this.#index };
-    }
   }
 
-  /** Continues within a string, to its end or a little after `stop`. */
   #scanString(stop: number): void {
     const text = this.#text;
     const end = text.length;
@@ -412,7 +357,7 @@ export class JsonScanner {
       this.#index++;
       this.#state = State.value;
     }
-    if (this.#isEscaped && this.#notesEscapes) (this.#escapedNames ??= []).push(start, end);
+    this.#hasEscapedName ||= this.#isEscaped;
     const depth = this.#depth;
     const shape = depth === this.#shapeCount ? this.#shapes[depth - 1] : undefined;
     if (shape === undefined) return;
@@ -425,14 +370,14 @@ export class JsonScanner {
     }
     const inner = shape.children[position];
     if (this.#places[2 * slot] !== -1) {
-      this.#repeated |= 1 << slot;
+      (this.#doubles ??= new Map()).set(slot, shape.names[position] ?? "");
       // The last of repeated members counts, so the inner members of the previous one are discarded.
       if (inner !== undefined) this.#places.fill(-1, 2 * inner.firstSlot, 2 * inner.endSlot);
     }
     this.#next = inner;
   }
 
-  /** @returns the position of a name in the shape; -1 if it is another one. */
+  /** @returns -1 if the shape does not have the name. */
   #matchName({ names, firstSlot }: Shape, start: number, end: number): number {
     const text = this.#text;
     const length = end - start - 2;
@@ -441,9 +386,9 @@ export class JsonScanner {
       const name = names[position] ?? "";
       if (key === undefined ? name.length === length && text.startsWith(name, start + 1) : key === name) return position;
       if (key === undefined ? name.length !== length || !isSpelledOtherwise(text, start + 1, name) : !isMistakenFor(key, name)) continue;
-      this.#otherCases ??= new Map();
+      this.#doubles ??= new Map();
       const slot = firstSlot + position;
-      if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, key ?? text.slice(start + 1, end - 1));
+      if (!this.#doubles.has(slot)) this.#doubles.set(slot, key ?? text.slice(start + 1, end - 1));
     }
     return -1;
   }

@@ -1,9 +1,8 @@
-/** Enough to recognise a name or a method. In UTF-16 units. */
 const NAME_LENGTH = 100;
 
 /**
- * Characters that are invisible or that control a terminal: controls, direction marks, zero-width and tag characters, lone
- * surrogates. The selectors of emoji and text presentation are excluded, because ordinary texts have them.
+ * Controls, direction marks, zero-width and tag characters, lone surrogates. Ordinary texts have the selectors of emoji and text
+ * presentation.
  */
 const INVISIBLE = /[[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]--[\uFE0E\uFE0F]]/gv;
 
@@ -15,12 +14,11 @@ const ESCAPE_SEQUENCES =
   // oxlint-disable-next-line no-control-regex -- they are what it matches
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|(?:\u001B[\]PX^_]|[\u0090\u0098\u009D-\u009F])[^\u0007\u001B\u0080-\u009F]*(?:\u0007|\u001B\\|\u009C)|\u001B[ -/]*[0-~]/g;
 
-/** White space and controls, from a position on. */
 // oxlint-disable-next-line no-control-regex -- they are what it matches
 const WHITE_SPACE = /[\s\0-\u001A\u001C-\u001F\u007F\uFEFF]*/y;
 const ESCAPE_SEQUENCE = new RegExp(ESCAPE_SEQUENCES.source, "y");
 
-/** Returns the position of the first character from `start` on that a terminal would show. */
+/** Returns the position of the next character that a terminal would show. */
 export function skipInvisible(text: string, start = 0): number {
   let index = start;
   for (;;) {
@@ -32,17 +30,16 @@ export function skipInvisible(text: string, start = 0): number {
   }
 }
 
-/** Shortens a text for people: to its first `maxLength` UTF-16 units and "…". */
+/** Shortens a text for people, to its first `maxLength` UTF-16 units and "…". */
 export function shorten(text: string, maxLength = NAME_LENGTH): string {
   return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;
 }
 
-/** Returns at most the first `maxLength` UTF-16 units of a text, without half of a surrogate pair at the end. */
+/** Does not end with half of a surrogate pair. */
 export function beginning(text: string, maxLength: number): string {
   return text.slice(0, isInsidePair(text, maxLength) ? maxLength - 1 : maxLength);
 }
 
-/** True if the UTF-16 units before and at `index` are the two halves of one character. */
 export function isInsidePair(text: string, index: number): boolean {
   return (text.codePointAt(index - 1) ?? 0) > 0xffff;
 }
@@ -52,7 +49,6 @@ export function plainText(text: string): string {
   return text.replace(ESCAPE_SEQUENCES, "").replace(INVISIBLE, " ");
 }
 
-/** Replaces each invisible character with its JSON escape. */
 export function escapeInvisible(text: string): string {
   // A peer may send millions of them, so no array is built for each.
   return text.replace(INVISIBLE, (character) =>
@@ -70,13 +66,11 @@ export function utf8Length(text: string): number {
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
     if (unit > 0x7f) bytes++;
-    // Both halves of a pair count here, and have four bytes together.
     if (unit > 0x7ff && !isInsidePair(text, index) && !isInsidePair(text, index + 1)) bytes++;
   }
   return bytes;
 }
 
-/** The characters that JSON is made of (RFC 8259), as UTF-16 units. */
 export const Code = {
   tab: 9,
   lineFeed: 10,
@@ -92,7 +86,6 @@ export const Code = {
   closeBrace: 125,
 } as const;
 
-/** @param stop the position to stop at, even if more white space follows. */
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
   while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
@@ -108,27 +101,26 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
 /** The rest of an escape, after its backslash (RFC 8259 §7). */
 const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
 
-/** @returns the end of the number, `true`, `false` or `null` that begins at `start`; -1 if there is none. */
+/** -1 for none. */
 export function scalarEnd(text: string, start: number): number {
   SCALAR.lastIndex = start;
   return SCALAR.test(text) ? SCALAR.lastIndex : -1;
 }
 
-/** @returns the end of the escape whose backslash is before `start`; -1 if there is none. */
+/** @param start after the backslash. @returns -1 for none. */
 export function escapeEnd(text: string, start: number): number {
   ESCAPE.lastIndex = start;
   return ESCAPE.test(text) ? ESCAPE.lastIndex : -1;
 }
 
-/** A shorter text may stay in memory. In UTF-16 units. */
+/** In UTF-16 units. A shorter text may stay in memory. */
 const LONG_TEXT = 16 * 1024;
 
-/** Returns a copy of a slice that may be kept longer than its text, because V8 would keep the whole text for the slice. */
+/** Copies a slice of a long text, because V8 would keep the whole text as long as the slice. */
 export function detached(part: string, text: string): string {
   return text.length < LONG_TEXT ? part : copied(part);
 }
 
-/** Returns a copy of a text that may be a slice of any other one. */
 export function copied(text: string): string {
   return JSON.parse(JSON.stringify(text)) as string;
 }
@@ -140,73 +132,46 @@ export interface Span {
   readonly end: number;
 }
 
-/**
- * Decodes a JSON string. Each is decoded separately, because V8 misreads an escaped name of an object after certain others
- * (nodejs/node#63785), but not a single string.
- *
- * @param start position of the opening quote, in valid text.
- */
+// V8 misreads an escaped name of an object after certain others (nodejs/node#63785): in Node 24 and 26, but not in 22. No version corrects it
+// yet. A single string is never misread, so strings are decoded one by one, `readValue` builds values with such names itself, and servers, whose
+// engine may be V8, get names without escapes (`withPlainNames`). The last two can go once `engines` has only corrected versions.
+
+/** Decodes a JSON string. @param start position of the opening quote, in valid text. */
 export function decodeString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1);
   return inner.includes("\\") ? (JSON.parse(text.slice(start, end)) as string) : inner;
 }
 
-/** A quote, a backslash, or a control character. */
-const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
-
 /**
- * Returns a name in quotes, without escapes, so that every parser reads it the same.
- *
- * @param start position of the opening quote of a name that has a backslash.
- * @returns undefined if the name needs escapes: it has a quote, a backslash, a control character or a lone surrogate.
+ * Visits the members of an object, or the elements of an array, in valid text. Other values have none. The walk ends if `visit` returns
+ * false. @param start after optional white space. @param visit the name includes its quotes; that of an element is empty.
  */
-export function plainName(text: string, start: number, end: number): string | undefined {
-  const name = decodeString(text, start, end);
-  return name.isWellFormed() && !NEEDS_ESCAPE.test(name) ? `"${name}"` : undefined;
-}
-
-/** Ends a walk at the member or element that is being visited. */
-export const STOP = -1;
-
-/**
- * Walks over the members of an object, in valid text.
- *
- * @param start position of the object, after optional white space.
- * @param visit returns the end of the value (see `skipValue`), or STOP. The name reaches from `keyStart` to `keyEnd`, including its quotes.
- * @returns the position of the closing brace, or of the name at which the walk stopped.
- */
-export function walkMembers(text: string, start: number, visit: (keyStart: number, keyEnd: number, valueStart: number) => number): number {
-  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
-  while (text.charCodeAt(index) === Code.quote) {
-    const keyEnd = skipString(text, index);
-    // White space, the colon and white space follow the name.
-    const end = visit(index, keyEnd, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
-    if (end === STOP) return index;
-    index = skipComma(text, end);
+export function walk(
+  text: string,
+  start: number,
+  visit: (start: number, end: number, nameStart: number, nameEnd: number) => false | void,
+): void {
+  let index = skipWhitespace(text, start);
+  const isObject = text.charCodeAt(index) === Code.openBrace;
+  if (!isObject && text.charCodeAt(index) !== Code.openBracket) return;
+  index = skipWhitespace(text, index + 1);
+  for (;;) {
+    const code = text.charCodeAt(index);
+    if (code === Code.closeBrace || code === Code.closeBracket || index >= text.length) return;
+    const nameStart = index;
+    const nameEnd = isObject ? skipString(text, index) : index;
+    if (isObject) index = skipWhitespace(text, skipWhitespace(text, nameEnd) + 1);
+    const end = skipValue(text, index);
+    if (visit(index, end, nameStart, nameEnd) === false) return;
+    index = skipWhitespace(text, end);
+    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
   }
-  return index;
 }
 
-/** Walks over the elements of an array, as `walkMembers` does over members. */
-export function walkElements(text: string, start: number, visit: (start: number) => number): number {
-  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
-  while (index < text.length && text.charCodeAt(index) !== Code.closeBracket) {
-    const end = visit(index);
-    if (end === STOP) return index;
-    index = skipComma(text, end);
-  }
-  return index;
-}
-
-function skipComma(text: string, start: number): number {
-  const index = skipWhitespace(text, start);
-  return text.charCodeAt(index) === Code.comma ? skipWhitespace(text, index + 1) : index;
-}
-
-/** A loop is faster for the first characters of a string. For the rest, `indexOf` takes microseconds for a megabyte. */
+/** For longer runs, `indexOf` is faster than a loop. */
 const SHORT_RUN = 24;
 
-/** Returns the position after the closing quote, or the end of the text if there is none. @param start position of the opening quote. */
+/** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {
   let index = start + 1;
   for (;;) {
@@ -253,8 +218,8 @@ export function skipValue(text: string, start: number): number {
   return index;
 }
 
-// Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
-// one member while the server acts on the other.
+// Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`. The sidecar must not decide by one while the server acts on the
+// other.
 
 /** Capital letters, and the others that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
 const FOLDED: ReadonlyMap<number, number> = new Map([
@@ -265,18 +230,16 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
-/** Folds the case of a name: two names have the same result if and only if they differ at most in case. */
+/** Two names have the same result only if they differ at most in case. */
 export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
 }
 
-/** True if `key` differs from `name`, which is ASCII, and only in case. */
+/** True if the two differ only in case. @param name is ASCII. */
 export function isOtherCase(key: string, name: string): boolean {
-  // Each of the folded letters is one UTF-16 unit, as ASCII letters are.
   return key.length === name.length && isSpelledOtherwise(key, 0, name);
 }
 
-/** True if the text at `start` differs from `name`, which is ASCII, and only in case. */
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
   let isSame = true;
   for (let index = 0; index < name.length; index++) {
@@ -289,19 +252,18 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
   return !isSame;
 }
 
-/** True if some parsers take `key` for `name`, because they ignore case or end strings at NUL. */
+/** Some parsers ignore case, or end strings at NUL. */
 export function isMistakenFor(key: string, name: string): boolean {
   return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
 }
 
 /**
- * Returns the first name that occurs twice in one object, at any depth of the value that starts at `start`. Most parsers take the last
- * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
+ * Returns the first name that occurs twice in one object, at any depth. @param start of a value in valid text, without white space before
+ * it.
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
-  /** The names of the objects around the innermost one; undefined for an array. */
   const outer: (Set<string> | undefined)[] = [];
-  /** The names so far in the innermost object; undefined in an array. */
+  /** Undefined in an array. */
   let names: Set<string> | undefined;
   let isNameNext = false;
   let index = start;
@@ -322,7 +284,6 @@ export function findRepeatedName(text: string, start: number): string | undefine
       isNameNext = code === Code.openBrace;
       names = isNameNext ? new Set() : undefined;
     } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
-    // A bare number or word, a text, or the end of the value.
     if (outer.length === 0) return undefined;
     index = end;
   }

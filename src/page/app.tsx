@@ -91,7 +91,7 @@ function summary(connection: Connection, state: PageState | undefined): (typeof 
 /** Returns since when the server is ready, or when it is started again. */
 function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
   const after = restarts === 0 ? "" : `, after ${countText(restarts, "restart")}`;
-  if (readyAt !== null) return `for ${durationText(Math.max(0, Date.now() - readyAt))}${after}`;
+  if (readyAt !== null) return `for ${durationText(Math.max(0, Date.now() - Date.parse(readyAt)))}${after}`;
   if (nextRetryAt !== null) return `The next start in ${Math.max(0, Math.ceil((Date.parse(nextRetryAt) - Date.now()) / 1000))} s${after}.`;
   return state === "failed" ? `It is not started again${after}.` : "";
 }

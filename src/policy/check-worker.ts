@@ -1,4 +1,3 @@
-/** The entry point of the thread that checks arguments. */
 import { parentPort } from "node:worker_threads";
 import type { CheckReply, CheckRequest } from "./argument-check.ts";
 import { Checker } from "./checker.ts";
@@ -13,7 +12,7 @@ function reply(message: CheckReply): void {
 
 parentPort?.on("message", (request: CheckRequest) => {
   if (request.kind === "check") return reply({ problems: checker.check(request.keys, request.argsText) });
-  reply({ report: checker.add(request.key, request.schemaText) });
+  reply({ schemaProblem: checker.add(request.key, request.schemaText) });
 });
 
 // Compiles the metaschema, which takes longer than the first schema.

@@ -5,13 +5,13 @@ import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
-/** The dialect of a schema without `$schema` (MCP 2025-11-25, basic/index, JSON Schema usage). */
+/** MCP 2025-11-25, basic/index, JSON Schema usage. */
 const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 
-/** Ajv optimizes its code in many passes. This pays for a schema of usual size, but takes seconds for a large one. In UTF-16 units. */
+/** The passes of ajv's optimizer take seconds for a longer schema. In UTF-16 units. */
 const MAX_OPTIMIZED_LENGTH = 8 * 1024;
 
-/** For longer schemas or arguments, only the first violation is reported, because each takes memory. In UTF-16 units. */
+/** For longer schemas or arguments, only the first violation is reported: each takes memory. In UTF-16 units. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
 
 const OPTIONS: Options = {
@@ -22,7 +22,7 @@ const OPTIONS: Options = {
   ownProperties: true,
   // Allows rounding errors: 19.99 is a multiple of 0.01.
   multipleOfPrecision: 6,
-  // A loop over many names is less code than a comparison for each, and is compiled faster.
+  // A loop is less code than a comparison for each name, and compiled faster.
   loopRequired: 20,
   // A copy of a subschema for each of thousands of references would be too much code.
   inlineRefs: false,
@@ -30,10 +30,9 @@ const OPTIONS: Options = {
   logger: false,
 };
 
-/** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
 type Validate = ((value: unknown) => boolean) & { errors?: readonly ErrorObject[] | null };
 
-/** The compilers by dialect, and one each that keeps the compiled metaschema. */
+/** Each with a compiler that keeps the metaschema. */
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": {
     Compiler: Ajv2020,
@@ -44,48 +43,35 @@ const DIALECTS = {
 } as const;
 
 /**
- * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
- *
- * @returns a validator that stops at the first violation, one that finds all unless the schema is long, and the patterns that are not valid in
- * JavaScript, which match every value.
+ * @returns a validator that stops at the first violation, and one that finds all unless the schema is long.
  * @throws Error that describes the problem of the schema.
  */
 function compileSchema(schema: JsonObject, textLength: number) {
   const name = dialectOf(schema);
   const { Compiler, ajv, id } = DIALECTS[name];
   if (!ajv.validate(id, schema)) throw new Error(`it is not a JSON Schema: ${ajv.errorsText()}`);
-
-  const unchecked = new Set<string>();
   const options: Options = {
     ...OPTIONS,
     validateSchema: false,
     // In draft-07, the keywords beside a `$ref` are ignored.
     ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
-    code: {
-      optimize: textLength <= MAX_OPTIMIZED_LENGTH,
-      regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
-    },
+    code: { optimize: textLength <= MAX_OPTIMIZED_LENGTH, regExp: Object.assign(patternOf, { code: "patternOf" }) },
   };
   // Each schema has its own compiler, so that its `$id`s do not affect others.
   const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
   const findFirst = compile(false);
   // A schema that fails for any value is at fault itself.
   findFirst({});
-  return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true), unchecked: [...unchecked] };
+  return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true) };
 }
 
-/** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
-function patternTest(source: string, unchecked: Set<string>): RegExp | { test(text: string): boolean; toString(): string } {
-  for (const flags of ["u", ""]) {
-    try {
-      return new RegExp(source, flags);
-    } catch {
-      // The pattern is not valid with these flags.
-    }
+/** Without the flag `u`, patterns may be less strict. */
+function patternOf(source: string): RegExp {
+  try {
+    return new RegExp(source, "u");
+  } catch {
+    return new RegExp(source);
   }
-  unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);
-  // Ajv takes two patterns as equal if their texts are equal.
-  return { test: () => true, toString: () => source };
 }
 
 function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {
@@ -96,33 +82,22 @@ function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {
 }
 
 const MAX_TEXT_LENGTH = 256 * 1024;
-/** The cost of compilation grows with the number of subschemas, and with its square if `unevaluated…` must combine what each has seen. */
+/** The cost grows with the number of subschemas, and with its square for `unevaluated…`. */
 const MAX_OBJECTS = 3000;
 const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 
-/** The keywords that may accept a value because a subschema is violated. Within them, an unchecked part must not count as valid. */
-const REVERSING = /"(?:not|if|oneOf|maxContains|patternProperties)":/;
-
-/**
- * Examines a schema before other code uses it. Members count as keywords everywhere, and braces in texts as objects, which only makes the
- * survey stricter.
- *
- * @param text as JSON.stringify writes it.
- * @returns true if leaving out a check in a subschema can only make more values valid.
- * @throws Error with the reason why the schema must not be compiled.
- */
-function canLeaveOut(text: string): boolean {
+/** Members count as keywords everywhere, and braces in texts as objects. */
+function rejectCostly(text: string): void {
   if (text.length > MAX_TEXT_LENGTH) throw new Error(`it is longer than ${MAX_TEXT_LENGTH} characters`);
   if (text.includes('"$async":')) throw new Error("it is asynchronous");
   const limit = /"unevaluated\w*":/.test(text) ? MAX_OBJECTS_WITH_UNEVALUATED : MAX_OBJECTS;
   if (text.split("{").length > limit + 1) throw new Error(`it has more than ${limit} subschemas`);
-  return !REVERSING.test(text);
 }
 
 const MAX_PROBLEMS = 20;
 const MAX_PROBLEM_LENGTH = 500;
 
-/** By keyword, the parameter of ajv's error that its message leaves out. */
+/** The parameter of ajv's error that its message leaves out. */
 const DETAILS: ReadonlyMap<string, string> = new Map([
   ["enum", "allowedValues"],
   ["const", "allowedValue"],
@@ -131,7 +106,7 @@ const DETAILS: ReadonlyMap<string, string> = new Map([
   ["unevaluatedProperties", "unevaluatedProperty"],
 ]);
 
-/** Describes a violation in a line for a model. The invalid value is not shown: it may be secret. */
+/** For a model. The invalid value may be secret. */
 function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
   const place = instancePath === "" ? "the arguments" : `"${instancePath.slice(1).replaceAll("/", ".")}"`;
   const name = DETAILS.get(keyword);
@@ -140,8 +115,8 @@ function describeViolation({ instancePath, keyword, message, params }: ErrorObje
 }
 
 /**
- * Describes the violations that ajv reports, in a line each. For a value that matches no branch of an `anyOf` or `oneOf`, these are the
- * violations of all branches, and then that of the keyword. They become one line.
+ * For a value that matches no branch of an `anyOf` or `oneOf`, ajv reports the violations of all branches, then that of the keyword. They become
+ * one line.
  */
 function describeViolations(violations: readonly ErrorObject[]): readonly string[] {
   const kept: ErrorObject[] = [];
@@ -161,18 +136,13 @@ function describeViolations(violations: readonly ErrorObject[]): readonly string
   return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
 }
 
-/** Returns the property that is meant by each name, and by each name without its case. */
+/** By each name, and by each name without its case. */
 export function spellingsOf({ properties }: JsonObject): ReadonlyMap<string, string> {
   const names = isJsonObject(properties) ? Object.keys(properties) : [];
   return new Map([...names.toReversed().map((name) => [foldCase(name), name] as const), ...names.map((name) => [name, name] as const)]);
 }
 
-/**
- * Finds a name that a server may read differently. It occurs twice in an object, or matches a property except for case, as in Go.
- *
- * @param args the value of `argsText`, an object.
- * @returns a line about the first such name; undefined if there is none.
- */
+/** Finds a name that a server may read differently: one that occurs twice, or matches a property except for case, as in Go. */
 export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], args: JsonObject, argsText: string): string | undefined {
   const repeated = findRepeatedName(argsText, 0);
   if (repeated !== undefined) return `${JSON.stringify(shorten(repeated))} occurs twice in one object`;
@@ -186,23 +156,14 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   return undefined;
 }
 
-/** The unusable parts of a schema. */
-export interface SchemaReport {
-  /** The reason why the schema cannot be used; undefined if it can. */
-  readonly problem?: string;
-  /** The patterns that are not checked, with the reasons. */
-  readonly unchecked?: readonly string[];
-}
-
-/** Without validators, the schema cannot be used. */
 type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: ReadonlyMap<string, string> };
 
-/** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
+/** Schemas and arguments may be hostile, so this runs in a thread that may be ended at any time. */
 export class Checker {
   readonly #schemas = new Map<string, Schema>();
 
-  /** Adds a schema under a key. Never throws, but takes unbounded time. @param schemaText empty if the schema has too many levels. */
-  add(key: string, schemaText: string): SchemaReport {
+  /** Takes unbounded time. @param schemaText empty if it has too many levels. @returns the reason why the schema cannot be used. */
+  add(key: string, schemaText: string): string | undefined {
     let spellings: ReadonlyMap<string, string> = new Map();
     try {
       if (schemaText === "") throw new Error("it has too many levels");
@@ -210,24 +171,16 @@ export class Checker {
       const value = readValue(schemaText);
       if (!isJsonObject(value)) throw new Error("it is not an object");
       spellings = spellingsOf(value);
-      const mayLeaveOut = canLeaveOut(schemaText);
-      const compiled = compileSchema(value, schemaText.length);
-      const { unchecked } = compiled;
-      if (!mayLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
-      this.#schemas.set(key, { spellings, ...compiled });
-      return { unchecked };
+      rejectCostly(schemaText);
+      this.#schemas.set(key, { spellings, ...compileSchema(value, schemaText.length) });
+      return undefined;
     } catch (error) {
       this.#schemas.set(key, { spellings });
-      return { problem: describeError(error) };
+      return describeError(error);
     }
   }
 
-  /**
-   * Checks arguments. Never throws, but takes unbounded time.
-   *
-   * @param keys the schemas that the arguments must all match.
-   * @returns the problems, one line a field; empty if the arguments are valid.
-   */
+  /** Takes unbounded time. @param keys the schemas that the arguments must all match. @returns the problems, one line a field. */
   check(keys: readonly string[], argsText = "{}"): readonly string[] {
     if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
     const args = readValue(argsText);

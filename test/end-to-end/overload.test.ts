@@ -138,7 +138,6 @@ describe("connections and memory", async () => {
   });
 });
 
-/** Sends the beginning of a request. */
 async function stalledAfter({ origin }: Sidecar, part: string): Promise<RawConnection> {
   const connection = await RawConnection.open(origin);
   await connection.write(part);

@@ -20,14 +20,12 @@ function bearer(token: string): Record<string, string> {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** Starts a sidecar whose token file has one token. */
 async function start(directory: TempDir, options: StartOptions = {}): Promise<RunningSidecar> {
   const file = directory.file("tokens");
   await writeFile(file, `${FIRST}\n`);
   return HttpBench.start({ ...options, flags: ["--auth-token-file", file, ...(options.flags ?? [])] });
 }
 
-/** Returns how many times the tokens have been reloaded. */
 function reloads(sidecar: RunningSidecar): number {
   return sidecar.logLines.filter(({ msg }) => msg === RELOADED).length;
 }

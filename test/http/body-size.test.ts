@@ -13,13 +13,11 @@ describe("body size", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start({ flags: ["--max-body-bytes", String(LIMIT)] }));
   const client = await sidecar.client();
 
-  /** Returns a valid request of `bytes` bytes. */
   function message(method: string, bytes: number): string {
     const empty = JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { pad: "" } });
     return JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { pad: "x".repeat(bytes - empty.length) } });
   }
 
-  /** Returns the head of a POST in the open session. */
   function head(...fields: readonly string[]): string {
     return [
       "POST /mcp HTTP/1.1",

@@ -20,7 +20,6 @@ describe("an event stream", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] }));
   const client = await sidecar.client();
 
-  /** Returns the messages that the client reads if the server answers its call with these lines. */
   async function answered(lines: readonly string[]): Promise<string[]> {
     const params = { name: "raw_line", arguments: { line: lines.join("\n") }, _meta: { progressToken: "t" } };
     return messageTexts(await client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params }));

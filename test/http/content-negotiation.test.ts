@@ -11,7 +11,6 @@ describe("content negotiation", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const sessionId = (await sidecar.client()).sessionId;
 
-  /** Sends a ping with these headers and no others. */
   function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {
     const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
     return send(sidecar.url, { headers: { "Mcp-Session-Id": sessionId, ...headers }, body });

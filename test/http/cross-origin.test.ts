@@ -18,7 +18,6 @@ const PREFLIGHT = {
   "Access-Control-Request-Headers": "authorization,content-type,mcp-session-id",
 };
 
-/** Returns the CORS headers and `Vary` of a reply. */
 function corsHeaders({ headers }: Pick<HttpReply, "headers">): Record<string, unknown> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith("access-control-") || name === "vary"));
 }

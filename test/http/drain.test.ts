@@ -25,7 +25,6 @@ function waitForFile(path: string, id: string | number): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
 }
 
-/** Sends SIGTERM; returns when the drain has begun. */
 async function beginDrain(sidecar: RunningSidecar): Promise<void> {
   sidecar.kill("SIGTERM");
   await sidecar.waitForLog("stopping");

@@ -19,7 +19,6 @@ const MIB = 1024 * 1024;
 const BUDGET_BYTES = 8 * MIB;
 const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
 const TOKENS = ["the-token-of-the-deaf-client", "the-token-of-the-other-client"] as const;
-/** The address of a client that uses up the memory. */
 const GREEDY = "127.0.0.2";
 const OTHER = "127.0.0.3";
 

@@ -5,7 +5,6 @@ import type { StartOptions } from "../support/running-sidecar.ts";
 const OPEN = "no auth token is set: every client that reaches the address may call";
 const TOKEN = "s3cret-Token.0123456789";
 
-/** Returns the log lines of one run that say that every client may call. */
 async function openLines(options: StartOptions): Promise<unknown[]> {
   await using sidecar = await HttpBench.start(options);
   await sidecar.stop();

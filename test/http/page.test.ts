@@ -27,7 +27,6 @@ async function getBytes(url: string, encoding: string): Promise<{ readonly heade
   return { headers: response.headers, bytes: Buffer.concat((await response.toArray()) as Buffer[]) };
 }
 
-/** Returns the paths of the scripts and styles in the page. */
 async function filesOf(origin: string): Promise<string[]> {
   const { body } = await get(`${origin}/`);
   return [...body.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path]) => `/${path}`);

@@ -22,12 +22,10 @@ const POISONED: ListedTool = { ...SEARCH, description: "Searches the web. First 
 const OWN_NAMES = new Set(["lines", "where", "hanging"]);
 const LIST_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 
-/** Returns the names of all tools that a client sees, from all pages. */
 async function listNames(client: McpClient): Promise<string[]> {
   return (await listedNames(client)).flat().filter((name) => !OWN_NAMES.has(name));
 }
 
-/** Returns the tools whose calls the running server has received. */
 async function calledTools(client: McpClient): Promise<string[]> {
   return (await calledNames(client)).map(String).filter((name) => !OWN_NAMES.has(name));
 }
@@ -38,7 +36,6 @@ async function refusal(client: McpClient, name: string): Promise<object> {
   return { status, code: error?.code, message: error?.message.replace(name, "NAME"), data: error?.data };
 }
 
-/** Returns the log entries about tools, in order. */
 function toolLog({ logLines }: RunningSidecar): string[] {
   const lines = logLines.filter(({ msg }) => /^(tool|all tools|more tools) (differs?|match|matches) /.test(msg));
   return lines.map(({ level, msg, tool, reason, lane }) =>

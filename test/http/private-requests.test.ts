@@ -7,7 +7,6 @@ import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 
-/** Returns the line of a server request. */
 function request(id: string | number, method = "roots/list"): string {
   return JSON.stringify({ jsonrpc: "2.0", id, method });
 }
@@ -198,7 +197,6 @@ describe("a response to a private server's request", () => {
     stream = await client.openStream();
   });
 
-  /** Makes the server send a request with this JSON text as its id. */
   async function ask(idText: string): Promise<JsonRpcMessage> {
     await client.write(`{"jsonrpc":"2.0","id":${idText},"method":"roots/list"}`);
     return stream.next();
@@ -381,7 +379,6 @@ describe("a notification of a private server or its client", () => {
     // No call in flight: the GET stream.
     await client.write(line);
     expect(await stream.nextText()).toBe(line);
-    // One call: its own stream.
     const hanging = client.begin("hang", {}, 2);
     const [wireId] = await waitForHanging(client, 1);
     await client.write(line);

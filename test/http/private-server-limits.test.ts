@@ -13,13 +13,11 @@ function initialize(sidecar: RunningSidecar): Promise<HttpReply> {
   return new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
 }
 
-/** Resolves when the log names this many servers, which may be after the response. @returns the number that it names. */
 function waitForServers(sidecar: RunningSidecar, count: number): Promise<number> {
   const started = (): number => sidecar.logLines.filter(({ msg }) => msg === "mcp server started").length;
   return sidecar.waitFor(() => (started() >= count ? started() : undefined), `${count} servers`);
 }
 
-/** Waits until this many idle sessions have ended. */
 async function waitForIdleEnds(sidecar: RunningSidecar, count: number): Promise<void> {
   const ends = (): number => sidecar.logLines.filter(({ msg, reason }) => msg === "session ended" && reason === "idle").length;
   await sidecar.waitFor(() => (ends() >= count ? count : undefined), `${count} idle sessions`);

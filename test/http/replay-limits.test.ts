@@ -15,7 +15,6 @@ function listChanged(index: number, length = 0): object {
   return { jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { index, padding: "p".repeat(length) } };
 }
 
-/** A message made by `listChanged`, without its padding. */
 function indexOf(message: unknown): unknown {
   return (message as { params: { index: number } }).params.index;
 }
@@ -28,7 +27,6 @@ async function openUnreadable(client: McpClient): Promise<EventStream> {
   return stream;
 }
 
-/** Resumes a GET stream. @returns the messages that are replayed. */
 async function replayed(client: McpClient, lastEventId: string, control: McpClient): Promise<unknown[]> {
   using stream = await client.openStream({ lastEventId });
   // Replayed events precede new ones.

@@ -26,7 +26,6 @@ function start({ env = {}, ...options }: StartOptions = {}): Promise<RunningSide
   return HttpBench.start({ ...options, env: { CLAW_MCP_STDIO_SESSION_KEY: KEY, ...env } });
 }
 
-/** Returns a client that sends the requests of a session to another replica. */
 function at(replica: RunningSidecar, { sessionId }: McpClient, options: ClientOptions = {}): McpClient {
   return new McpClient(replica.url, { ...options, sessionId });
 }

@@ -23,7 +23,6 @@ const READS = [
   "completion/complete",
 ];
 
-/** Makes this client's server leave these requests unanswered. */
 async function mute(client: McpClient, ...methods: readonly string[]): Promise<void> {
   for (const method of methods) await client.callTool("mute", { method });
 }

@@ -24,7 +24,6 @@ function call(name: string, args: object, id: string | number = 2, meta: object 
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } };
 }
 
-/** Returns the body's bytes as the connection delivered them. */
 function bodyBytes({ body }: HttpReply): number {
   return Buffer.byteLength(body);
 }

@@ -13,7 +13,6 @@ const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_ch
 const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed" };
 const EVENT_NOT_FOUND = errorReply(400, -32000, "EVENT_NOT_FOUND");
 
-/** Reads one message. @returns the id of its event. */
 async function nextEventId(stream: EventStream): Promise<string> {
   await stream.next();
   return stream.lastEventId;
@@ -23,7 +22,6 @@ describe("a client that resumes", async () => {
   const sidecar = disposeAfterAll(await HttpBench.start());
   const client = await sidecar.client();
 
-  /** Disconnects, and waits until the sidecar has noticed. */
   async function leave(stream: EventStream): Promise<void> {
     const before = countSockets(sidecar.address);
     stream.close();

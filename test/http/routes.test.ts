@@ -69,14 +69,12 @@ describe("each route", () => {
   });
 });
 
-/** Sends a request with this target as it is. */
 async function ask({ origin }: RunningSidecar, target: string, method = "OPTIONS"): Promise<HttpReply> {
   using connection = await RawConnection.open(origin);
   await connection.write(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
   return await connection.reply();
 }
 
-/** The first letter of a path as an escape, and the rest. */
 function hex(path: string): string {
   return path.charCodeAt(1).toString(16) + path.slice(2);
 }

@@ -19,7 +19,6 @@ const FLAGS = { normal: [], "exits-on-discover": [], "ignores-discover": ["--rea
 const FILTER = { toolsListChanged: true };
 const INITIALIZE_RESULT = offer({ tools: { listChanged: true } }, { instructions: "1.0" });
 
-/** Starts a server that is started in the other mode from now on, whenever the gate is open. */
 function start(mode: string, nextMode: string, gate: Gate, flags: readonly string[] = []): Promise<RunningSidecar> {
   const env = { ...gate.env, FIXTURE_NEXT_MODE: nextMode, FIXTURE_INITIALIZE_RESULT: INITIALIZE_RESULT };
   return HttpBench.start({ mode, flags: [...QUICK_RESTART, ...flags], env });

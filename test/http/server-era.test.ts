@@ -15,7 +15,6 @@ function startedServers(sidecar: RunningSidecar): number {
   return sidecar.logLines.filter(({ msg }) => msg === "mcp server started").length;
 }
 
-/** Makes requests without a session, and expects a server of this era to answer them. */
 async function expectServed(sidecar: RunningSidecar, era: Era): Promise<void> {
   const client = sidecar.modernClient();
   const { status, result } = await client.request("server/discover");

@@ -19,7 +19,6 @@ function initialize(sidecar: RunningSidecar, options: ClientOptions = {}, capabi
   return new McpClient(sidecar.url, options).post(initializeRequest(capabilities));
 }
 
-/** Opens sessions with a GET stream each, until one is rejected. */
 async function openStreams(sidecar: RunningSidecar, options: ClientOptions): Promise<EventStream[]> {
   const streams: EventStream[] = [];
   for (let reply = await initialize(sidecar, options); reply.status === 200; reply = await initialize(sidecar, options)) {

@@ -25,7 +25,6 @@ function asking(inputRequests: object, other: object = {}): object {
   return { inputRequests, ...other };
 }
 
-/** Returns the answers that the server got, at the end of the stream. */
 async function received(stream: EventStream): Promise<unknown> {
   return (JSON.parse(resultText(await stream.next())) as { readonly inputResponses?: unknown }).inputResponses;
 }

@@ -14,13 +14,11 @@ async function setLevel(client: LaneClient, level: string): Promise<unknown> {
   return (await client.request("logging/setLevel", { level })).result;
 }
 
-/** Makes a call during which the server writes log messages. @returns their `data`, from the stream of the call. */
 async function logDuringCall(client: LaneClient, ...lines: string[]): Promise<unknown[]> {
   using call = await client.begin("raw_line", { line: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{}}'].join("\n") });
   return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));
 }
 
-/** Returns the `data` of the log messages on a stream, up to the end of the session. */
 async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["data"]);

@@ -18,7 +18,6 @@ function connect(sidecar: RunningSidecar, count: number): Promise<LaneClient[]> 
   return Promise.all(Array.from({ length: count }, () => LaneClient.connectShared(sidecar)));
 }
 
-/** Returns the resources of the updates on a stream, up to the end of the session. */
 async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["uri"]);

@@ -22,7 +22,6 @@ function bytesOf(client: McpClient, message: object): string {
   return postBytes(message, client.sessionId);
 }
 
-/** Returns all but the last byte. */
 function cutShort(bytes: string): string {
   return bytes.slice(0, -1);
 }

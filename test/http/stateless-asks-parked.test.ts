@@ -24,7 +24,6 @@ import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 const NAME = { questions: [elicitation("name")] };
 const [FIRST, SECOND] = TOKENS;
 
-/** Waits until `/status` shows this. */
 async function waitForStatus(sidecar: RunningSidecar, accepts: (status: Status) => boolean, token?: string): Promise<void> {
   const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   while (!accepts(await readStatus(sidecar, headers)));

@@ -10,14 +10,12 @@ import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.t
 
 const [FIRST, SECOND] = TOKENS;
 
-/** Makes this number of calls. @returns their statuses. */
 async function statuses(client: ModernClient, count: number): Promise<number[]> {
   const found: number[] = [];
   for (let call = 0; call < count; call++) found.push((await client.callTool("echo", { text: "x" })).status);
   return found;
 }
 
-/** Returns the error, and the seconds after which its client may try again. */
 function busy(reply: ModernReply): readonly unknown[] {
   return [...failureOf(reply), reply.headers["retry-after"], reply.error?.data?.["sent"]];
 }

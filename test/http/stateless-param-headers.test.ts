@@ -80,7 +80,6 @@ describe("headers that repeat arguments", async () => {
   });
 });
 
-/** Returns how many times the server has listed its tools. */
 async function lists(control: LaneClient): Promise<number> {
   return (await readSeen(control)).filter((method) => method === "tools/list").length;
 }

@@ -7,7 +7,6 @@ import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 import { isAlive } from "../support/sidecar.ts";
 import { readStatus, type Status } from "../support/status.ts";
 
-/** Returns the processes that were started so far, by the name of their lane. */
 function started(sidecar: RunningSidecar): unknown[] {
   return sidecar.logLines.filter(({ msg }) => msg === "mcp server started").map((line: LogLine) => line["lane"] ?? "shared");
 }

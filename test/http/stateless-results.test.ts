@@ -10,7 +10,6 @@ const IDENTITY = { [META.serverInfo]: SERVER };
 const HINTS = { ttlMs: 0, cacheScope: "private" };
 const URL_ELICITATION = { elicitation: { url: {} } };
 
-/** Returns the text of an error response, whose id is that of the call. */
 function errorLine(error: object): string {
   return `{"jsonrpc":"2.0","id":$ID,"error":${JSON.stringify(error)}}`;
 }

@@ -12,13 +12,11 @@ import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 const CAPABILITIES = { tools: { listChanged: true }, prompts: {}, resources: { subscribe: true, listChanged: true } };
 const UPDATED = "notifications/resources/updated";
 
-/** Starts a server with sessions that keeps subscriptions. */
 function start(capabilities: object = CAPABILITIES, options: StartOptions = {}): Promise<RunningSidecar> {
   const env = { FIXTURE_INITIALIZE_RESULT: offer(capabilities), ...options.env };
   return HttpBench.start({ ...options, mode: "keeps-state", env });
 }
 
-/** Makes the server send a notification. */
 async function notify(client: ModernClient, method: string, params?: object): Promise<void> {
   await client.callTool("raw_line", {
     line: `${JSON.stringify({ jsonrpc: "2.0", method, params })}\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}`,
@@ -29,7 +27,6 @@ function changed(list: string): string {
   return `notifications/${list}/list_changed`;
 }
 
-/** Returns the subscriptions that the server was asked for, and their ends, in order. */
 async function subscribing(client: ModernClient): Promise<string[]> {
   const lines = (JSON.parse(await client.toolText("lines")) as string[]).map(
     (line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly uri?: string } },

@@ -9,7 +9,6 @@ import { readStatus } from "../support/status.ts";
 
 const ONE_AT_A_TIME = ["--tool-concurrency", "wait_for_*=1"];
 
-/** All calls that were accepted, and all outcomes. */
 async function readCounts(sidecar: RunningSidecar): Promise<{ accepted: number; endings: number; held: number }> {
   const { requests, answers } = (await readStatus(sidecar)).counters as unknown as {
     readonly requests: { readonly accepted: number; readonly held: number };

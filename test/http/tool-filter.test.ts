@@ -30,12 +30,10 @@ function call(name: unknown, id: string | number = 2): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { a: 1 } } };
 }
 
-/** Everything that could distinguish two responses, except for the called name and the time. */
 function shapeOf({ status, headers, body }: HttpReply, name: string): object {
   return { status, headers: { ...headers, date: "" }, body: body.replaceAll(name, "NAME") };
 }
 
-/** Expects the response to a call of the hidden tool to be that of an unknown tool. @returns its body. */
 async function expectHidden(client: McpClient): Promise<string> {
   const [hidden, never] = [await client.post(call(HIDDEN)), await client.post(call(NEVER_WAS))];
   expect(hidden.body).toContain(HIDDEN);

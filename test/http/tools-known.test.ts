@@ -7,7 +7,6 @@ import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 
 const LIST_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
-/** Returns the status and state of `/healthz`. */
 async function health(sidecar: RunningSidecar): Promise<object> {
   const response = await fetch(`${sidecar.origin}/healthz`);
   const { state } = (await response.json()) as { state: string };
@@ -17,7 +16,6 @@ async function health(sidecar: RunningSidecar): Promise<object> {
 /** More than the failed answers that restart a server. */
 const TIMEOUTS = 5;
 
-/** Waits until so many requests of the sidecar for the tools have timed out. */
 async function unansweredListings(sidecar: RunningSidecar): Promise<void> {
   const isListing = ({ msg, method }: LogLine): boolean => msg === "internal request failed" && method === "tools/list";
   await sidecar.waitFor(() => sidecar.logLines.filter(isListing)[TIMEOUTS - 1], `${TIMEOUTS} listings without an answer`);

@@ -14,7 +14,6 @@ it("an image with a baked-in server starts offline, without root's files in /tmp
   expect(await filesInTmp(BAKED)).toBe(await filesInTmp(IMAGE));
 });
 
-/** Lists the files in the image's layers, without the tmpfs of other containers. */
 function filesInTmp(image: string): Promise<string> {
   return docker("run", "--rm", "--network", "none", "--entrypoint", "find", image, "/tmp", "-maxdepth", "1", "-printf", "%u %p\n");
 }

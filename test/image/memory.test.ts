@@ -20,7 +20,6 @@ const ROUNDS = 2;
 /** An error of the sidecar that a client may get instead of a result: it says whether the call was sent, and what to do. */
 const CLEAN_ERROR = { code: expect.any(String) as string, sent: expect.any(Boolean) as boolean, action: expect.any(String) as string };
 
-/** @param limit such as `64m`; there is no swap beyond it. */
 function startIn(limit: string, command: readonly string[]): Promise<Container> {
   return Container.startReady({ args: command, flags: ["--memory", limit, "--memory-swap", limit] });
 }
@@ -34,7 +33,6 @@ async function outcome(client: McpClient, name: string, args: object): Promise<s
   return String(error?.data?.["code"]);
 }
 
-/** Returns the most memory that the container has used, in bytes. */
 async function peakBytes(container: Container): Promise<number> {
   const files = ["/sys/fs/cgroup/memory.peak", "/sys/fs/cgroup/memory/memory.max_usage_in_bytes"];
   return Number(await container.exec("sh", "-c", `cat ${files.join(" ")} 2>/dev/null || true`));

@@ -23,7 +23,6 @@ beforeAll(async () => {
   await docker("build", "--quiet", "--network", "host", "--target", "uv", ...BASE_IMAGE_ARGS, ...from, ...version, "--tag", UV_IMAGE, ROOT);
 }, 120_000);
 
-/** An image like uv's own: two executables and nothing else. */
 async function buildStandin(): Promise<string> {
   await using context = await TempDir.create();
   const { name, version } = CARRIER;

@@ -21,7 +21,6 @@ const SERVERS: readonly RealServer[] = [
   { name: "echo example", command: () => [process.execPath, EXAMPLE] },
 ];
 
-/** Returns all that a server declares to a client. */
 async function offerOf(client: Client, capabilities = client.getServerCapabilities()): Promise<object> {
   return {
     capabilities,

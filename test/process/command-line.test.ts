@@ -10,7 +10,6 @@ const PACKAGE = JSON.parse(readFileSync(new URL("../../package.json", import.met
   readonly engines: { readonly node: string };
 };
 
-/** Runs `--version` in a process that reports this version of Node. */
 function runOnNode(nodeVersion: string): ReturnType<typeof runMain> {
   const source = `Object.defineProperty(process, "versions", { value: { node: "${nodeVersion}" } })`;
   return runMain(["--version"], { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` });

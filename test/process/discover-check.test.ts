@@ -14,7 +14,6 @@ const SEARCH = {
 };
 const FETCH = { name: "fetch", description: "Fetches." };
 
-/** Checks a server with the `live` tools against a descriptor of the `reviewed` tools. */
 async function check(
   reviewed: readonly object[],
   live: readonly object[],
@@ -34,7 +33,6 @@ async function check(
   return { ...result, stderr: shorten(result.stderr), snapshot };
 }
 
-/** Runs `discover --check -` with this text on stdin. */
 async function checkInput(
   text: string | Buffer,
   env: Readonly<Record<string, string>>,

@@ -26,7 +26,6 @@ const NATIVE = "kubernetes/deployment.yaml";
 const PLAIN = "kubernetes/kustomization.yaml";
 const STAND_ALONE = "kubernetes/stand-alone.yaml";
 
-/** Returns the only manifest of a kind in a file. */
 function only<T extends { readonly kind: string }>(path: string, kind: T["kind"]): T {
   const found = readManifests(path).filter((manifest) => manifest.kind === kind);
   expect(found).toHaveLength(1);
@@ -45,7 +44,6 @@ function podOf(path: string): PodSpec {
   return spec;
 }
 
-/** Returns the value of a number of the sidecar, or its default. */
 function milliseconds(container: Container, option: { readonly variable: string; readonly defaultText?: string | undefined }): number {
   return Number(variablesOf(container)[option.variable] ?? option.defaultText);
 }

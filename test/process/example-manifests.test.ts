@@ -48,7 +48,6 @@ async function typeErrors({ apiVersion, kind }: Manifest, documents: readonly un
   return files.map((file) => lines.find((line) => line.startsWith(`${file}(`)) ?? "");
 }
 
-/** Returns the error of the Compose schema for each document, or an empty string. */
 async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
   await using directory = await TempDir.create();
   const files = documents.map((_, n) => directory.file(`compose-${n}.yaml`));
@@ -65,7 +64,6 @@ function manifestOf(path: string, kind: string): Manifest {
   return found;
 }
 
-/** Returns the node with the value at the path. */
 function withValue(node: unknown, [key = "", ...rest]: readonly string[], value: unknown): unknown {
   const { [key]: below } = node as Readonly<Record<string, unknown>>;
   const changed = rest.length === 0 ? value : withValue(below, rest, value);

@@ -5,7 +5,6 @@ import { expect, it } from "vitest";
 import { containerEnvironment, freePort } from "../support/pod.ts";
 import { FIXTURE, MAIN, runMain, Sidecar } from "../support/sidecar.ts";
 
-/** Starts a sidecar with these variables and nothing else about its address. */
 function start(env: Readonly<Record<string, string>>, mode = "normal"): Sidecar {
   const options = { env: { PATH: process.env["PATH"], ...env }, stdio: ["ignore", "pipe", "pipe"] as ["ignore", "pipe", "pipe"] };
   return new Sidecar(spawn(process.execPath, [MAIN, "--", process.execPath, FIXTURE, mode], options));
@@ -33,7 +32,6 @@ it("requests that arrive while the sidecar starts are answered", async () => {
   await sidecar.waitForLog("listening");
 });
 
-/** Sends a request as soon as something listens. @returns the whole response. */
 async function firstReply(port: number): Promise<string> {
   for (;;) {
     const socket = connect(port, "127.0.0.1");

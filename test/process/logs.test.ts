@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { runMain } from "../support/sidecar.ts";
 
 describe("--log-level", () => {
-  /** Returns the levels in the log of a failed start, which logs an info message, a warning and an error. */
   async function levelsOf(level: string): Promise<{ readonly code: number | null; readonly levels: readonly unknown[] }> {
     const args = ["--addr", "127.0.0.1:0", "--log-level", level, "--restart-limit", "1", "--restart-backoff-ms", "1", "--", "false"];
     const { code, stdout, stderr } = await runMain(args, { CLAW_MCP_STDIO_UNKNOWN: "x" });

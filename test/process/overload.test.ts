@@ -20,7 +20,6 @@ function errorCodes(replies: readonly HttpReply[]): unknown[] {
   return replies.map((reply) => readResponse(reply).error?.data?.["code"]);
 }
 
-/** Returns the sidecar's resident memory in bytes. */
 function residentBytes(sidecar: Sidecar): number {
   const status = readFileSync(`/proc/${sidecar.process.pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
@@ -29,7 +28,6 @@ function residentBytes(sidecar: Sidecar): number {
 /** The number of LARGE requests that fit into a megabyte, besides the first one, which is being written. */
 const MAX_ROOM = Math.floor((1_000_000 + LARGE + 256 * 1024) / LARGE);
 
-/** Resolves when `count` of the promises are settled. */
 async function countSettled(promises: readonly Promise<unknown>[], count: number): Promise<void> {
   let settled = 0;
   await new Promise<void>((resolve) => {

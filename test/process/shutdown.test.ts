@@ -7,7 +7,6 @@ import { isGroupAlive, type LogLine, Sidecar } from "../support/sidecar.ts";
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
-/** The log entry about the server's exit. */
 function serverEnd(sidecar: Sidecar): LogLine | undefined {
   return sidecar.logLines.find((line) => line.msg === "mcp server ended");
 }

@@ -9,7 +9,6 @@ const SERVER = ["--", process.execPath, FIXTURE];
 const TOOLS_LINE = / {2}tools {4}(.*)\r\n/;
 const NOT_KNOWN = "not known: the server has not listed them";
 
-/** Starts a terminal without colours, and a fixture that lists these tools. */
 function run(listed: ListedTools, flags: readonly string[] = [], columns = 80): TerminalRun {
   return TerminalRun.sidecar([...flags, ...SERVER], { ...listed.env, NO_COLOR: "1" }, columns);
 }
@@ -19,7 +18,6 @@ async function toolsLine(terminal: TerminalRun): Promise<string> {
   return line;
 }
 
-/** Returns the number of `tools/list` requests that the server has received. */
 async function countListings(client: McpClient): Promise<number> {
   const seen = JSON.parse(await client.toolText("seen")) as string[];
   return seen.filter((method) => method === "tools/list").length;

@@ -8,15 +8,7 @@ import { EXAMPLE, MAIN } from "../support/sidecar.ts";
 const BLOCKS = [...readDocument("docs/TROUBLESHOOTING.md").text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, script = ""]) => script);
 
 /** Part of the output of each block, in their order. */
-const OUTPUTS = [
-  '"state":"ready"',
-  '"name": "echo"',
-  "CLAW_MCP_STDIO_COMMAND = npx  (command line)",
-  "ORIGIN_NOT_ALLOWED",
-  "HOST_NOT_ALLOWED",
-  '"name":"echo"',
-  '"name": "echo"',
-];
+const OUTPUTS = ['"state":"ready"', '"name": "echo"', "CLAW_MCP_STDIO_COMMAND = npx  (command line)", '"name": "echo"'];
 
 async function run(block: string, address: string): Promise<string> {
   const script = block

@@ -27,7 +27,6 @@ function jobsOf(name: string): Readonly<Record<string, Job>> {
   return (parse(texts.get(name) ?? "") as { readonly jobs: Readonly<Record<string, Job>> }).jobs;
 }
 
-/** Returns the command of a job that contains a text. */
 function commandOf(job: string, part: string): string {
   return release[job]?.steps?.find(({ run }) => run?.includes(part))?.run ?? "exit 9";
 }

@@ -35,7 +35,6 @@ class Bench {
     return session;
   }
 
-  /** Returns the numbers of the sessions that have ended. */
   ended(sessions: readonly Session[]): number[] {
     return sessions.flatMap(({ id, owner }, index) => (this.store.get(id, owner) === undefined ? [index] : []));
   }

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
-import { SharedRouting } from "../../src/server/shared-routing.ts";
+import { Routing } from "../../src/server/routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
@@ -28,7 +28,6 @@ function parkedCalls(maxParked?: number): ParkedCalls {
   return new ParkedCalls(context(maxParked), "0a1b2c3d");
 }
 
-/** A lane whose server may ask, and the parked calls of its clients. */
 function start(
   account = AMPLE_MEMORY.account("client"),
   parked = parkedCalls(),
@@ -36,17 +35,15 @@ function start(
   readonly bench: LaneBench;
   readonly parked: ParkedCalls;
   readonly call: (declared?: AskKinds) => RecordedReply;
-  /** Sends the next request of the call that was made last. */
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", () => undefined), {
+  const bench = new LaneBench((calls, tools) => new Routing(calls, tools, "legacy", undefined, () => undefined), {
     parkTimeoutMs: PARK_TIMEOUT_MS,
     pingIntervalMs: 5000,
     hungTimeouts: 1,
   });
-  const { routing } = bench.lane;
-  const asking = routing instanceof SharedRouting ? routing.asking : undefined;
+  const { asking } = bench.lane.routing;
   if (asking === undefined) throw new Error("the lane has another routing");
   bench.start({});
   const caller = new StatelessCaller();

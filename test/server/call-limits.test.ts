@@ -58,7 +58,6 @@ interface Heard {
   readonly name: string;
 }
 
-/** Returns the calls that the server has read since the last look. */
 function hear(bench: LaneBench): Heard[] {
   return bench.heard().flatMap(({ id, params }) => {
     const { name } = params as { readonly name?: string };

@@ -9,7 +9,6 @@ const CALL = { method: "tools/call", params: { name: "x" } };
 
 useFakeClock();
 
-/** A call that times out. */
 function timeOut(bench: LaneBench, session = bench.join()): void {
   const call = bench.request(session, CALL);
   vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
@@ -20,13 +19,11 @@ function restarts(bench: LaneBench): number {
   return bench.upstream.restartReasons.length;
 }
 
-/** Returns the number of restarts after the time of a ping. */
 function restartsAfterPing(bench: LaneBench): number {
   vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
   return restarts(bench);
 }
 
-/** Returns the ids of the pings since the last look. */
 function pings(bench: LaneBench): unknown[] {
   return bench
     .heard()

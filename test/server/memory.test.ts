@@ -17,7 +17,6 @@ function usedForRequests(): number {
   return AMPLE_MEMORY.status.requests;
 }
 
-/** The server asks its client. @returns the id of the question. */
 function questionId(bench: PrivateLaneBench): unknown {
   const sink = listen(bench.session);
   bench.say({ id: 1, method: "roots/list" });

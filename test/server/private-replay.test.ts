@@ -20,7 +20,6 @@ function subscribe(bench: PrivateLaneBench, uri: string): void {
   done(bench, "resources/subscribe", { uri });
 }
 
-/** Returns the messages that the server has read, in short. */
 function told(bench: PrivateLaneBench): string[] {
   return bench.heard().map(({ method, params }) => {
     const { level, uri } = (params ?? {}) as { level?: string; uri?: string };
@@ -28,7 +27,6 @@ function told(bench: PrivateLaneBench): string[] {
   });
 }
 
-/** The former server exits, and a new one becomes ready. @returns the messages that the new one has read. */
 function restart(bench: PrivateLaneBench): string[] {
   bench.lose();
   bench.start();

@@ -19,13 +19,11 @@ function lanes(input: LanesInput = {}): LanesBench {
   return new LanesBench({ idleTimeoutMs: 60 * MINUTE_MS, ...input });
 }
 
-/** Sends a request, and answers it. */
 function call({ session, server }: Connected): void {
   server.bench.request(session, { method: "tools/call" });
   server.bench.reply("tools/call");
 }
 
-/** Connects a client that sends a request. */
 function used(bench: LanesBench): Connected {
   const client = bench.connected();
   call(client);

@@ -9,7 +9,6 @@ useFakeClock();
 
 const ROOTS = { id: "r", method: "roots/list" };
 
-/** Returns the ids of the requests on a stream of the client, in order. */
 function askedIds(texts: readonly string[]): number[] {
   return messages(texts).flatMap(({ id, method }) => (method === undefined || id === undefined ? [] : [Number(id)]));
 }

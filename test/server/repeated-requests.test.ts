@@ -8,7 +8,6 @@ const HOLD_TIMEOUT_MS = 500;
 
 useFakeClock();
 
-/** A shared lane whose server is ready. */
 function ready(options?: LaneBenchOptions): LaneBench {
   const bench = LaneBench.ready({}, options);
   return bench;

@@ -27,7 +27,6 @@ class Bench {
     });
   }
 
-  /** Ends the output, and waits until all has been read. */
   async ended(last = '"}}\n'): Promise<void> {
     this.stdout.end(last);
     while (!this.stdout.readableEnded) await new Promise((resolve) => setImmediate(resolve));

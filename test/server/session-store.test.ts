@@ -21,18 +21,15 @@ class Bench {
     return this.lanes.sessions.size;
   }
 
-  /** Opens a session if there is room. */
   open(holder: MemoryHolder): Session | undefined {
     vi.advanceTimersByTime(1);
     return this.lanes.connect({}, holder).session();
   }
 
-  /** Opens sessions, for which there must be room. */
   fill(holder: MemoryHolder, count: number): Session[] {
     return Array.from({ length: count }, () => this.open(holder) ?? missing());
   }
 
-  /** Returns the numbers of the sessions that have ended. */
   ended(sessions: readonly Session[]): number[] {
     return sessions.flatMap(({ id, owner }, index) => (this.lanes.sessions.get(id, owner) === undefined ? [index] : []));
   }
@@ -42,12 +39,10 @@ class Bench {
     this.lanes.sessions.get(id, owner)?.touch(Date.now());
   }
 
-  /** Each session sends a call. */
   call(...sessions: readonly Session[]): void {
     for (const session of sessions) this.#calls.set(session, this.lanes.shared.request(session, { method: "tools/call" }));
   }
 
-  /** Its client gives the call up. */
   endCall(session: Session): void {
     vi.advanceTimersByTime(1);
     this.#calls.get(session)?.disconnect();

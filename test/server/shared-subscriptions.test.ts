@@ -13,7 +13,6 @@ function subscribe(bench: LaneBench, session: Session, uri: unknown = URI, id = 
   return bench.request(session, { id, method: "resources/subscribe", params: { uri } });
 }
 
-/** Subscribes the session, which the server confirms. */
 function subscribed(bench: LaneBench, session: Session, uri = URI): void {
   subscribe(bench, session, uri);
   bench.reply("resources/subscribe");
@@ -29,7 +28,6 @@ function update(bench: LaneBench, uri: unknown = URI): void {
 
 const MANY = Array.from({ length: 20 }, (_, number) => `x:${number}`);
 
-/** Returns the requests that the server gets, in short, and answers all of them. */
 function askedUntilAnswered(bench: LaneBench): string[] {
   const all: string[] = [];
   for (let requests = bench.heard(); requests.length > 0; requests = bench.heard()) {
@@ -41,7 +39,6 @@ function askedUntilAnswered(bench: LaneBench): string[] {
   return all;
 }
 
-/** Returns the requests that the server got, in short. */
 function asked(bench: LaneBench): string[] {
   return bench.heard().map(({ method, params }) => `${String(method)} ${(params as { uri: string }).uri}`);
 }

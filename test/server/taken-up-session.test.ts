@@ -9,7 +9,6 @@ import { AMPLE_MEMORY } from "./support/memory.ts";
 const PRIVATE = { capabilities: { sampling: {} } };
 const SHARED = { capabilities: {} };
 
-/** A client that returns with a request of this text. */
 interface Returning {
   readonly memory?: MemoryAccount;
   readonly text?: string;
@@ -45,7 +44,6 @@ class Replicas {
     return { taken: () => taken, leave: () => reply.onDisconnect?.() };
   }
 
-  /** Returns the code of the error. */
   refusalOf(id: string, client?: Returning): string | undefined {
     const taken = this.takeUp(id, client).taken();
     return taken instanceof SidecarError ? taken.code : undefined;

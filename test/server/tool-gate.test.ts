@@ -34,7 +34,6 @@ function watched(limits: Partial<Config> = {}): { readonly bench: LaneBench; rea
   return { watcher, bench: LaneBench.shared(limits, { policy: watcher, retry: "read-only" }) };
 }
 
-/** Returns the methods that the server has read since the last look. */
 function heardMethods(bench: LaneBench): unknown[] {
   return bench.heard().map(({ method }) => method);
 }

@@ -4,7 +4,6 @@ import { join, relative, resolve } from "node:path";
 const ROOT = resolve(import.meta.dirname, "..", "..");
 export const DIST = join(ROOT, "dist");
 
-/** Returns the names of the JavaScript files in `dist/`. */
 export function bundleFiles(): string[] {
   return readdirSync(DIST).filter((file) => file.endsWith(".js"));
 }

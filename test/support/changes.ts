@@ -1,7 +1,6 @@
 /** Only a hang reaches it. */
 export const WAIT_TIMEOUT_MS = 120_000;
 
-/** Waits for a promise. */
 export async function withinWaitTimeout<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<never>((_resolve, reject) => {

@@ -12,7 +12,6 @@ interface ComposeService {
   readonly volumes?: readonly string[];
 }
 
-/** The port of a sidecar in a compose file. */
 const SIDECAR_PORT = 8080;
 
 /**

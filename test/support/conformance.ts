@@ -57,7 +57,6 @@ export class ConformanceRun {
     this.#checks = checks;
   }
 
-  /** All scenarios that finished. */
   get scenarios(): readonly string[] {
     return [...this.#checks.keys()];
   }

@@ -21,7 +21,6 @@ interface ConsumerSession {
  * texts about failures are what a model reads.
  */
 export class ConsumerClient implements Disposable {
-  /** The number of sessions that it has opened. */
   sessionsOpened = 0;
   readonly #url: string;
   readonly #token: string | undefined;

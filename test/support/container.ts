@@ -140,7 +140,6 @@ export class Container implements AsyncDisposable {
     return checks.at(-1)?.Output.trim() ?? "";
   }
 
-  /** Runs a command in the container. */
   exec(...command: readonly string[]): Promise<string> {
     return docker("exec", this.id, ...command);
   }
@@ -162,7 +161,6 @@ export class Container implements AsyncDisposable {
     return docker("kill", "--signal", name, this.id);
   }
 
-  /** Waits for the container's end. @returns its exit code. */
   async exitCode(): Promise<number> {
     return Number(await docker("wait", this.id));
   }

@@ -9,12 +9,10 @@ import type { TempDir } from "./temp-dir.ts";
 
 const LISTING_SERVER = fileURLToPath(new URL("../fixtures/listing-server.ts", import.meta.url));
 
-/** Returns the command of a server that lists its tools in this mode. */
 export function listingServer(mode: string, ...args: readonly string[]): readonly string[] {
   return [process.execPath, LISTING_SERVER, mode, ...args];
 }
 
-/** Runs `discover` to its end. */
 export function runDiscover(
   args: readonly string[],
   { env, cwd }: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
@@ -33,7 +31,6 @@ export function readSnapshot(path: string): Snapshot {
   return JSON.parse(readFileSync(path, "utf8")) as Snapshot;
 }
 
-/** Returns the snapshot without its time. */
 export function withoutTime({ "x-claw-discovery": discovery, ...rest }: Snapshot): object {
   const { discovered_at: _, ...untimed } = discovery;
   return { ...rest, "x-claw-discovery": untimed };
@@ -69,7 +66,6 @@ export class RunningDiscover implements AsyncDisposable {
     this.exited = new Promise((resolve) => this.process.once("close", (code, signal) => resolve({ code, signal })));
   }
 
-  /** Returns the process id that the server wrote to this file. */
   async serverPid(path: string): Promise<number> {
     for (;;) {
       const text = existsSync(path) ? readFileSync(path, "utf8") : "";

@@ -64,7 +64,6 @@ export class DiscoveryClient {
     }
   }
 
-  /** Resolves when `/healthz` has been polled this many times. */
   async polled(count: number): Promise<void> {
     await this.#changes.until(() => this.healthStatuses.length >= count || undefined, `${count} polls`);
   }

@@ -65,14 +65,12 @@ export class EventStream implements Disposable {
     }
   }
 
-  /** Returns the next message. @throws at the end of the stream. */
   async next(): Promise<JsonRpcMessage> {
     const text = await this.nextText();
     if (text === undefined) throw new Error("the stream has ended");
     return JSON.parse(text) as JsonRpcMessage;
   }
 
-  /** Returns this number of messages, or fewer if the stream ends before. */
   async messages(count: number): Promise<JsonRpcMessage[]> {
     const messages: JsonRpcMessage[] = [];
     while (messages.length < count) {
@@ -95,18 +93,15 @@ export class EventStream implements Disposable {
     return message;
   }
 
-  /** Returns the text of a tool's result. */
   async toolText(): Promise<string> {
     return resultText(await this.answer());
   }
 
-  /** Returns the whole body of a response that is not a stream. */
   async body(): Promise<string> {
     while (!(await this.#isOver()));
     return Buffer.concat(this.#chunks).toString();
   }
 
-  /** Closes the connection at once. */
   close(): void {
     this.#end ??= "ended";
     this.response.destroy();

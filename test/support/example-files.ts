@@ -16,7 +16,6 @@ export function parseDocuments(path: string): readonly unknown[] {
   return [...parsed].map((document) => document.toJS() as unknown);
 }
 
-/** Parses a file that has one document. */
 export function parseExample(path: string): unknown {
   const documents = parseDocuments(path);
   if (documents.length !== 1) throw new Error(`${path}: ${documents.length} documents`);

@@ -5,12 +5,10 @@ import { TempDir } from "./temp-dir.ts";
 export class Gate extends TempDir {
   readonly #path = this.file("open");
 
-  /** Creates a closed gate. */
   static override async create(): Promise<Gate> {
     return new Gate(await TempDir.make());
   }
 
-  /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
     return { FIXTURE_GATE: this.#path };
   }

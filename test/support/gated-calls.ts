@@ -22,7 +22,6 @@ export class GatedCalls implements AsyncDisposable {
     return new GatedCalls(sidecar, await TempDir.create());
   }
 
-  /** Makes a call with this name, which is also its id. */
   message(name: string): object {
     const params = { name: "wait_for_file", arguments: { path: this.#directory.file(name) } };
     return { jsonrpc: "2.0", id: name, method: "tools/call", params };
@@ -32,7 +31,6 @@ export class GatedCalls implements AsyncDisposable {
     return client.post(this.message(name), call);
   }
 
-  /** Lets the server answer the calls with these names. */
   async letThrough(...names: readonly string[]): Promise<void> {
     for (const name of names) await writeFile(this.#directory.file(name), "");
   }

@@ -45,7 +45,6 @@ export class HeldCall {
     await say(this.#control, ...lines);
   }
 
-  /** Makes the server respond. */
   async answer(text = "done"): Promise<void> {
     await say(this.#control, JSON.stringify({ jsonrpc: "2.0", id: this.wireId, result: { content: [{ type: "text", text }] } }));
   }

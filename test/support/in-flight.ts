@@ -25,12 +25,10 @@ export async function readSeen(client: Caller): Promise<string[]> {
   return JSON.parse(await client.toolText("seen")) as string[];
 }
 
-/** Waits until the server has received this method. */
 export async function waitForSeen(client: Caller, method: string): Promise<void> {
   while (!(await readSeen(client)).includes(method));
 }
 
-/** Returns the process ids that the fixture reports. */
 export async function readWhere(client: Caller): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
   return JSON.parse(await client.toolText("where")) as { pid: number; grandchildPid?: number };
 }

@@ -8,9 +8,7 @@ export interface JsonNode {
   readonly start: number;
   /** Exclusive. */
   readonly end: number;
-  /** The members of an object, in order, including repeated names. */
   readonly members?: readonly JsonMember[];
-  /** The elements of an array. */
   readonly elements?: readonly JsonNode[];
 }
 
@@ -111,14 +109,12 @@ export function readReference(text: string): JsonNode | undefined {
   }
 }
 
-/** Reads a text that must be valid. */
 export function nodeOf(text: string): JsonNode {
   const node = readReference(text);
   if (node === undefined) throw new SyntaxError(`not JSON: ${text}`);
   return node;
 }
 
-/** Returns the value of a valid text, as `JSON.parse` should build it. */
 export function referenceValue(text: string): unknown {
   return valueOf(nodeOf(text));
 }
@@ -138,7 +134,6 @@ export function memberOf({ members = [] }: JsonNode, name: string): JsonNode | u
   return members.findLast((member) => member.name === name)?.node;
 }
 
-/** Returns all members of all objects, in the order of the text. */
 export function allMembers({ members = [], elements = [] }: JsonNode): JsonMember[] {
   return [...members.flatMap((member) => [member, ...allMembers(member.node)]), ...elements.flatMap((element) => allMembers(element))];
 }

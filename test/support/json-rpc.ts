@@ -33,7 +33,6 @@ export function readResponse(reply: HttpReply): JsonRpcMessage {
   return JSON.parse(messageTexts(reply).at(-1) ?? "") as JsonRpcMessage;
 }
 
-/** Returns the text of a tool's result. @throws if the message has none. */
 export function resultText(message: JsonRpcMessage): string {
   const text = message.result?.content?.[0]?.text;
   if (text === undefined) throw new Error(`not a result with a text: ${JSON.stringify(message)}`);

@@ -40,17 +40,14 @@ export class LaneClient extends McpClient {
     await this.notify("notifications/x-write", { line: typeof line === "string" ? line : JSON.stringify(line) });
   }
 
-  /** Returns all lines that its server has received. */
   async lines(): Promise<string[]> {
     return JSON.parse(await this.toolText("lines")) as string[];
   }
 
-  /** Returns all responses that its server has received, unchanged. */
   async answers(): Promise<string[]> {
     return JSON.parse(await this.toolText("answers")) as string[];
   }
 
-  /** Returns the params of all requests for this method that its server has received. */
   async received(method: string): Promise<unknown[]> {
     const messages = (await this.lines()).map((line) => JSON.parse(line) as JsonRpcMessage);
     return messages.filter((message) => message.method === method).map(({ params }) => params);

@@ -10,7 +10,6 @@ export class LegacySseClient extends McpClient implements Disposable {
   readonly stream: EventStream;
   /** All events so far, and comments. */
   readonly events: readonly StreamBlock[];
-  /** The JSON-RPC messages among them. */
   readonly messages: JsonRpcMessage[] = [];
   /** True if the stream ended properly, without a broken connection. */
   readonly ended: Promise<"complete" | "broken">;
@@ -24,7 +23,6 @@ export class LegacySseClient extends McpClient implements Disposable {
     this.ended = this.#read(events);
   }
 
-  /** Opens the stream, without a session. */
   static async open(origin: string, headers: Headers = {}): Promise<LegacySseClient> {
     const stream = await EventStream.open(`${origin}/sse`, { headers: { Accept: "text/event-stream", ...headers } });
     if (stream.status !== 200) throw new Error(`GET /sse: ${stream.status}`);
@@ -33,7 +31,6 @@ export class LegacySseClient extends McpClient implements Disposable {
     return new LegacySseClient(new URL(first.data ?? "", `${origin}/sse`).href, stream, [first], headers);
   }
 
-  /** Opens the stream and a session. */
   static async connect(origin: string, capabilities: object = {}, headers: Headers = {}): Promise<LegacySseClient> {
     const client = await LegacySseClient.open(origin, headers);
     await client.initialize(capabilities);

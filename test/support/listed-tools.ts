@@ -7,7 +7,6 @@ export interface ListedTool {
   readonly [member: string]: unknown;
 }
 
-/** Returns a tool as a server lists it. */
 export function listedTool(name: string, annotations?: object | null): ListedTool {
   return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
 }
@@ -26,7 +25,6 @@ export class ListedTools extends TempDir {
     return listed;
   }
 
-  /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
     return { FIXTURE_TOOLS: this.#file };
   }
@@ -53,14 +51,12 @@ export class ListedTools extends TempDir {
   }
 }
 
-/** The tool names in the calls that this client's server has received. */
 export async function calledNames(client: McpClient): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
   return messages.filter(({ method }) => method === "tools/call").map(({ params }) => params?.name);
 }
 
-/** The names on each page, as this client reads them. */
 export async function listedNames(client: McpClient): Promise<string[][]> {
   const pages: string[][] = [];
   let cursor: unknown;

@@ -37,7 +37,6 @@ export async function waitForOwnFilter(client: Pick<ModernClient, "toolText">, f
   }
 }
 
-/** Waits until the server has this number of listens besides the sidecar's own. */
 export async function waitForListens(client: ModernClient, count: number): Promise<readonly ServerListen[]> {
   for (;;) {
     const listens = await readListens(client);

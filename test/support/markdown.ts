@@ -4,14 +4,12 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Markdown {
-  /** The path from the root of the repository. */
   readonly path: string;
   readonly text: string;
   /** The text without its code blocks. */
   readonly prose: string;
 }
 
-/** Returns all documents of the repository. */
 export function readDocuments(): Markdown[] {
   const paths = globSync("**/*.md", { cwd: ROOT, exclude: ["**/node_modules/**", "dist/**", "coverage/**"] });
   return paths.toSorted().map((path) => readDocument(path));
@@ -22,7 +20,6 @@ export function readDocument(path: string): Markdown {
   return { path, text, prose: text.replace(/^```[\s\S]*?^```$/gm, "") };
 }
 
-/** Returns the anchors of its headings, as GitHub makes them. */
 export function anchors({ prose }: Markdown): Set<string> {
   const found = new Set<string>();
   for (const [, heading = ""] of prose.matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
@@ -38,12 +35,10 @@ export function anchors({ prose }: Markdown): Set<string> {
   return found;
 }
 
-/** Returns the targets of its links. */
 export function links({ prose }: Markdown): string[] {
   return [...prose.replace(/`[^`\n]*`(?!\]\()/g, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
 }
 
-/** Returns the texts in backticks. */
 export function codeSpans({ prose }: Markdown): string[] {
   return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code = ""]) => code);
 }

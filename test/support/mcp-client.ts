@@ -11,9 +11,7 @@ export const JSON_HEADERS = { "Content-Type": "application/json", Accept: JSON_O
 export const ASKABLE = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
 
 export interface ClientOptions {
-  /** Sent with every request. */
   readonly headers?: Headers;
-  /** Sent as a bearer token. */
   readonly token?: string | undefined;
   /** The `Accept` of `post`; the methods that open a stream always accept one. */
   readonly accept?: string;
@@ -44,7 +42,6 @@ export function initializeRequest(capabilities: object = {}, protocolVersion = "
 export class McpClient {
   url: string;
   sessionId: string;
-  /** The negotiated revision. */
   protocolVersion = "";
   readonly #options: ClientOptions;
 
@@ -72,7 +69,6 @@ export class McpClient {
     return answer;
   }
 
-  /** Returns the headers of a POST. */
   postHeaders(headers: Headers = {}, accept = this.#options.accept ?? JSON_OR_STREAM): Headers {
     return { "Content-Type": "application/json", Accept: accept, ...this.#ownHeaders(), ...headers };
   }
@@ -121,7 +117,6 @@ export class McpClient {
     return this.request("tools/call", { name, arguments: args }, id, call);
   }
 
-  /** Returns the text of a tool's result. */
   async toolText(name: string, args: object = {}): Promise<string> {
     return resultText(await this.callTool(name, args));
   }
@@ -131,12 +126,10 @@ export class McpClient {
     return this.postForStream({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } });
   }
 
-  /** Answers a server request. */
   answer({ id }: JsonRpcMessage, result: object = {}): Promise<HttpReply> {
     return this.post({ jsonrpc: "2.0", id, result });
   }
 
-  /** Ends the session. */
   end(): Promise<HttpReply> {
     return this.post("", { method: "DELETE" });
   }

@@ -7,7 +7,6 @@ export function headBytes(requestLine: string, headers: Headers = {}): string {
   return [`${requestLine} HTTP/1.1`, ...fields, "", ""].join("\r\n");
 }
 
-/** Returns a whole POST to the endpoint. */
 export function postBytes(message: object, sessionId?: string): string {
   const body = JSON.stringify(message);
   const session = sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId };

@@ -21,9 +21,7 @@ type Params = Readonly<Record<string, unknown>>;
 type HeaderChanges = Readonly<Record<string, string | undefined>>;
 
 export interface ModernClientOptions {
-  /** Sent with every request. */
   readonly headers?: HeaderChanges;
-  /** Sent as a bearer token. */
   readonly token?: string | undefined;
   /** The capabilities that each request declares. */
   readonly capabilities?: object;
@@ -89,7 +87,6 @@ export class ModernClient {
     return this.request("tools/call", { name, arguments: args }, call);
   }
 
-  /** Returns the text of a tool's result. */
   async toolText(name: string, args: object = {}, call: ModernCall = {}): Promise<string> {
     return resultText(await this.callTool(name, args, call));
   }
@@ -149,7 +146,6 @@ export function headerValue(text: string): string {
   return isPlain ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;
 }
 
-/** Returns the param that is repeated in `Mcp-Name`. */
 function headerName(method: string, params: Params): unknown {
   if (method === "tools/call" || method === "prompts/get") return params["name"];
   if (method === "resources/read") return params["uri"];

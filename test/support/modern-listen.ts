@@ -2,11 +2,9 @@ import { once } from "node:events";
 import type { EventStream } from "./event-stream.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 
-/** An open `subscriptions/listen`. */
 export class ModernListen implements AsyncDisposable {
   /** The response, for its headers and comments. */
   readonly stream: EventStream;
-  /** Its first message. */
   readonly acknowledgement: JsonRpcMessage;
 
   private constructor(stream: EventStream, acknowledgement: JsonRpcMessage) {
@@ -38,7 +36,6 @@ export class ModernListen implements AsyncDisposable {
     return this.stream.rest();
   }
 
-  /** Ends the subscription by closing the connection. */
   async close(): Promise<void> {
     this.stream.close();
     if (!this.stream.response.closed) await once(this.stream.response, "close");

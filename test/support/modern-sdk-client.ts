@@ -17,7 +17,6 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
   readonly sent: string[] = [];
   /** All notifications except progress, in order. */
   readonly heard: Heard[] = [];
-  /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
   readonly #changes = new Changes();
@@ -42,7 +41,6 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
     return client;
   }
 
-  /** Returns the text of a tool's result. */
   async toolText(name: string, args: Readonly<Record<string, unknown>> = {}): Promise<string> {
     const result = await this.callTool({ name, arguments: args });
     const [first] = result.content;
@@ -50,7 +48,6 @@ export class ModernSdkClient extends Client implements AsyncDisposable {
     return first.text;
   }
 
-  /** Waits for a notification, past or future. */
   async waitToHear(method: string): Promise<Heard["params"]> {
     return (await this.#changes.until(() => this.heard.find((each) => each.method === method), method)).params;
   }

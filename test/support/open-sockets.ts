@@ -16,7 +16,6 @@ export function countSockets(address: string): number {
   }).length;
 }
 
-/** Returns the number of sockets on which a process listens. */
 export function countListeningSockets(pid: number): number {
   const lines = ["tcp", "tcp6"].flatMap((table) => readFileSync(`/proc/${pid}/net/${table}`, "latin1").trim().split("\n"));
   const listening = lines.map((line) => line.trim().split(/\s+/)).filter(([, , , state]) => state === LISTEN);

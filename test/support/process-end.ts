@@ -6,12 +6,10 @@ import { isAlive, isGroupAlive } from "./sidecar.ts";
 /** Many times as long as all graces of a server together. */
 const MAX_WAIT_MS = 30_000;
 
-/** Waits until no process of the group is left, and rejects if one stays. */
 export async function groupEnd(leaderPid: number): Promise<void> {
   await end(`the process group ${leaderPid}`, () => isGroupAlive(leaderPid));
 }
 
-/** Waits until a process has ended, and rejects if it goes on. */
 export async function processEnd(pid: number): Promise<void> {
   await end(`the process ${pid}`, () => isAlive(pid));
 }

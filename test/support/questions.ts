@@ -54,7 +54,6 @@ export function answering(reply: ModernReply, answer: unknown = ACCEPTED): Pick<
   return { requestState, inputResponses: Object.fromEntries(Object.keys(inputRequests).map((key) => [key, answer])) };
 }
 
-/** Returns the responses that the server got, by the id of its question. */
 export function answersOf(reply: ModernReply): unknown {
   return JSON.parse(resultText(reply));
 }

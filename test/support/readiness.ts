@@ -21,13 +21,11 @@ export interface Readiness {
   readonly nextRetryAt: string | null;
 }
 
-/** Returns the body of `/readyz`. */
 export async function readReadiness(sidecar: RunningSidecar): Promise<Readiness> {
   const { status, body } = await send(`${sidecar.origin}/readyz`, { method: "GET" });
   return { httpStatus: status, ...(JSON.parse(body) as Omit<Readiness, "httpStatus">) };
 }
 
-/** Waits until this generation of the server has finished its handshake. */
 export async function waitForGeneration(sidecar: RunningSidecar, generation: number): Promise<void> {
   await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === generation);
 }

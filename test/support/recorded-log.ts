@@ -6,7 +6,6 @@ export interface RecordedLine {
   readonly message: string;
 }
 
-/** Records log entries, in order. */
 export class RecordedLog implements Log {
   readonly lines: RecordedLine[] = [];
   readonly debug = this.#record("debug");

@@ -1,7 +1,5 @@
-/** An HTTP request of a client, and the status of its response. */
 export interface SentRequest {
   readonly httpMethod: string;
-  /** The method of the JSON-RPC message in the body. */
   readonly method: string | undefined;
   readonly status: number;
 }

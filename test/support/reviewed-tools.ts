@@ -40,7 +40,6 @@ export const listedTool: fc.Arbitrary<JsonObject> = fc.record(
 
 export const listedTools = fc.uniqueArray(listedTool, { selector: (tool) => tool["name"], maxLength: 8 });
 
-/** Returns the same value with the keys of all its objects in another order. */
 export function withKeysReversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withKeysReversed);
   if (typeof value !== "object" || value === null) return value;

@@ -83,12 +83,10 @@ export abstract class RunningSidecar implements AsyncDisposable {
     return Number(childPid);
   }
 
-  /** Opens a client with a session. */
   client(options: ClientOptions = {}): Promise<McpClient> {
     return new McpClient(this.url, options).open();
   }
 
-  /** Returns a client of MCP 2026-07-28, which has no session. */
   modernClient(options: ModernClientOptions = {}): ModernClient {
     return new ModernClient(this.url, options);
   }

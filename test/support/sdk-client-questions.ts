@@ -4,7 +4,6 @@ import { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema
 
 export type Params = Readonly<Record<string, unknown>>;
 
-/** A server's request to its client. */
 export interface Question {
   readonly method: string;
   readonly params: Params;

@@ -11,7 +11,6 @@ interface SdkClientOptions {
 export class SdkClient extends Client implements AsyncDisposable {
   readonly http: StreamableHTTPClientTransport;
   readonly sent: SentRequest[] = [];
-  /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
   readonly #streamAnswered = Promise.withResolvers<number>();

@@ -52,7 +52,6 @@ interface ToolResult {
 export class InteropClient implements AsyncDisposable {
   /** All notifications except progress, in order. */
   readonly heard: HeardNotification[] = [];
-  /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
   /** All requests of the server, in order. */
   readonly asked: Question[] = [];
@@ -145,7 +144,6 @@ export class InteropClient implements AsyncDisposable {
     return (await this.#callTool(name, args, options)) as ToolResult;
   }
 
-  /** Returns the text of a tool's result. */
   async toolText(name: string, args: Params = {}, options: CallOptions = {}): Promise<string> {
     const result = await this.callTool(name, args, options);
     const text = result.content[0]?.text;
@@ -158,7 +156,6 @@ export class InteropClient implements AsyncDisposable {
     return (await this.#changes.until(() => this.heard.find((each) => each.method === method && accepts(each.params)), method)).params;
   }
 
-  /** Ends the session. */
   async terminate(): Promise<void> {
     await this.#transport.terminateSession();
   }

@@ -35,7 +35,6 @@ export class Series {
     return own.length === 0 ? undefined : new Set(own.flatMap(({ labels }) => Object.keys(labels)));
   }
 
-  /** Returns the values of a label of a metric. */
   values(name: string, label: string): Set<string> {
     const values = this.#series.flatMap((each) => (each.name === name ? [each.labels[label]] : []));
     return new Set(values.filter((value) => value !== undefined));

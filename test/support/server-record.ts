@@ -5,7 +5,6 @@ interface Caller {
   toolText(name: string): Promise<string>;
 }
 
-/** Returns the params of each request for `initialize` that the fixture's process has received. */
 export async function receivedInitializes(client: Caller): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as JsonRpcMessage);

@@ -45,7 +45,6 @@ export interface Status {
     readonly requests: number;
     readonly clients: number;
     readonly subscriptions: number;
-    /** Absent if clients cannot be asked. */
     readonly asks?: {
       readonly servers: number;
       readonly parked: { readonly now: number; readonly expired: number; readonly refused: number };

@@ -44,7 +44,6 @@ export class TerminalRun implements AsyncDisposable {
     return new TerminalRun([process.execPath, MAIN, "--addr", "127.0.0.1:0", ...args], env, columns, stdoutFile);
   }
 
-  /** Returns the pattern's match in all output so far, as soon as there is one. */
   async waitFor(pattern: RegExp): Promise<RegExpExecArray> {
     const signal = AbortSignal.timeout(WAIT_TIMEOUT_MS);
     for (;;) {
@@ -78,13 +77,11 @@ export class TerminalRun implements AsyncDisposable {
     this.#script.stdin?.write(keys);
   }
 
-  /** Sends Ctrl-C. @returns the exit code. */
   interrupt(): Promise<number | null> {
     this.type(CTRL_C);
     return this.end();
   }
 
-  /** Waits for an exit. @returns the exit code. */
   async end(): Promise<number | null> {
     const signal = AbortSignal.timeout(WAIT_TIMEOUT_MS);
     await Promise.race([this.#closed, once(signal, "abort")]);

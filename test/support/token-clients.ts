@@ -3,7 +3,6 @@ import type { ModernClient } from "./modern-client.ts";
 import type { RunningSidecar } from "./running-sidecar.ts";
 import type { TempDir } from "./temp-dir.ts";
 
-/** The tokens of three clients. */
 export const TOKENS = ["first-token-0123456789", "second-token-0123456789", "third-token-0123456789"] as const;
 
 /** Writes a token file. @returns the flags for it. */
@@ -12,7 +11,6 @@ export async function flagsForTokens(directory: TempDir): Promise<readonly strin
   return ["--auth-token-file", directory.file("tokens")];
 }
 
-/** Returns a client without a session for each token. */
 export function tokenClients(sidecar: RunningSidecar, capabilities: object): readonly [ModernClient, ModernClient, ModernClient] {
   const [first, second, third] = TOKENS;
   const clientOf = (token: string): ModernClient => sidecar.modernClient({ capabilities, token });

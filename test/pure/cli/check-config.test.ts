@@ -7,7 +7,6 @@ import { Secrets } from "../../../src/observe/redact.ts";
 
 const SECRETS = new Secrets({ MY_API_KEY: "from-the-environment" });
 
-/** Returns the output of --check-config=json and of --check-config. */
 function shown(argv: readonly string[], environment: Environment = {}): { readonly json: string; readonly text: string } {
   const { config, given, problems } = loadConfig(readCommandLine(argv), environment);
   if (config === undefined) throw new Error(problems.join("\n"));

@@ -12,7 +12,6 @@ interface Process {
   readonly environ?: string;
 }
 
-/** Returns the address that is found in a /proc with these processes. */
 async function find(
   processes: readonly Process[],
   environment: Readonly<Record<string, string>> = {},

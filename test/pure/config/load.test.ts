@@ -10,7 +10,6 @@ function load(argv: readonly string[], environment: Environment = {}): LoadResul
   return loadConfig(readCommandLine(argv), environment);
 }
 
-/** Returns the configuration of a command line and an environment, which must not have problems. */
 function config(argv: readonly string[], environment: Environment = {}): Config {
   const result = load(argv, environment);
   expect(result.problems).toEqual([]);
@@ -18,7 +17,6 @@ function config(argv: readonly string[], environment: Environment = {}): Config 
   return result.config;
 }
 
-/** Returns the name of the field of a variable. */
 function fieldOf(name: string): string {
   return name.toLowerCase().replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }

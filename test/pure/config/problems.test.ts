@@ -3,7 +3,6 @@ import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig } from "../../../src/config/load.ts";
 import { ALL_OPTIONS } from "../../../src/config/options.ts";
 
-/** Returns the problems of options and an environment. Checks that a configuration exists only if there are none. */
 function problems(argv: readonly string[], variables: Environment = {}): readonly string[] {
   const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
   const result = loadConfig(readCommandLine([...argv, "--", "server"]), environment);

@@ -14,7 +14,6 @@ import {
   port,
 } from "../../../src/config/option.ts";
 
-/** Returns the words of a text. */
 function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }

@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { createHostCheck, createOriginCheck, pathAndQuery, targetAuthority } from "../../../src/http/guards.ts";
 
-/** Returns the texts of a list, one in each line or separated by spaces. */
 function words(list: string): string[] {
   return list.trim().split(/\s+/);
 }
 
-/** Returns the names that a check does not answer as expected. */
 function wrong(check: ((name: string) => boolean) | undefined, names: readonly string[], expected: boolean): string[] {
   return names.filter((name) => check?.(name) !== expected);
 }

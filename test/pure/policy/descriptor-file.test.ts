@@ -5,7 +5,6 @@ import { readDescriptor, writeDescriptor } from "../../../src/policy/descriptor.
 import { TempDir } from "../../support/temp-dir.ts";
 import { nested } from "../../support/reviewed-tools.ts";
 
-/** Returns the error for a file with this content, without the path before it. */
 async function readError(content: string | Uint8Array): Promise<string> {
   await using directory = await TempDir.create();
   const path = directory.file("a.json");

@@ -12,7 +12,6 @@ function kindsBy(drifts: readonly ToolDrift[]): Record<string, readonly DriftKin
   return Object.fromEntries(drifts.map(({ name, kinds }) => [name, kinds]));
 }
 
-/** Returns the drift of the one reviewed tool with these changes. */
 function driftOf(change: JsonObject): readonly ToolDrift[] {
   return compareTools([REVIEWED], [{ ...REVIEWED, ...change }]);
 }

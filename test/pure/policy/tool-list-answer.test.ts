@@ -15,7 +15,6 @@ function filtered(body: string): string {
   return filterToolsList(body, isVisible);
 }
 
-/** Returns the text of each tool in a response. */
 function listOf(...tools: readonly string[]): string {
   return `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tools.join(",")}]}}`;
 }

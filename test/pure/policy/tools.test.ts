@@ -113,7 +113,6 @@ describe("visible tools", () => {
 });
 
 describe("the log of a pinned descriptor", () => {
-  /** Returns a function that compares a server's tools, and returns the lines that it logs. */
   function pin(nowMs: () => number): { readonly pinned: PinnedDescriptor; readonly start: (tools: readonly JsonObject[]) => string[] } {
     const context = contextOf(
       { descriptor: "a.json", descriptorMode: "enforce" },

@@ -4,7 +4,6 @@ import { discoverAttempt, initializeAttempt, isHandshakeResponse, readHandshake 
 
 const CLIENT_INFO = { name: "test", version: "1" };
 
-/** Returns the end of a handshake with these members. */
 function ending(members: string): Parameters<typeof readHandshake>[0] {
   const message = readMessage(`{"jsonrpc":"2.0","id":0,${members}}`) as Message;
   if (!isHandshakeResponse(message)) throw new Error("not taken for the end of the handshake");

@@ -17,7 +17,6 @@ function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (st
   return out.filter((line) => line !== undefined);
 }
 
-/** Splits a stream anywhere, also within a UTF-8 character. */
 function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly Buffer[] }> {
   return text.chain((whole) => {
     const bytes = Buffer.from(whole);

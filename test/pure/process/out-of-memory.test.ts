@@ -7,7 +7,6 @@ import { TempDir } from "../../support/temp-dir.ts";
 
 const V1_CGROUPS = "12:cpu,cpuacct:/a\n4:memory:/pod:1/own\n0::/\n";
 
-/** A root directory with these files. */
 async function rootWith(files: Readonly<Record<string, string>>): Promise<TempDir> {
   const root = await TempDir.create();
   for (const [path, text] of Object.entries(files)) {

@@ -7,7 +7,6 @@ import { RecordedLog } from "../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;
 
-/** Returns the log and the tail of a stream that ends. */
 function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({})): { log: RecordedLog; tail: readonly string[] } {
   const log = new RecordedLog();
   const context = contextOf({}, { log, secrets, nowMs: () => 0 });
@@ -17,7 +16,6 @@ function record(chunks: readonly (Buffer | string)[], secrets = new Secrets({}))
   return { log, tail: output.stderrTail };
 }
 
-/** Splits bytes anywhere, also within characters. */
 function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly chunks: readonly Buffer[] }> {
   return fc.tuple(text, fc.array(fc.nat({ max: 4 * PIECE }), { maxLength: 10 })).map(([whole, cuts]) => {
     const bytes = Buffer.from(whole);

@@ -19,7 +19,6 @@ function principal(token: string, isLong = true): Principal {
   return { isRevoked: false, name: token, fingerprint: token, sessionKey: isLong ? deriveKey(token, "session id", "mcp") : undefined };
 }
 
-/** The ids of one process. */
 function replica(keys: readonly string[] = [KEY], { afterMs = 0 } = {}): SessionIds {
   return new SessionIds(contextOf({ sessionMaxAgeMs: MAX_AGE_MS }), new SessionKeys(keys, "mcp"), () => ISSUED_AT_MS + afterMs);
 }

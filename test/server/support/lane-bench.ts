@@ -9,11 +9,11 @@ import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/tools.ts";
-import type { Routing } from "../../../src/server/routing.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import type { Calls } from "../../../src/server/calls.ts";
+import type { LanePolicy, ServerTools } from "../../../src/server/tools.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
-import { SharedRouting } from "../../../src/server/shared-routing.ts";
 import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
@@ -35,14 +35,12 @@ const LIMITS: Partial<Config> = {
   hungTimeouts: 1000,
 };
 
-/** Returns a message as a client sent it. */
 function messageOfClient(message: JsonObject | string): Message {
   const read = checkClientMessage(readMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message })));
   if ("code" in read) throw new Error(read.reason);
   return read;
 }
 
-/** Returns a request as a client sent it. */
 export function requestOfClient(message: JsonObject | string): RequestMessage {
   const read = messageOfClient(message);
   if (read.kind !== "request") throw new Error("no request");
@@ -55,7 +53,6 @@ export interface LaneBenchOptions {
   readonly policy?: LanePolicy;
   /** False if the client of a private lane has not sent `notifications/initialized`. */
   readonly isInitialized?: boolean;
-  /** Ends a session that cannot continue. */
   readonly endSession?: (session: Session) => void;
 }
 
@@ -98,14 +95,13 @@ export class LaneBench {
   );
   readonly context: ReturnType<typeof contextOf>;
   readonly lane: Lane;
-  /** The sessions that could not continue with the latest server. */
   readonly ended: Session[] = [];
   readonly #open = new OpenPolicy();
   readonly #draining = new AbortController();
   #generation = 0;
 
   constructor(
-    createRouting: (lane: Lane, eventLog: EventLog) => Routing,
+    createRouting: (calls: Calls, tools: ServerTools, eventLog: EventLog) => Routing,
     limits: Partial<Config> = {},
     { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
   ) {
@@ -114,11 +110,17 @@ export class LaneBench {
       this.ended.push(session);
       endSession(session);
     };
-    this.lane = new Lane(this.context, this.upstream, onEnded, (lane) => createRouting(lane, this.eventLog), policy ?? this.#open);
+    this.lane = new Lane(
+      this.context,
+      this.upstream,
+      onEnded,
+      (calls, tools) => createRouting(calls, tools, this.eventLog),
+      policy ?? this.#open,
+    );
   }
 
   static shared(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((lane) => new SharedRouting(lane), limits, options);
+    return new LaneBench((calls, tools) => new Routing(calls, tools), limits, options);
   }
 
   /** A shared lane whose server is ready. */
@@ -138,7 +140,6 @@ export class LaneBench {
     return { ...this.counters.dropped };
   }
 
-  /** Opens a session of a shared lane. */
   join(): Session {
     const session = openSession(this.lane, new SessionStreams(ACCOUNT, this.eventLog));
     this.lane.addSession(session, requestOfClient({ id: "i", method: "initialize" }));
@@ -159,7 +160,6 @@ export class LaneBench {
     this.lane.onReady({ ...handshake, generation: ++this.#generation });
   }
 
-  /** The server exits. */
   lose(): void {
     const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1" };
     this.lane.onLost({ ...exit, likelyCause: undefined, at: new Date(0), stderrTail: [], kind: "crash" }, this.upstream.stop());
@@ -229,9 +229,9 @@ export class PrivateLaneBench extends LaneBench {
     const initialized: string[] = [];
     let streams: SessionStreams | undefined;
     super(
-      (lane, eventLog) => {
+      (calls, tools, eventLog) => {
         streams = new SessionStreams(ACCOUNT, eventLog, options?.isInitialized ?? true);
-        return new PrivateRouting(lane, streams, (text) => initialized.push(text));
+        return new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, (text) => initialized.push(text)));
       },
       limits,
       options,
@@ -246,7 +246,6 @@ export class PrivateLaneBench extends LaneBench {
     return super.answer(message, session);
   }
 
-  /** A private lane whose server is ready. */
   static override ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): PrivateLaneBench {
     return started(new PrivateLaneBench(limits, options));
   }
@@ -265,7 +264,6 @@ export function listen({ streams }: Session): RecordedSink {
   return sink;
 }
 
-/** Returns the messages of a stream, or those emitted to a request, without the envelope. */
 export function messages(texts: readonly string[]): Record<string, unknown>[] {
   return texts.map((text) => {
     const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;

@@ -8,7 +8,8 @@ import type { MemoryHolder } from "../../../src/memory.ts";
 import { Session } from "../../../src/session/session.ts";
 import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { contextOf } from "../../support/context.ts";
 import type { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../../support/defects.ts";
@@ -116,12 +117,10 @@ export class LanesBench {
     return this.context.log;
   }
 
-  /** Begins the drain. */
   drain(): void {
     this.#draining.abort();
   }
 
-  /** Kills all servers. */
   kill(): void {
     this.#kill.abort();
   }
@@ -139,7 +138,6 @@ export class LanesBench {
     return { reply, session: () => session };
   }
 
-  /** Connects a client, and makes its private server ready. */
   connected(): { readonly session: Session; readonly server: SimulatedServer } {
     const client = this.connect();
     const server = this.servers.at(-1);
@@ -153,7 +151,7 @@ export class LanesBench {
     const { streams } = profile;
     if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, streams, () => undefined),
+      (calls, tools) => new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, () => undefined)),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

@@ -35,7 +35,6 @@ export class Exchange {
   #head = "";
   #text = "";
 
-  /** @param onMessage called with each JSON text of the response. @param onOver called when the server has ended it. */
   constructor(
     server: Server,
     method: string,
@@ -56,7 +55,6 @@ export class Exchange {
     this.#connection.push(`${method} /mcp HTTP/1.0\r\n${lines.join("")}\r\n${body}`);
   }
 
-  /** Returns the value of a header of the response. */
   header(name: string): string | undefined {
     return new RegExp(`^${name}: (.*)\r$`, "im").exec(this.#head)?.[1];
   }

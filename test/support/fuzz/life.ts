@@ -96,7 +96,6 @@ export class Life {
   #random: Random;
   #step = 0;
   #nextStart: Start = "answers";
-  /** True when servers answer at once. */
   #isCalm = false;
   #violation: unknown;
 
@@ -212,7 +211,6 @@ export class Life {
     minute: [0.1, () => this.#pass(70_000, LONG_STEP_MS)],
   };
 
-  /** Lets the event loop turn. */
   async #settle(turns: number): Promise<void> {
     for (let turn = 0; turn < turns; turn++) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -260,7 +258,7 @@ export class Life {
   }
 
   #noteTrouble(): void {
-    const isReady = this.#server?.status().upstream.state === "ready";
+    const isReady = this.#server?.status().state === "ready";
     if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
   }
 
@@ -268,8 +266,6 @@ export class Life {
     this.events.push({ step: this.#step, text: `${Date.now()} ms: ${text}`, tag });
     if (this.events.length > 2 * MAX_EVENTS) this.events.splice(0, MAX_EVENTS);
   }
-
-  // Servers
 
   #startProcess(): SimulatedProcess {
     const number = this.#processes.length + 1;
@@ -418,8 +414,6 @@ export class Life {
     onVerdict?.(this.#random.chance(0.2) ? [this.#newAnswer(request, "result")] : []);
   }
 
-  // Clients
-
   #addPrincipal(name: string): void {
     this.#principals.push({ isRevoked: false, name, fingerprint: name, sessionKey: undefined });
   }
@@ -535,7 +529,6 @@ export class Life {
     return messageOf(method, { ...params, _meta: client.kind === "stateless" ? { ...own, ...token } : token }, id);
   }
 
-  /** Returns a new request with its params. */
   #compose(client: Client): [ClientRequest, object] {
     const random = this.#random;
     const method = random.pick(["tools/call", "tools/call", "tools/call", "tools/list", "resources/read", "prompts/get", "custom/any"]);
@@ -664,8 +657,6 @@ export class Life {
     this.#send(second, params);
   }
 
-  // The end
-
   /** Servers answer, and clients ask no more. Then nothing waits, and nothing is held. */
   async #calm(): Promise<void> {
     this.#note("calm");
@@ -733,7 +724,6 @@ export class Life {
     }
   }
 
-  /** All clients leave. Nothing is kept for them. */
   async #leave(ms: number): Promise<void> {
     for (const exchange of this.#exchanges) exchange.close();
     for (const principal of this.#principals) this.#server?.endAllOf(principal);

@@ -3,7 +3,6 @@ import type { JsonRpcMessage } from "../json-rpc.ts";
 import type { Exchange } from "./exchange.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";
 
-/** A client: a session, or a sender of requests without one. */
 export class Client {
   readonly name: string;
   /** The number of its principal. */
@@ -12,7 +11,6 @@ export class Client {
   readonly isAskable: boolean;
   /** Undefined without a session, and until it is open. */
   sessionId: string | undefined;
-  /** True if it has ended its session, or the sidecar may have. */
   hasEnded = false;
   /** The questions of servers that it has not answered. */
   readonly questions: { readonly id: unknown; readonly text: string }[] = [];
@@ -22,7 +20,6 @@ export class Client {
   }
 }
 
-/** A request of a client. Servers see its tag. */
 export class ClientRequest {
   readonly tag: number;
   readonly client: Client;
@@ -41,7 +38,6 @@ export class ClientRequest {
   isResumed = false;
   /** True if the time may be renewed, or the response waits for others. */
   isRenewed = false;
-  /** What its client got. */
   ending: unknown;
   /** True if a server has asked about it. */
   hasAsked = false;
@@ -74,7 +70,6 @@ const EXIT_MS = 600;
 /** The turns of the event loop after which every part has seen an event. */
 const TURNS = 5;
 
-/** Something that must not happen. */
 export class Violation extends Error {
   readonly tag: number | undefined;
 
@@ -88,7 +83,6 @@ export function refute(condition: boolean, message: string, tag?: number): void 
   if (condition) throw new Violation(message, tag);
 }
 
-/** What the clients and servers of a sidecar have seen, and what may follow. */
 export class Model {
   readonly requests = new Map<number, ClientRequest>();
   readonly open = new Set<ClientRequest>();
@@ -97,7 +91,6 @@ export class Model {
   /** The questions of servers with sessions. */
   readonly questions = new Map<string, { readonly request: ClientRequest; readonly process: SimulatedProcess; responses: number }>();
   isDraining = false;
-  /** The number of the turn of the event loop. */
   turn = 0;
   /** The last time at which some server was not ready. */
   troubleAtMs = 0;
@@ -134,12 +127,10 @@ export class Model {
     this.open.add(request);
   }
 
-  /** A server has changed: it has got a request, has answered, or is lost. */
   onServerChanged(): void {
     this.#changedInTurn = this.turn;
   }
 
-  /** A process was handed a request. */
   onHanded(request: ClientRequest, process: SimulatedProcess, wireId: unknown): void {
     const { tag, handed } = request;
     const last = handed.at(-1);
@@ -190,7 +181,6 @@ export class Model {
     }
   }
 
-  /** A client got the response to a request. */
   onResponse(request: ClientRequest, message: JsonRpcMessage, text: string): void {
     const { tag } = request;
     refute(request.state !== "open", "a request is answered twice", tag);
@@ -214,7 +204,6 @@ export class Model {
     refute(answer?.kind !== (message.error === undefined ? "result" : "error"), `not the server's response: ${text}`, tag);
   }
 
-  /** The exchange of a request has ended without a response. */
   onNoResponse(request: ClientRequest): void {
     this.end(request);
     refute(!request.isCancelled && !request.client.hasEnded, "a request gets no response", request.tag);
@@ -228,7 +217,6 @@ export class Model {
     }
   }
 
-  /** No request waits for longer than its time. */
   checkTimes(nowMs: number, slackMs: number): void {
     const { requestTimeoutMs, holdTimeoutMs } = this.#config;
     // The time in which a person answers does not count.

@@ -9,7 +9,6 @@ export class Random {
     }
   }
 
-  /** Returns a number from 0 to 1, exclusively. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -17,7 +16,6 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** Returns a whole number below the limit. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }

@@ -16,7 +16,6 @@ const EXITED = { exitCode: 1, signal: undefined, spawnErrorCode: undefined };
 export type Start = "answers" | "waits" | "refuses" | "exits";
 
 export interface ProcessListener {
-  /** Called with each line that is handed to a process, even if it does not read it yet. */
   onHanded(process: SimulatedProcess, message: JsonRpcMessage): void;
   /** Called with each message of a client that a process reads. */
   onRead(process: SimulatedProcess, message: JsonRpcMessage): void;

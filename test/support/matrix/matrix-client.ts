@@ -141,7 +141,6 @@ export class Call {
   }
 }
 
-/** A client of one dialect. Records all that it gets. */
 export class MatrixClient {
   readonly dialect: ClientDialect;
   /** What the client got since the last `forget`. */
@@ -232,7 +231,6 @@ export class MatrixClient {
     this.replies.push(this.stream);
   }
 
-  /** Closes what is open. */
   close(): void {
     for (const reply of this.replies) reply.close();
   }

@@ -61,7 +61,6 @@ function paramsText({ _meta = {}, name, arguments: args, ...params }: Readonly<R
   return parts.length === 0 ? own : `${own}[${parts.join(" ")}]`;
 }
 
-/** Shows what the client got for one of its requests. */
 export function renderReply({ title, head, messages, state, id, progressToken }: Reply): string {
   const shown = messages.filter((message) => !String(message.id).startsWith(HIDDEN_ID));
   const texts = shown.map((message) => sentToClient(message, id, progressToken));

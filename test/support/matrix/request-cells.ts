@@ -112,7 +112,6 @@ export async function runHeld({ cell, bench, servers, client }: Run): Promise<vo
   await client.marker();
 }
 
-/** Waits until so many requests are held. */
 async function untilHeld(bench: Run["bench"], count: number): Promise<void> {
   let held = -1;
   while (held !== count) {
@@ -124,7 +123,6 @@ async function untilHeld(bench: Run["bench"], count: number): Promise<void> {
   }
 }
 
-/** Cancels a call with a notification, as far as the server notices it. */
 export async function cancel({ client }: Run, { id }: Call): Promise<void> {
   await client.notify("notifications/cancelled", { requestId: id, reason: CLIENT_REASON });
   await client.marker();

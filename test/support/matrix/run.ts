@@ -4,7 +4,6 @@ import type { Changes } from "../changes.ts";
 import type { MatrixClient } from "./matrix-client.ts";
 import type { ScriptedServers } from "./scripted-server.ts";
 
-/** What the steps of a cell use. */
 export interface Run {
   readonly cell: Cell;
   readonly bench: HttpBench;
@@ -13,7 +12,6 @@ export interface Run {
   readonly changes: Changes;
 }
 
-/** The params of a tool call. */
 export const WORK = { name: "work", arguments: { text: "ask" } };
 /** The reason of the client's cancellations. */
 export const CLIENT_REASON = "not needed any more";

@@ -48,7 +48,6 @@ export class ScriptedServers {
   received: Received[] = [];
   /** True once the test no longer decides about responses. */
   answersAll = false;
-  /** Requests with these methods get an error. */
   readonly refused = new Set<string>();
   /** True while new processes do not answer their first request. */
   isStartHeld = false;
@@ -69,7 +68,6 @@ export class ScriptedServers {
     return server;
   };
 
-  /** Waits until some process has received this. */
   wait(accepts: (message: JsonRpcMessage) => boolean, what: string): Promise<Received> {
     return this.changes.until(() => this.received.find(({ message }) => accepts(message)), `the server gets ${what}`);
   }
@@ -87,7 +85,6 @@ export class ScriptedServers {
     await this.changes.until(() => this.received.find(({ process }) => process > current.number), "a new process");
   }
 
-  /** Lets handshakes go on. */
   release(): void {
     this.isStartHeld = false;
     for (const process of this.processes) process.release();
@@ -113,7 +110,6 @@ export class ScriptedServer implements ProcessGroup {
   hasEnded = false;
   readonly #exit = Promise.withResolvers<ProcessExit>();
   readonly #servers: ScriptedServers;
-  /** The open subscriptions, with their filters. */
   readonly #listens = new Map<string | number, Readonly<Record<string, unknown>>>();
   readonly #uris = new Set<string>();
   #held: (() => void) | undefined;
@@ -244,7 +240,6 @@ export class ScriptedServer implements ProcessGroup {
   }
 }
 
-/** Returns the result of a method. */
 export function resultOf(method: string): object {
   if (method === "tools/list") return { tools: TOOLS };
   if (method === "resources/read") return { contents: [{ uri: "test://one", text: "done" }] };

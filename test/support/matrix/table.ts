@@ -13,7 +13,6 @@ export class MatrixTable {
   readonly #lines = readLines();
   readonly #isUpdate = env["UPDATE_MATRIX"] === "1";
 
-  /** The file as it is. */
   get text(): string {
     return this.#isUpdate ? this.expectedText : readFileSync(FILE, "utf8");
   }

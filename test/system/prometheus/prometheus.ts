@@ -66,7 +66,6 @@ export class Prometheus implements AsyncDisposable {
     return result.length;
   }
 
-  /** Waits until a query has this number of series. */
   async waitFor(query: string, count: number): Promise<void> {
     while ((await this.count(query)) < count) await delay(POLL_MS);
   }
@@ -100,7 +99,6 @@ export function nameOf({ labels }: Alert): string {
   return `${labels["alertname"]} ${labels["instance"]}`;
 }
 
-/** Returns the queries of the dashboard, with values for its variables. */
 export async function dashboardQueries(): Promise<string[]> {
   const file = fileURLToPath(new URL("../../../examples/observability/dashboard.json", import.meta.url));
   const { panels } = JSON.parse(await readFile(file, "utf8")) as { panels: readonly { targets?: readonly { expr: string }[] }[] };

@@ -27,7 +27,6 @@ export function openCallers(
   ]);
 }
 
-/** A client of 2025-11-25 without capabilities, which never calls `initialize` again. */
 async function openRaw(url: string): Promise<Caller> {
   const agent = new Agent({ keepAlive: true });
   const client = await new McpClient(url, { agent, sendsVersion: true, protocolVersion: "2025-11-25" }).open();
@@ -55,7 +54,6 @@ async function openSdk(sdk: Sdk, url: string): Promise<Caller> {
   };
 }
 
-/** A client of 2026-07-28. */
 function openStateless(url: string): Caller {
   const agent = new Agent({ keepAlive: true });
   const client = new ModernClient(url, { agent });

@@ -19,11 +19,9 @@ interface Server {
   readonly isUp: boolean;
   /** The HTTP status of the last check, or the kind of its failure. Empty until a check has ended. */
   readonly lastCheck: string;
-  /** The number of requests of clients. */
   readonly requests: number;
 }
 
-/** A request that HAProxy has logged: it failed, or was tried again. */
 export interface LoggedRequest {
   /** The last replica that was tried. */
   readonly replica: string;
@@ -143,7 +141,6 @@ export class Haproxy implements AsyncDisposable {
   }
 }
 
-/** Reads a line of `show stat`. */
 function readServer(row: ReadonlyMap<string, string>): Server {
   const [status = "", checkStatus = "", checkCode = ""] = ["status", "check_status", "check_code"].map((name) => row.get(name));
   const isChecked = checkStatus !== "" && !checkStatus.startsWith("INI");
