@@ -8,9 +8,9 @@ import type { MemoryAccount } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
-import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
+import type { SessionOpener } from "../server/session-opener.ts";
+import { type KnownSession, type Principal, Session } from "../session/session.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
-import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
@@ -70,7 +70,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   /** Its POST has been answered with 202. */
   openReply(request: RequestMessage, post: Post): Reply {
     const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, post, this.session);
+    reply.record = new RequestRecord(request, post.holder, post.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
