@@ -91,7 +91,7 @@ describe("a sidecar with tokens", async () => {
     expect((await send(`${operators.origin}/mcp`, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: "{}" })).status).toBe(404);
   });
 
-  proves("clients without a session have the limits of their token", async () => {
+  proves("clients without a session have their token's limits", async () => {
     const [client, other] = tokenClients(sidecar, {});
     const named = (name: string): ModernCall => ({ meta: { [META.clientInfo]: { name, version: "1" } } });
     const held = ["a", "b", "c"].map((name) => client.callTool("hang", {}, named(name)));
@@ -112,7 +112,7 @@ describe("a sidecar with tokens", async () => {
     expect(asked.error).toMatchObject({ code: -32601 });
   });
 
-  proves("the state of a question is valid once, for one token", async () => {
+  proves("a question's state is valid once, for one token", async () => {
     const [client, other] = tokenClients(sidecar, FORM_ELICITATION);
     const reply = await client.callTool("ask_all", NAME);
     const answer = answering(reply);
