@@ -5,7 +5,7 @@ import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { addTraceContext, traceContextOf } from "../mcp/rewrite.ts";
-import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
+import { BODY_COPIES, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
 import type { Principal, Session } from "../session/session.ts";
@@ -41,7 +41,7 @@ export class Post {
   readonly response: ServerResponse;
   readonly principal: Principal | undefined;
   readonly acceptedAtMs: number;
-  readonly holder: MemoryHolder;
+  readonly holder: Principal | string;
   readonly version: string | undefined;
   /** Valid or not. */
   readonly sessionId: string | undefined;

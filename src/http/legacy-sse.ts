@@ -70,7 +70,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   /** Its POST has been answered with 202. */
   openReply(request: RequestMessage, post: Post): Reply {
     const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, post, this.session);
+    reply.record = new RequestRecord(request, post.holder, post.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;

@@ -44,7 +44,7 @@ export class PostResponse implements ReplyTarget {
 
   openReply(request: RequestMessage): Reply {
     const reply = new Reply(this.#connections.context, request.idText, this.#post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, this.#post, this.#session);
+    reply.record = new RequestRecord(request, this.#post.holder, this.#post.acceptedAtMs, this.#session);
     this.#replies.add(reply);
     return reply;
   }

@@ -7,7 +7,6 @@ import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { isModernVersion } from "../mcp/message.ts";
-import type { MemoryHolder } from "../memory.ts";
 import { MAX_ERROR_LENGTH, type RejectedRequest } from "../observe/record.ts";
 import type { ServerEra } from "../process/port.ts";
 import { internalError } from "../server/failures.ts";
@@ -21,7 +20,7 @@ export type RoutedRequest = IncomingMessage & { originalUrl?: string };
 export type Route = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
 
 /** @returns the principal, or else the address of the peer. */
-export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): MemoryHolder {
+export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): Principal | string {
   return principal ?? socket.remoteAddress ?? "unknown";
 }
 

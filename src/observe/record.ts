@@ -120,13 +120,6 @@ export interface EndedRequest {
   readonly ending: RequestEnding | "tool_error";
 }
 
-/** `holder` is the network address of a client without a principal. */
-interface HttpSource {
-  readonly principal: { readonly name: string } | undefined;
-  readonly holder: object | string;
-  readonly acceptedAtMs: number;
-}
-
 /** From the reading of a client's request to the end of its reply. It keeps no text of the request. */
 export class RequestRecord implements EndedRequest {
   method: string;
@@ -148,14 +141,15 @@ export class RequestRecord implements EndedRequest {
 
   constructor(
     { method, text, outline }: RequestMessage,
-    { principal, holder, acceptedAtMs }: HttpSource,
+    holder: { readonly name: string } | string,
+    acceptedAtMs: number,
     session?: { readonly id: string; readonly protocolVersion: string },
   ) {
     this.sessionId = session?.id;
     this.revision = session?.protocolVersion;
     this.method = method;
     this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
-    this.principal = principal?.name ?? (typeof holder === "string" ? holder : "unknown");
+    this.principal = typeof holder === "string" ? holder : holder.name;
     this.acceptedAtMs = acceptedAtMs;
     this.requestBytes = Buffer.byteLength(text);
   }

@@ -39,13 +39,6 @@ const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8,
 /** Tests run the TypeScript source; otherwise the program is built. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
-interface Job {
-  readonly maxCpuMs: number;
-  readonly resolve: (reply: CheckReply) => void;
-  readonly timer: NodeJS.Timeout;
-  ticks: number;
-}
-
 /** Started on demand. It is ended if a request exceeds a limit. */
 class CheckThread {
   readonly keys = new Set<string>();
@@ -53,7 +46,8 @@ class CheckThread {
   /** At the last reply; infinite until the thread can take requests, because its start has no limit. */
   #idleCpuMs = Number.POSITIVE_INFINITY;
   #addedLength = 0;
-  #job: Job | undefined;
+  /** Ends the request; undefined without one. */
+  #settle: ((reply: CheckReply) => void) | undefined;
 
   start(): void {
     if (this.#worker !== undefined) return;
@@ -82,8 +76,14 @@ class CheckThread {
   /** Must not be called again before the outcome. Never rejects. */
   run(request: CheckRequest): Promise<CheckReply> {
     return new Promise((resolve) => {
-      const timer = setInterval(() => void this.#measure(), POLL_MS).unref();
-      this.#job = { maxCpuMs: request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS, resolve, timer, ticks: 0 };
+      const maxCpuMs = request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS;
+      let ticks = 0;
+      const timer = setInterval(() => void this.#measure(maxCpuMs, ++ticks), POLL_MS).unref();
+      this.#settle = (reply) => {
+        this.#settle = undefined;
+        clearInterval(timer);
+        resolve(reply);
+      };
       this.start();
       if (request.kind === "add") this.#addedLength += request.schemaText.length;
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
@@ -92,15 +92,14 @@ class CheckThread {
   }
 
   /** The thread answers only between steps of its program. */
-  async #measure(): Promise<void> {
-    const [worker, job] = [this.#worker, this.#job];
-    if (worker === undefined || job === undefined) return;
+  async #measure(maxCpuMs: number, ticks: number): Promise<void> {
+    const [worker, settle] = [this.#worker, this.#settle];
+    if (worker === undefined) return;
     const seconds = (MAX_TICKS * POLL_MS) / 1000;
-    if (++job.ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
+    if (ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
-      if (this.#job !== job) return;
-      const { maxCpuMs } = job;
+      if (this.#settle !== settle) return;
       if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs)
         this.#end({ exceededLimit: "cpu time", reason: `more than ${maxCpuMs} ms of CPU time` });
       else if (heapBytes > MAX_HEAP_BYTES)
@@ -114,7 +113,7 @@ class CheckThread {
     if (worker !== this.#worker) return;
     const isReady = this.#idleCpuMs !== Number.POSITIVE_INFINITY;
     this.#idleCpuMs = cpuMs;
-    if (isReady) this.#settle(reply);
+    if (isReady) this.#settle?.(reply);
   }
 
   /** A thread that was replaced no longer counts. */
@@ -125,15 +124,7 @@ class CheckThread {
     this.#idleCpuMs = Number.POSITIVE_INFINITY;
     this.#addedLength = 0;
     this.keys.clear();
-    this.#settle({ failure });
-  }
-
-  #settle(reply: CheckReply): void {
-    const job = this.#job;
-    if (job === undefined) return;
-    this.#job = undefined;
-    clearInterval(job.timer);
-    job.resolve(reply);
+    this.#settle?.({ failure });
   }
 }
 

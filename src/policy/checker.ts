@@ -1,4 +1,4 @@
-import { Ajv, type ErrorObject, type Options } from "ajv";
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beginning, escapeInvisible, findRepeatedName, foldCase, shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
@@ -30,8 +30,6 @@ const OPTIONS: Options = {
   logger: false,
 };
 
-type Validate = ((value: unknown) => boolean) & { errors?: readonly ErrorObject[] | null };
-
 /** Each with a compiler that keeps the metaschema. */
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": {
@@ -58,7 +56,7 @@ function compileSchema(schema: JsonObject, textLength: number) {
     code: { optimize: textLength <= MAX_OPTIMIZED_LENGTH, regExp: Object.assign(patternOf, { code: "patternOf" }) },
   };
   // Each schema has its own compiler, so that its `$id`s do not affect others.
-  const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
+  const compile = (allErrors: boolean): ValidateFunction => new Compiler({ ...options, allErrors }).compile(schema);
   const findFirst = compile(false);
   // A schema that fails for any value is at fault itself.
   findFirst({});

@@ -5,21 +5,13 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { type LogFields, logLimiter } from "../observe/log.ts";
 import { type Descriptor, type DescriptorTool, sortKeys, storedParts } from "./descriptor.ts";
 
-/** Undefined on a side that has no value there. */
-interface Difference {
-  /** `inputSchema.properties.limit.maximum` */
-  readonly path: string;
-  readonly before: unknown;
-  readonly after: unknown;
-}
-
 const SIMPLE_KEY = /^[\w$-]+$/;
 
 /** In sorted order, so that the result is stable. Goes no deeper than `before`, whose levels are limited. */
-function* findDifferences(path: string, before: unknown, after: unknown): Generator<Difference> {
+function* findDifferences(path: string, before: unknown, after: unknown): Generator<string> {
   const areLists = Array.isArray(before) && Array.isArray(after);
   if (!(areLists || (isJsonObject(before) && isJsonObject(after)))) {
-    if (before !== after) yield { path, before, after };
+    if (before !== after) yield describeDifference(path, before, after);
     return;
   }
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -65,7 +57,7 @@ const PARTS = { description: "description", inputSchema: "schema", annotations: 
 const PART_NAMES = Object.keys(PARTS) as (keyof typeof PARTS)[];
 
 /** A missing object is compared as an empty one, so that each member is shown. */
-function differencesOf(part: keyof typeof PARTS, reviewed: DescriptorTool, live: JsonObject): Generator<Difference> {
+function differencesOf(part: keyof typeof PARTS, reviewed: DescriptorTool, live: JsonObject): Generator<string> {
   return findDifferences(part, reviewed[part] ?? {}, storedParts(live, reviewed.name)[part] ?? {});
 }
 
@@ -107,7 +99,7 @@ export function describeDrift({ name, kinds, reviewed, live }: ToolDrift): strin
         .take(MAX_LINES + 1)
         .toArray(),
     );
-    lines.push(...found.slice(0, MAX_LINES).map(describeDifference));
+    lines.push(...found.slice(0, MAX_LINES));
     if (found.length > MAX_LINES) lines.push("more differences");
   }
   return lines.map((line) => `${readableName(name)}: ${line}`);
@@ -117,7 +109,8 @@ export function readableName(name: string): string {
   return name.length <= MAX_NAME_LENGTH && PLAIN_NAME.test(name) ? name : quote(name, 0, MAX_NAME_LENGTH);
 }
 
-function describeDifference({ path, before, after }: Difference): string {
+/** @param before undefined on a side that has no value there, as `after`. */
+function describeDifference(path: string, before: unknown, after: unknown): string {
   const start = typeof before === "string" && typeof after === "string" ? Math.max(0, commonLength(before, after) - CONTEXT_LENGTH) : 0;
   return `${readable(path, MAX_PATH_LENGTH)}: ${preview(before, start)} -> ${preview(after, start)}`;
 }
