@@ -25,6 +25,8 @@ describe("a server that does not respond", async () => {
     process.kill(childPid, "SIGSTOP");
     expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
     const call = await client.callTool("echo");
+    // Only SIGKILL ends a stopped process, and it has not been sent yet.
+    expect(isAlive(childPid)).toBe(true);
     expect(call.error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
     expect(call.error?.message).toContain("(hung: no output while ");
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", childPid });

@@ -69,9 +69,19 @@ describe("what operators see", async () => {
     const { headers } = await send(`${sidecar.origin}/`, { method: "GET" });
     expect(headers["content-security-policy"]).toContain("frame-ancestors 'none'");
     expect([headers["x-frame-options"], headers["cross-origin-resource-policy"]]).toEqual(["DENY", "same-origin"]);
-    for (const foreign of [{ Origin: "https://app.example" }, { "Sec-Fetch-Site": "cross-site" }, { Host: "attacker.example" }]) {
+    const attacker = { Host: "attacker.example" };
+    for (const foreign of [
+      ...["https://app.example", "http://localhost:3000", "null"].map((Origin) => ({ Origin })),
+      ...["cross-site", "same-site"].map((site) => ({ "Sec-Fetch-Site": site })),
+      attacker,
+      { ...attacker, Origin: "http://attacker.example" },
+    ]) {
       using page = await PageClient.open(sidecar, foreign);
       expect([foreign, page.status, page.headers["access-control-allow-origin"]]).toEqual([foreign, 403, undefined]);
+    }
+    for (const own of [{}, { Origin: sidecar.origin }, { "Sec-Fetch-Site": "same-origin" }]) {
+      using page = await PageClient.open(sidecar, own);
+      expect([own, page.status]).toEqual([own, 200]);
     }
     // Without the header of the page, as a form or a script of another page would ask.
     expect((await send(`${sidecar.origin}/page/events`, { method: "GET" })).status).toBe(403);

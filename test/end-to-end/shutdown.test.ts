@@ -2,7 +2,8 @@ import { describe, expect } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { send } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { readResponse } from "../support/json-rpc.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
@@ -75,13 +76,14 @@ describe("a sidecar that gets SIGTERM", () => {
 
   proves("a second signal ends the sidecar at once", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", LONG_MS] });
-    const [client, control] = [await sidecar.client(), await sidecar.client()];
+    const client = await LaneClient.connect(sidecar);
+    const pids = [client.childPid, (await readWhere(await sidecar.client())).pid];
     const call = client.callTool("hang").catch(String);
-    await waitForHanging(control, 1);
+    await waitForHanging(client, 1);
     await beginStop(sidecar);
     sidecar.process.kill("SIGINT");
     expect(await sidecar.exited).toEqual({ code: 130, signal: null });
-    await groupEnd(sidecar.childPid);
+    for (const pid of pids) await groupEnd(pid);
     await call;
   });
 });

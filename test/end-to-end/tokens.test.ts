@@ -186,9 +186,15 @@ describe("a sidecar with tokens", async () => {
     expect(statuses).toEqual([401, 403, 403]);
     using client = await LegacySseClient.connect(sidecar.origin, {}, AUTHORIZED);
     expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
-    const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
-    const foreign = await send(client.url, { headers: { ...JSON_HEADERS, Authorization: `Bearer ${SECOND}` }, body });
-    expect(foreign.status).toBe(401);
+    for (const message of [{ jsonrpc: "2.0", id: 7, method: "ping" }, initializeRequest()]) {
+      const [other, wrong] = await Promise.all(
+        [SECOND, "wrong-token-0123456789"].map((token) =>
+          send(client.url, { headers: { ...JSON_HEADERS, Authorization: `Bearer ${token}` }, body: JSON.stringify(message) }),
+        ),
+      );
+      expect([other?.status, other?.body]).toEqual([401, wrong?.body]);
+    }
+    expect(client.messages.filter(({ id }) => id === 7)).toEqual([]);
   });
 
   proves("tokens are rotated without a restart", async () => {

@@ -37,25 +37,6 @@ async function isServed(connection: RawConnection, path = "/livez", headers = {}
 }
 
 describe("the limits of connections", () => {
-  it("MAX_CONNECTIONS_WITHOUT_TOKEN: one that is idle makes room, never one that has sent a token", async () => {
-    await using sidecar = await HttpBench.start({ env: WITH_TOKEN, flags: ["--max-connections-without-token", "3"] });
-    using known = await openUsed(sidecar, "/status", AUTHORIZED);
-    using probe = await openUsed(sidecar);
-    using wrong = await openUsed(sidecar, "/livez", { Authorization: "Bearer wrong" });
-    using third = await openUsed(sidecar);
-    // A probe sends requests on its connection.
-    expect(probe !== undefined && (await isServed(probe))).toBe(true);
-    using newest = await openUsed(sidecar);
-    expect(await wrong?.rest()).toEqual({ text: "", end: "closed" });
-    expect(probe !== undefined && (await isServed(probe))).toBe(true);
-    using last = await openUsed(sidecar);
-    expect(await third?.rest()).toEqual({ text: "", end: "closed" });
-    for (const connection of [known, probe, newest, last]) expect(connection !== undefined && (await isServed(connection))).toBe(true);
-    await sidecar.waitForLog("connection closed: too many", ({ reason }) => reason === "MAX_CONNECTIONS_WITHOUT_TOKEN is reached");
-    // This request needs a connection too, on which it shows the token.
-    expect((await readStatus(sidecar, AUTHORIZED)).counters.http.connectionsDropped).toBe(3);
-  });
-
   it("MAX_CONNECTIONS with a token: known connections stay, and a further one gets OVERLOADED", async () => {
     await using sidecar = await HttpBench.start({ env: WITH_TOKEN, flags: ["--max-connections", "3"] });
     using first = await openUsed(sidecar, "/status", AUTHORIZED);

@@ -123,17 +123,6 @@ describe("a GET stream", async () => {
     expect(await untouched.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("an open stream protects its session from eviction", async () => {
-    await using small = await HttpBench.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
-    const listening = await small.client();
-    using stream = await listening.openStream();
-    const idle = await small.client();
-    const third = await small.client();
-    expect((await idle.callTool("echo")).status).toBe(404);
-    await sayAll(third, TOOLS_CHANGED);
-    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
-  });
-
   it("a session has sixteen streams at most; the next one ends the oldest", async () => {
     const client = await sidecar.client();
     const streams: EventStream[] = [];

@@ -28,25 +28,6 @@ describe("a client that resumes", async () => {
     await waitForSockets(sidecar.address, before - 1);
   }
 
-  it.each(["2025-11-25", "2025-06-18"])(
-    "a resumption during the call gets missed events, new ones and the response (%s)",
-    async (version) => {
-      const own = await sidecar.client({ protocolVersion: version });
-      const call = await HeldCall.start(own, client);
-      await call.progress(1);
-      const first = await call.stream;
-      expect(await first.messages(1)).toEqual([progressOf(1)]);
-      await leave(first);
-      await call.progress(2, 3);
-      using second = await own.openStream({ lastEventId: first.lastEventId });
-      expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
-      await call.progress(4);
-      await call.answer();
-      expect(await second.rest()).toEqual([progressOf(4), answerOf()]);
-      expect((await readSeen(client)).at(-1)).not.toMatch(/cancelled/);
-    },
-  );
-
   it("each further resumption gets the events after its id, and none after the last", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1, 2);

@@ -20,7 +20,9 @@ describe("each route", () => {
     const headers = { "Claw-Mcp-Stdio-Page": "1" };
     const options = await send(url, { method: "OPTIONS", headers });
     expect(options).toMatchObject({ status: 204, body: "", headers: { allow } });
-    const wrong = ["GET", "POST", "DELETE", "PATCH"].filter((method) => !(methods as readonly string[]).includes(method));
+    const wrong = ["GET", "POST", "DELETE", "PATCH", "PUT", "TRACE", "PROPFIND"].filter(
+      (method) => !(methods as readonly string[]).includes(method),
+    );
     for (const method of wrong) {
       const reply = await send(url, { method, headers, body: "" });
       expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
@@ -41,16 +43,38 @@ describe("each route", () => {
   it("OPTIONS * gets the methods of all routes, and other methods get 404", async () => {
     const reply = await ask(sidecar, "*");
     expect(reply).toMatchObject({ status: 204, body: "", headers: { allow: "POST, GET, DELETE, HEAD, OPTIONS" } });
-    expect(readError(await ask(sidecar, "*", "GET"))).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
+    for (const target of ["*", "/%", "/%E0%A4%A", "/favicon.ico", "/__proto__"])
+      expect(readError(await ask(sidecar, target, "GET"))).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
   });
 
   it.each([
     ["/foo/", ["/foo", "/foo/", "/foo?x", "/foo/?x"], ["/foo//", "/Foo", "/foo/x", "/mcp"]],
     ["/", ["/", "/?x", "http://localhost"], ["//", "/x", "/mcp"]],
+    ["/custom/endpoint.v1", ["/custom/endpoint.v1"], ["/mcp"]],
   ])("PATH %s is the endpoint with and without the slash at its end", async (path, served, others) => {
     await using other = await HttpBench.start({ flags: ["--path", path] });
     for (const target of served) expect([target, (await ask(other, target)).status]).toEqual([target, 204]);
     for (const target of others) expect([target, (await ask(other, target)).status]).toEqual([target, 404]);
+  });
+
+  it("GET gets a stream, or 405 without a session", async () => {
+    using stream = await (await sidecar.client()).openStream();
+    expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
+    const reply = await send(sidecar.url, { method: "GET", headers: { Accept: "text/event-stream" } });
+    expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
+    expect(reply.headers.allow).toBe("POST, DELETE, OPTIONS");
+  });
+
+  it("GET by a browser says that the URL is for MCP clients", async () => {
+    const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    const reply = await send(sidecar.url, { method: "GET", headers: { Accept: accept } });
+    expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { client: "browser" }));
+    expect(reply.body).toContain("This URL is for MCP clients, not for browsers; /readyz shows if the MCP server is ready.");
+  });
+
+  it("responses do not reveal the software behind them", async () => {
+    const replies = await Promise.all(["/mcp", "/unknown", "/healthz"].map((path) => send(`${sidecar.origin}${path}`, { method: "GET" })));
+    expect(replies.map(({ headers }) => headers["x-powered-by"] ?? headers["server"])).toEqual([undefined, undefined, undefined]);
   });
 
   it("404 names the remedy for paths that clients are known to ask for", async () => {
