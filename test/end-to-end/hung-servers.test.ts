@@ -1,8 +1,7 @@
 import { describe, expect } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, readWhere, timeoutFlags } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readWhere, timeoutFlags } from "../support/in-flight.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { groupMembers, isAlive, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
 

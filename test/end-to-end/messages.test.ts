@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
-import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { type JsonRpcMessage, resultText } from "../support/json-rpc.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { ACCEPTED, answering, answersOf, elicitation, FORM_ELICITATION, SAMPLED } from "../support/questions.ts";

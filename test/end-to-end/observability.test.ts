@@ -1,13 +1,12 @@
 import { describe, expect } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { send } from "../support/http-client.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { PageClient } from "../support/page-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { readStatus, waitForGeneration } from "../support/status.ts";
 import { Series } from "../support/series.ts";
 import { Sidecar } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { proves } from "./proves.ts";
 
 /** More than the pipe and the sidecar's buffer for its log hold. */

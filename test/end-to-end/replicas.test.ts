@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { readWhere } from "../support/fixture-server.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";

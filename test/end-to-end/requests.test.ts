@@ -2,10 +2,9 @@ import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
-import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
 

@@ -1,12 +1,11 @@
 import { Agent } from "node:http";
 import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { countListeningSockets } from "../support/open-sockets.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness, readStatus } from "../support/status.ts";
 import { Sidecar } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { proves } from "./proves.ts";
 
 const MAX_LINE_BYTES = 4_000_000;

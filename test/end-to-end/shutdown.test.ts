@@ -2,12 +2,12 @@ import { describe, expect } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { send } from "../support/http-client.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { readResponse } from "../support/json-rpc.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
 

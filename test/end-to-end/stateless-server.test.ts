@@ -1,15 +1,14 @@
 import { describe, expect } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, readSeen } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf } from "../support/failure.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { failureOf } from "../support/error-reply.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { META, type ModernCall } from "../support/modern-client.ts";
 import { ACCEPTED, FORM_ELICITATION, UNKNOWN_STATE } from "../support/questions.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { Sidecar } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 import { proves } from "./proves.ts";
 

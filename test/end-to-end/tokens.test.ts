@@ -1,20 +1,18 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, offer, readSeen, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { EventStream } from "../support/event-stream.ts";
-import { failureOf } from "../support/failure.ts";
+import { failureOf } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
-import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { ASKABLE, initializeRequest, JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { META, type ModernCall } from "../support/modern-client.ts";
-import { offer } from "../support/offers.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { ACCEPTED, answering, answersOf, elicitation, FORM_ELICITATION, inputRequired, UNKNOWN_STATE } from "../support/questions.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 import { proves } from "./proves.ts";
 

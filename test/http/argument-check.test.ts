@@ -1,11 +1,9 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { crashProcess, readWhere } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readWhere } from "../support/in-flight.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import type { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LANE_CLIENTS, type LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";

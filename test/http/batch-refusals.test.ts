@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 

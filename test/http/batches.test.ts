@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 

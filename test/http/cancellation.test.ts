@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorData } from "../support/error-reply.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 describe("cancellation", async () => {

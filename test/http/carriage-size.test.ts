@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { headBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection, headBytes } from "../support/raw-connection.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const FIVE_MB = 5_000_000;

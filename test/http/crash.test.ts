@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** Avoids the failed state, because these servers crash often. */

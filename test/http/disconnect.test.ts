@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen, timeoutFlags, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForSeen } from "../support/fixture-server.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";

@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { Gate, crash, readSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 

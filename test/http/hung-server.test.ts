@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { timeoutFlags } from "../support/in-flight.ts";
-import { LANES, useLane } from "../support/lanes.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { timeoutFlags } from "../support/fixture-server.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
+import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 

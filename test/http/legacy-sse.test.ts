@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
@@ -9,7 +10,6 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { isGroupAlive } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "s3cret-Token.0123456789";

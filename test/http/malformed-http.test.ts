@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { waitForHanging } from "../support/in-flight.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
+import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const BAD_REQUEST = errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: false } });

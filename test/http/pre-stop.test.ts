@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const LONG_MS = "600000";

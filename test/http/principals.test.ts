@@ -1,17 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { crash, offer, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
-import { offer } from "../support/offers.ts";
 import { elicitation, FORM_ELICITATION } from "../support/questions.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 

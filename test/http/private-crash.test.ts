@@ -1,9 +1,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
-import { readReadiness } from "../support/readiness.ts";
-import { Gate } from "../support/gate.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { Gate, crashProcess, readSeen, waitForHanging } from "../support/fixture-server.ts";
+import { readReadiness } from "../support/status.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";

@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { Gate, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
-import { postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { groupEnd, processEnd } from "../support/process-end.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { isAlive, isGroupAlive } from "../support/sidecar.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { progressTokenOf } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** Makes a tool call that creates a task. @returns the call's id at its server, which is its progress token, too. */

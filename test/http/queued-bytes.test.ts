@@ -1,13 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, readSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
 import { readResponse } from "../support/json-rpc.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];

@@ -14,7 +14,7 @@ const CALLS = 3;
 /** Returns numbers in [0, limit) that depend on the seed. */
 function createRandom(seed: number): (limit: number) => number {
   const random = new Random(seed);
-  return (limit) => random.integer(0, limit - 1);
+  return (limit) => random.below(limit);
 }
 
 function listChanged(number: number): string {

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate, waitForHanging } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";

@@ -1,8 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANES, useLane } from "../support/lanes.ts";
+import { LANES, LaneClient, useLane } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { TempDir } from "../support/temp-dir.ts";

@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashServerOf } from "../support/crash.ts";
+import { Gate, crash, crashServerOf, offer } from "../support/fixture-server.ts";
 import { errorData } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
-import { offer } from "../support/offers.ts";
+import { LANE_CLIENTS, LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { isAlive } from "../support/sidecar.ts";

@@ -3,7 +3,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { eventIdAt } from "../support/status.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
-import { LANES, useLane } from "../support/lanes.ts";
+import { readWhere, waitForHanging } from "../support/fixture-server.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";

@@ -1,14 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { Gate, crashProcess, offer, readWhere } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
-import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { noticeOf, waitUntilFree } from "../support/listens.ts";
 import { ASKABLE, initializeRequest } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";

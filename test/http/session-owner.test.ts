@@ -1,12 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const OWNER = { Authorization: "Bearer token-of-the-owner" };
 const OTHER = { Authorization: "Bearer token-of-somebody-else" };

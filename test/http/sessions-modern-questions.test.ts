@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { crashProcess, readWhere } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { EventStream } from "../support/event-stream.ts";
-import { readWhere } from "../support/in-flight.ts";
 import { type JsonRpcMessage, resultText } from "../support/json-rpc.ts";
 import { ASKABLE } from "../support/mcp-client.ts";
 import { ACCEPTED, SAMPLED } from "../support/questions.ts";

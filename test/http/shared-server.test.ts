@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { crash, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 

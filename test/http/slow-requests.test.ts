@@ -2,10 +2,9 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { readSeen, waitForHanging } from "../support/fixture-server.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 

@@ -1,12 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { say } from "../support/held-call.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { getBytes, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
-import { readSlowly } from "../support/slow-reader.ts";
 import { eventIdAt, readStatus } from "../support/status.ts";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** Longer than a busy machine lets a reader wait beyond its own pauses. */
 const TIMEOUT_MS = 2000;
@@ -79,3 +81,26 @@ describe("a client that reads slowly", () => {
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(0);
   });
 });
+
+interface SlowReading {
+  readonly stepBytes: number;
+  readonly pauseMs: number;
+}
+
+/** Sends this, and reads the response with a pause after each step. @returns all that arrived until the server closed the connection. */
+async function readSlowly(origin: string, bytes: string, { stepBytes, pauseMs }: SlowReading): Promise<Buffer> {
+  const { hostname, port } = new URL(origin);
+  const socket = connect(Number(port), hostname);
+  await once(socket, "connect");
+  socket.write(bytes);
+  const chunks: Buffer[] = [];
+  let step = 0;
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    step += chunk.length;
+    if (step < stepBytes) continue;
+    step = 0;
+    await delay(pauseMs);
+  }
+  return Buffer.concat(chunks);
+}

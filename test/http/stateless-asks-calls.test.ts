@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readWhere } from "../support/in-flight.ts";
+import { readWhere } from "../support/fixture-server.ts";
 import { ACCEPTED, answering, answersOf, elicitation, FORM_ELICITATION, inputRequired } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";

@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readWhere } from "../support/in-flight.ts";
+import { readWhere } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { type ModernClient } from "../support/modern-client.ts";
+import type { ModernClient } from "../support/modern-client.ts";
 import { processEnd } from "../support/process-end.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf } from "../support/failure.ts";
+import { failureOf } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 

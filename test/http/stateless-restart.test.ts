@@ -1,11 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
-import { Gate } from "../support/gate.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { Gate, crashProcess, offer, readWhere } from "../support/fixture-server.ts";
 import { EVERYTHING, noticeOf, waitForListens, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];

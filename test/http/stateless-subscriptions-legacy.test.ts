@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { readSeen } from "../support/in-flight.ts";
+import { offer, readSeen } from "../support/fixture-server.ts";
 import { EVERYTHING, noticeOf, subscriptionIdOf, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";

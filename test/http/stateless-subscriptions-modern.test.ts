@@ -8,7 +8,7 @@ import {
   waitForListens,
   waitUntilFree,
 } from "../support/listens.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";

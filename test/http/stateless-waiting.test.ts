@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { failureOf } from "../support/failure.ts";
-import { Gate } from "../support/gate.ts";
+import { failureOf } from "../support/error-reply.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { listedTool, ListedTools } from "../support/listed-tools.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";

@@ -1,14 +1,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate, crash, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
-import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
-import { readReadiness, waitForGeneration } from "../support/readiness.ts";
+import { readReadiness, readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { readStatus } from "../support/status.ts";
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 

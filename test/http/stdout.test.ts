@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
-import { readSeen, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
+import { readSeen, timeoutFlags, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];

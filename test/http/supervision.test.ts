@@ -1,8 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";

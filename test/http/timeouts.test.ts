@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
-import { readSeen, timeoutFlags, waitForHanging } from "../support/in-flight.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { readSeen, timeoutFlags, waitForHanging } from "../support/fixture-server.ts";
+import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const SHORT = timeoutFlags(600);

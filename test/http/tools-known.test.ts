@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { timeoutFlags } from "../support/in-flight.ts";
+import { timeoutFlags } from "../support/fixture-server.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { HttpBench } from "../support/http-bench.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
-import { readStatus } from "../support/status.ts";
+import { readStatus, waitForGeneration } from "../support/status.ts";
 
 /** More than a pipe holds, and more than one write takes: while one is being written, no other is. */
 const PADDING = "p".repeat(300_000);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { answerOf, HeldCall, say } from "../support/held-call.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { readSeen, waitForHanging } from "../support/fixture-server.ts";
+import { getBytes, postBytes } from "../support/raw-connection.ts";
 import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { eventIdAt } from "../support/status.ts";

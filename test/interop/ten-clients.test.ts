@@ -3,8 +3,7 @@ import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy } from "../support/cutting-proxy.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { groupEnd } from "../support/process-end.ts";
-import type { Answer } from "../support/sdk-client-questions.ts";
-import { InteropClient, type Sdk } from "../support/sdk-clients.ts";
+import { type Answer, InteropClient, type Sdk } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const CALLS = 50;

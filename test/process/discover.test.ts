@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { discoverSnapshot, listingServer, listTools, readSnapshot, runDiscover, withoutTime } from "../support/discover.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { EXAMPLE, FIXTURE, MAIN } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 

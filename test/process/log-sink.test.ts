@@ -5,7 +5,7 @@ import { setImmediate, setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { FIXTURE, isGroupAlive, type LogLine, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
-import { freePort, Pod } from "../support/pod.ts";
+import { freePort } from "../support/open-sockets.ts";
+import { Pod } from "../support/pod.ts";
 import { MAIN, runMain, Sidecar } from "../support/sidecar.ts";
 
 const MIGRATION = readFileSync(new URL("../../docs/MIGRATION.md", import.meta.url), "utf8");

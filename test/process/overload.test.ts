@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { HttpReply } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { readResponse } from "../support/json-rpc.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";

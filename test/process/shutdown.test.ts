@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
-import { getBytes } from "../support/mcp-request-bytes.ts";
+import { Gate } from "../support/fixture-server.ts";
+import { RawConnection, getBytes } from "../support/raw-connection.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { isGroupAlive, type LogLine, Sidecar } from "../support/sidecar.ts";
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];

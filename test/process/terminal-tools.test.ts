@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { listedTool, ListedTools } from "../support/listed-tools.ts";
 import { McpClient } from "../support/mcp-client.ts";
-import { offer } from "../support/offers.ts";
+import { offer } from "../support/fixture-server.ts";
 import { FIXTURE } from "../support/sidecar.ts";
 import { TerminalRun } from "../support/terminal.ts";
 

@@ -1,8 +1,7 @@
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { Gate, waitForHanging } from "../support/fixture-server.ts";
 import { inspect } from "../support/inspector.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { processEnd } from "../support/process-end.ts";

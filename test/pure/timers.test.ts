@@ -3,9 +3,8 @@ import { describe, expect, it, vi } from "vitest";
 import { Counters } from "../../src/observe/record.ts";
 import { Defects } from "../../src/observe/log.ts";
 import { MAX_TIMER_MS, RateLimit, Timer, Timers } from "../../src/timers.ts";
-import { UNGUARDED } from "../support/defects.ts";
+import { RecordedLog, UNGUARDED } from "../support/context.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
-import { RecordedLog } from "../support/recorded-log.ts";
 
 const MINUTE_MS = 60_000;
 

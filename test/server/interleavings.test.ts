@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { type Era, ERAS, Life } from "../support/fuzz/life.ts";
 import { Violation } from "../support/fuzz/model.ts";
-import { Random } from "../support/fuzz/random.ts";
+import { Random } from "../../chaos/random.ts";
 import { SEED } from "../support/set-up.ts";
 
 /** Of all eras together. */
@@ -16,7 +16,7 @@ const realRandom = Math.random;
 async function live(era: Era, seed: number, steps: readonly number[]): Promise<{ life: Life; error: Error } | undefined> {
   vi.useFakeTimers({ now: 0, toFake: [...FAKE] });
   const random = new Random(seed);
-  Math.random = () => random.next();
+  Math.random = () => random.fraction();
   const life = new Life(era, seed);
   try {
     await life.run(steps);

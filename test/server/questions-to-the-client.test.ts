@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
+import { PrivateLaneBench, listen, messages } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 /** The maximum time of a request, equal to the limits of the bench. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { LaneBench, type LaneBenchOptions, messages, PrivateLaneBench } from "./support/lane-bench.ts";
+import { LaneBench, type LaneBenchOptions, PrivateLaneBench, messages } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 /** Equal to the limits of the bench. */

@@ -1,6 +1,6 @@
 import { Changes } from "./changes.ts";
-import type { StreamBlock } from "./event-stream-parser.ts";
 import { EventStream } from "./event-stream.ts";
+import type { StreamBlock } from "./event-stream-parser.ts";
 import type { Headers } from "./http-client.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { initializeRequest, McpClient, type Reply } from "./mcp-client.ts";

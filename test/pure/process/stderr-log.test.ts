@@ -2,8 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../src/observe/redact.ts";
 import { OutputLog, ServerLog } from "../../../src/process/output-log.ts";
-import { contextOf } from "../../support/context.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { RecordedLog, contextOf } from "../../support/context.ts";
 
 const PIECE = 16 * 1024;
 

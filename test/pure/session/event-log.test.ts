@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { EventLog, KeptEvents } from "../../../src/session/replay.ts";
 import { type EventStream, SessionStreams } from "../../../src/session/streams.ts";
 import { MemoryBudget } from "../../../src/memory.ts";
-import { contextOf } from "../../support/context.ts";
-import { UNGUARDED } from "../../support/defects.ts";
+import { UNGUARDED, contextOf } from "../../support/context.ts";
 
 const LIMITS = { replayMaxBytes: 100_000, replayMaxAgeMs: 300_000, replayMaxEvents: 10_000 };
 

@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
-import { type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
+import { type JsonObject, type Message, type Outgoing, type RequestMessage, readMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
-import type { ServerEra } from "../../../src/process/port.ts";
-import type { Call } from "../../../src/server/call.ts";
-import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
+import type { ServerEra, Upstream, UpstreamInput, UpstreamStatus } from "../../../src/process/port.ts";
+import type { Call, CallLimits, CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
@@ -14,12 +13,9 @@ import type { Routing } from "../../../src/server/routing.ts";
 import { PrivateRouting } from "../../../src/server/private-routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
 import { SharedRouting } from "../../../src/server/shared-routing.ts";
-import { contextOf } from "../../support/context.ts";
-import type { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../../support/defects.ts";
+import { type RecordedLog, UNGUARDED, contextOf } from "../../support/context.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { RecordedSink } from "./recorded-sink.ts";
-import { RecordedUpstream } from "./recorded-upstream.ts";
 import { ACCOUNT } from "./memory.ts";
 
 const LIMITS: Partial<Config> = {
@@ -263,4 +259,74 @@ export function messages(texts: readonly string[]): Record<string, unknown>[] {
     const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;
     return message;
   });
+}
+
+/** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
+class RecordedUpstream implements Upstream, UpstreamInput {
+  isRunning = false;
+  /** A server that does not read leaves lines queued. */
+  isReading = true;
+  /** True if the server has exited so often that it counts as failed. */
+  isFailed = false;
+  #lines: Outgoing[] = [];
+
+  get queuedBytes(): number {
+    return this.#lines.reduce((sum, { text, isWritten }) => sum + (isWritten ? 0 : Buffer.byteLength(text)), 0);
+  }
+
+  send(line: Outgoing): void {
+    if (!this.isRunning) return;
+    if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
+    if (this.isReading) {
+      line.isWritten = true;
+      this.inputs++;
+      if (!line.isKept) line.onEmptied?.();
+    }
+    this.#lines.push(line);
+  }
+
+  withdraw(line: Outgoing): void {
+    this.#lines = this.#lines.filter((each) => each !== line);
+  }
+
+  /** The reason of each requested restart. */
+  readonly restartReasons: string[] = [];
+
+  restart(_kind: "hung" | "tools-not-listed", reason: string): void {
+    this.restartReasons.push(reason);
+  }
+
+  /** Returns the lines that were read, once. */
+  takeRead(): string[] {
+    const read = this.#lines.filter(({ isWritten }) => isWritten);
+    this.#lines = this.#lines.filter((line) => !read.includes(line));
+    return read.map(({ text }) => text);
+  }
+
+  /** The server exits. @returns the lines that it never read. */
+  stop(): Outgoing[] {
+    this.isRunning = false;
+    const unwritten = this.#lines.filter(({ isWritten }) => !isWritten);
+    this.#lines = [];
+    return unwritten;
+  }
+
+  /** Grow with all output, and with each line that is read. */
+  outputs = 0;
+  inputs = 0;
+
+  status(): UpstreamStatus {
+    return {
+      state: this.isFailed ? "failed" : this.isRunning ? "ready" : "backing-off",
+      generation: 1,
+      pid: undefined,
+      readyAt: undefined,
+      restarts: 0,
+      lastExit: undefined,
+      nextRetryAt: undefined,
+      outputs: this.outputs,
+      isReading: false,
+      inputs: this.inputs,
+    };
+  }
 }

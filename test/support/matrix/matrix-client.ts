@@ -1,5 +1,5 @@
-import type { StreamBlock } from "../event-stream-parser.ts";
 import { EventStream } from "../event-stream.ts";
+import type { StreamBlock } from "../event-stream-parser.ts";
 import type { HttpCall } from "../http-client.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { initializeRequest, JSON_HEADERS } from "../mcp-client.ts";

@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
 
 const POLL_MS = 20;
 const WAIT_TIMEOUT_MS = 30_000;
