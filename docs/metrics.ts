@@ -14,10 +14,7 @@ export function metricsMarkdown(): string {
     "| --- | --- | --- | --- |",
     ...own,
     "",
-    "These are about the process of the sidecar, by [prom-client](https://github.com/siimon/prom-client). They begin with the first request for `/metrics`.",
-    "",
-    "| metric | meaning |",
-    "| --- | --- |",
-    ...ofProcess.map(({ name, help }) => `| \`${name}\` | ${help} |`),
+    "About the process, by [prom-client](https://github.com/siimon/prom-client), from the first request for `/metrics` on:",
+    `${ofProcess.map(({ name }) => `\`${name}\``).join(", ")}.`,
   ].join("\n");
 }

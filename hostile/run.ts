@@ -1,4 +1,4 @@
-// Runs attacks of clients and servers on the sidecar, and prints their effects on it and on a bystander; see docs/HOSTILE.md.
+// Runs attacks of clients and servers on the sidecar, and prints their effects on it and on a bystander; see docs/CHAOS.md.
 
 import { parseArgs } from "node:util";
 import { endWithSignals, positive, someSeed } from "../bench/command.ts";

@@ -18,8 +18,13 @@ const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 /** The number of holders from which on those that use no memory are forgotten. */
 const MIN_HOLDERS = 64;
 
-/** A holder may use more than this share only while the same share stays free for others. */
+/** The share of one client: of the memory, the sessions, the parked calls and the queue. It may use more memory and sessions only while the same share stays free. */
 export const HOLDER_SHARE = 1 / 4;
+
+/** Returns the number of servers that one client without a session may have: the half, because each serves it alone. */
+export function serversPerClient(maxServers: number): number {
+  return Math.ceil(maxServers / 2);
+}
 
 /**
  * When memory is evicted. `replay`: the oldest events go first. `slow`: above three quarters of the limit; also called with 0 bytes, to count

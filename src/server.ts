@@ -1,4 +1,5 @@
 import { type Context, contextWith } from "./context.ts";
+import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
 import type { Route } from "./http/response.ts";
@@ -10,15 +11,15 @@ import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeA
 import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
+import type { Calls } from "./server/calls.ts";
 import { KnownParams } from "./server/known-params.ts";
 import { Lane } from "./server/lane.ts";
 import { Pool, PooledServer, type Profile } from "./server/pool.ts";
-import { PrivateRouting } from "./server/private-routing.ts";
-import type { Routing } from "./server/routing.ts";
+import { PrivateSession } from "./server/private-session.ts";
+import { Routing } from "./server/routing.ts";
 import { SessionOpener } from "./server/session-opener.ts";
-import { SharedRouting } from "./server/shared-routing.ts";
 import { StatelessRequests } from "./server/stateless-requests.ts";
-import type { ToolList, ToolListRules } from "./server/tools.ts";
+import type { ServerTools, ToolList } from "./server/tools.ts";
 import { SessionIds, SessionKeys } from "./session/ids.ts";
 import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
@@ -106,7 +107,7 @@ export class McpServer {
   status() {
     return {
       replica: this.#eventLog.replica,
-      upstream: this.#upstreamStatus(),
+      ...describeServer(this.#upstreamStatus()),
       asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,
       sessions: this.#sessions.size,
@@ -129,8 +130,8 @@ export class McpServer {
   }
 
   /** Lists the tools of the shared server, visible or not. */
-  listTools(timeoutMs: number, rules?: ToolListRules): Promise<ToolList> {
-    return this.#pool.shared.lane.tools.list(timeoutMs, rules);
+  listTools(timeoutMs: number): Promise<ToolList> {
+    return this.#pool.shared.lane.tools.list(timeoutMs);
   }
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
@@ -181,7 +182,7 @@ export class McpServer {
     const supervisor = new Supervisor(context, program, handshake, isShared, holder, probeTimeoutMs);
     const rules = policy?.forLane(context, isShared ? undefined : name);
     const endSession = (session: Session): void => this.#sessions.end(session);
-    const lane = new Lane(context, supervisor, endSession, (of) => this.#routingOf(profile, of, handshake), rules);
+    const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);
     const params = new KnownParams(this.#context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
     return new PooledServer(profile, name, lane, params, supervisor, observeLane?.(name, kind === "modern"));
   }
@@ -203,11 +204,12 @@ export class McpServer {
   }
 
   /** @param handshake gets the `notifications/initialized` of the client of a private server, for later runs. */
-  #routingOf(profile: Profile, lane: Lane, handshake: Handshake): Routing {
+  #routingOf(profile: Profile, handshake: Handshake, calls: Calls, tools: ServerTools): Routing {
     const { kind, streams, terms } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);
-    if (streams !== undefined) return new PrivateRouting(lane, streams, terms === undefined ? onInitialized : undefined);
+    const first = streams && new PrivateSession(calls, tools, streams, terms === undefined ? onInitialized : undefined);
     const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
-    return new SharedRouting(lane, kind === "modern" || this.#context.config.childEra === "modern" ? "modern" : "legacy", onFree);
+    const isModern = kind === "modern" || (first === undefined && this.#context.config.childEra === "modern");
+    return new Routing(calls, tools, isModern ? "modern" : "legacy", first, onFree);
   }
 }

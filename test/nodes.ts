@@ -7,7 +7,7 @@ import { delimiter, dirname } from "node:path";
 /** The oldest version of Node 22 that `engines` allows, and the newest one of Node 24. */
 const VERSIONS = ["22.19.0", "24.21.0"];
 /** Clients and servers of both eras, streams that break off, crashes, and the check of arguments in a thread. */
-const BRIEF = ["readme-eras", "get-stream", "argument-check"].map((name) => `test/interop/${name}.test.ts`);
+const BRIEF = ["eras", "get-stream", "argument-check"].map((name) => `test/interop/${name}.test.ts`);
 
 const args = process.argv.slice(2);
 const chosen = args.filter((arg) => /^\d/.test(arg)).map((arg) => VERSIONS.find((version) => version.startsWith(`${arg}.`)) ?? arg);

@@ -3,7 +3,7 @@ import { constants } from "node:os";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import { flagTypes, readCommandLine, unknownFlags } from "../config/command-line.ts";
-import { type Environment, loadConfig, readSettings, serverEnvironment, withoutPlainOptions } from "../config/load.ts";
+import { type Environment, loadConfig, readSettings, withoutPlainOptions } from "../config/load.ts";
 import { anyText, flagUsage, milliseconds, named, type Option, option, type ValueKind } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { describeError } from "../mcp/errors.ts";
@@ -73,12 +73,10 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
   if (config === undefined || problems.length > 0) return problems;
-  const { service, url, timeoutMs = config.readyTimeoutMs } = settings;
-  const { command, args, cwd, authToken: token } = config;
+  const { service, url, timeoutMs: readyTimeoutMs = config.readyTimeoutMs } = settings;
   // The path at which pods look for a service's snapshot.
   const snapshotPath = service && join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
-  const path = url?.pathname ?? config.path;
-  return { ...settings, token, command, args, cwd, path, timeoutMs, out: settings.out ?? snapshotPath };
+  return { ...config, ...settings, readyTimeoutMs, path: url?.pathname ?? config.path, out: settings.out ?? snapshotPath };
 }
 
 export const DISCOVER_HELP = `claw-mcp-stdio discover: writes the tools of an MCP server to a descriptor, for people to review.
@@ -179,23 +177,24 @@ export async function discover(argv: readonly string[], environment: Environment
 }
 
 async function list(
-  { url, token, command, args, cwd, timeoutMs }: DiscoverOptions,
+  options: DiscoverOptions,
   environment: Environment,
   version: string,
   secrets: Secrets,
   ended: AbortSignal,
   kill: AbortSignal,
 ): Promise<Listing> {
+  const { url, authToken, command, readyTimeoutMs } = options;
   let stderrLastLine = "";
   const { stderr } = process;
   const progress = new ProgressLine(stderr, stderr.write.bind(stderr), environment, () => [
     `${url === undefined ? command : url.origin}: waiting for its tools`,
     maskedPlainText(stderrLastLine, secrets.redact),
   ]);
-  const bounds = { signal: ended, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+  const clientInfo = { name: "claw-mcp-stdio", version };
   try {
-    if (url !== undefined) return await listFromUrl(bounds, url, token);
-    return await listFromProcess(bounds, { command, args, env: serverEnvironment(environment), cwd }, secrets, kill, (line) => {
+    if (url !== undefined) return await listFromUrl(url, authToken, readyTimeoutMs, clientInfo, ended);
+    return await listFromProcess(options, environment, clientInfo, secrets, ended, kill, (line) => {
       stderrLastLine = line;
     });
   } finally {

@@ -1,9 +1,6 @@
 import { addAbortListener } from "node:events";
-import { type IncomingMessage, request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
-import { readCommandLine } from "../config/command-line.ts";
-import { loadConfig } from "../config/load.ts";
+import { type Config, type Environment, serverEnvironment } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
 import { maskCommand } from "../config/secret-file.ts";
 import { createContext } from "../context.ts";
@@ -21,7 +18,6 @@ import {
 } from "../mcp/message.ts";
 import { logOf } from "../observe/log.ts";
 import type { Secrets } from "../observe/redact.ts";
-import type { ChildCommand } from "../process/child.ts";
 import { ServerProgram } from "../process/generation.ts";
 import {
   type Attempt,
@@ -34,19 +30,8 @@ import {
 } from "../process/handshake.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import { McpServer } from "../server.ts";
-import { MAX_LIST_BYTES, readToolPages, type ToolList, type ToolListRules } from "../server/tools.ts";
+import { MAX_PAGE_BYTES, readToolPages, type ToolList } from "../server/tools.ts";
 import { OWN_EXITS } from "./start-failure.ts";
-
-/**
- * A list of 4 MiB, the longest that pods read, usually takes less than half of these values. A descriptor must have all tools, so no tool
- * is skipped, and the list must end.
- */
-const TOOL_LIST_RULES: ToolListRules = {
-  maxPages: 1000,
-  maxValueBytes: 256 * 1024 * 1024,
-  maxPageBytes: MAX_LIST_BYTES,
-  isStrict: true,
-};
 
 /** A server's list of tools. */
 export interface Listing {
@@ -69,86 +54,66 @@ export class DiscoverError extends Error {
   }
 }
 
-/** The bounds of a listing. */
-interface ListingBounds {
-  /** Aborted with a DiscoverError as the reason if `discover` is interrupted. */
-  readonly signal: AbortSignal;
-  readonly timeoutMs: number;
-  readonly clientInfo: ClientInfo;
-}
-
 /** True if the server declares the capability `tools`. */
 export function hasTools({ resultText }: Pick<UpstreamHandshake, "resultText">): boolean {
   return (readCapabilities(resultText)["tools"] ?? false) !== false;
 }
 
-/**
- * Returns the listing of a server.
- *
- * @param list undefined without the capability `tools`.
- * @throws DiscoverError if the list is not complete, or a name is missing or repeated.
- */
+/** @param list undefined without the capability `tools`. @throws DiscoverError if the list is not complete: a descriptor must have all tools. */
 function listingOf(protocolVersion: string, list: ToolList | undefined): Listing {
   if (list === undefined) return { protocolVersion, hasToolsCapability: false, tools: [] };
   const { tools, problem } = list;
   if (tools === undefined || problem !== undefined) throw new DiscoverError(`tools/list: ${problem}`);
-  // A descriptor must identify each reviewed tool by its name.
-  const names = new Set([""]);
-  for (const [index, tool] of tools.entries()) {
-    const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
-    const fault = name === "" ? "no name" : `the name of an earlier one, ${JSON.stringify(shorten(name))}`;
-    if (names.has(name)) throw new DiscoverError(`tools/list: tool ${index + 1} has ${fault}`);
-    names.add(name);
-  }
   return { protocolVersion, hasToolsCapability: true, tools };
 }
 
 /**
- * Starts the server as a sidecar with the default of each option does, and lists its tools. Always terminates its process group.
+ * Starts the server as the sidecar does, and lists its tools. Always terminates its process group.
  *
+ * @param ended aborted with a DiscoverError if `discover` is interrupted.
  * @param kill kills all processes at once.
  * @param onStderr called with each line of the server's stderr, with secrets masked.
  * @throws DiscoverError with the tail of the server's stderr.
  */
 export async function listFromProcess(
-  bounds: ListingBounds,
-  command: ChildCommand,
+  config: Config,
+  environment: Environment,
+  clientInfo: ClientInfo,
   secrets: Secrets,
+  ended: AbortSignal,
   kill: AbortSignal,
   onStderr: (line: string) => void,
 ): Promise<Listing> {
-  const { clientInfo, signal, timeoutMs } = bounds;
-  const { config: defaults } = loadConfig(readCommandLine(["--", "server"]), {});
-  if (defaults === undefined) throw new Error("the defaults are not valid");
-  // MAX_LIST_BYTES limits the memory.
-  const limits = { maxLineBytes: MAX_LIST_BYTES, memoryBudgetBytes: Number.POSITIVE_INFINITY, readyTimeoutMs: timeoutMs };
+  const { command, args, cwd, readyTimeoutMs: timeoutMs } = config;
   const log = logOf((_level, fields, line) => fields["stream"] === "stderr" && onStderr(line));
-  const context = createContext({ ...defaults, ...limits, keepTrying: false }, log, secrets, new AbortController().signal, kill);
+  const context = createContext({ ...config, keepTrying: false }, log, secrets, new AbortController().signal, kill);
   const endMs = context.nowMs() + timeoutMs;
-  const program = new ServerProgram(context, command);
+  const program = new ServerProgram(context, { command, args, cwd, env: serverEnvironment(environment) });
   const server = new McpServer(context, { program, clientInfo, policy: undefined, observeLane: undefined });
   const aborted = Promise.withResolvers<never>();
-  addAbortListener(signal, () => aborted.reject(signal.reason as Error));
+  addAbortListener(ended, () => aborted.reject(ended.reason as Error));
   /** Returns the error of a server that has exited; undefined if it runs. */
   const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {
-    const { lastExit } = server.status().upstream;
-    if (lastExit === undefined) return undefined;
+    const { lastExit } = server.status();
+    if (lastExit === null) return undefined;
     const { kind, reason, likelyCause } = lastExit;
-    const subject = OWN_EXITS.has(kind) ? `${maskCommand(command.command)} ` : "";
+    const subject = OWN_EXITS.has(kind) ? `${maskCommand(command)} ` : "";
     // The reasons of other exits in the handshake say it.
     const when = awaited === "tools/list" || kind === "pipe-closed" ? ` before it answered ${awaited}` : "";
-    return new DiscoverError(`${subject}${reason}${when}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`}`);
+    return new DiscoverError(`${subject}${reason}${when}${likelyCause === null ? "" : `; likely cause: ${likelyCause}`}`);
   };
   const list = async (): Promise<Listing> => {
     const ready = await Promise.race([server.firstReady, server.failed]);
     if (ready === undefined || "kind" in ready) throw exitError("initialize") ?? new Error("the server was stopped");
-    if (!hasTools(ready)) return listingOf(revisionOf(ready), undefined);
-    const tools = await server.listTools(endMs - context.nowMs(), TOOL_LIST_RULES);
+    // A sidecar serves every revision with sessions, whichever its server has chosen.
+    const protocolVersion = ready.era === "modern" ? ready.protocolVersion : NEWEST_LEGACY_PROTOCOL_VERSION;
+    if (!hasTools(ready)) return listingOf(protocolVersion, undefined);
+    const tools = await server.listTools(endMs - context.nowMs());
     if (tools.code === "REQUEST_TIMEOUT") throw new DiscoverError(`no response to tools/list within ${timeoutMs} ms of the start`);
     const exit = exitError("tools/list");
     if (tools.tools === undefined && exit !== undefined) throw exit;
     if (tools.code !== undefined) throw new DiscoverError(tools.problem ?? "");
-    return listingOf(revisionOf(ready), tools);
+    return listingOf(protocolVersion, tools);
   };
   const listed = Promise.race([list(), aborted.promise]);
   await Promise.allSettled([listed]);
@@ -157,19 +122,12 @@ export async function listFromProcess(
     if (!(error instanceof DiscoverError)) throw error;
     const { noiseLines } = context.counters.dropped;
     const noise = noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${noiseLines})`;
-    throw new DiscoverError(`${error.message}${noise}`, server.status().upstream.lastExit?.stderrTail);
+    throw new DiscoverError(`${error.message}${noise}`, server.status().lastExit?.stderrTail);
   });
 }
 
-/** A sidecar serves every revision with sessions, whichever its server has chosen. */
-function revisionOf({ era, protocolVersion }: UpstreamHandshake): string {
-  return era === "modern" ? protocolVersion : NEWEST_LEGACY_PROTOCOL_VERSION;
-}
-
 const MAX_SHOWN_LENGTH = 500;
-/** The limit for the lines of an event stream. The parser takes about 64 bytes for each line of an event, even for an empty one. */
-const MAX_STREAM_LINES = 1_000_000;
-/** Time limit of the DELETE of the session, which otherwise ends by itself. */
+/** The session ends by itself without it. */
 const DELETE_TIMEOUT_MS = 2000;
 const UNAUTHORIZED = 401;
 
@@ -178,16 +136,21 @@ const UNAUTHORIZED = 401;
  *
  * @throws DiscoverError if the listing fails.
  */
-export async function listFromUrl(bounds: ListingBounds, url: URL, token: string | undefined): Promise<Listing> {
-  const { clientInfo, timeoutMs } = bounds;
-  const signal = AbortSignal.any([bounds.signal, AbortSignal.timeout(timeoutMs)]);
+export async function listFromUrl(
+  url: URL,
+  token: string | undefined,
+  timeoutMs: number,
+  clientInfo: ClientInfo,
+  ended: AbortSignal,
+): Promise<Listing> {
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(timeoutMs)]);
   const endpoint = new Endpoint(url, token, signal);
   try {
     const handshake = await endpoint.shakeHands(clientInfo);
     const { protocolVersion, requestMeta: _meta } = handshake;
     if (!hasTools(handshake)) return listingOf(protocolVersion, undefined);
     const method = "tools/list";
-    const pages = readToolPages(TOOL_LIST_RULES);
+    const pages = readToolPages();
     let page = pages.next();
     for (let id = HANDSHAKE_ID + 1; page.done !== true; id++) {
       const params = { ...page.value, ...(_meta && { _meta }) };
@@ -199,8 +162,9 @@ export async function listFromUrl(bounds: ListingBounds, url: URL, token: string
     const reason: unknown = signal.aborted ? signal.reason : error;
     if (reason instanceof DiscoverError) throw reason;
     if (signal.aborted) throw new DiscoverError(`no response to ${endpoint.method} within ${timeoutMs} ms of the start`);
-    // A name with several addresses has one error per address.
-    const { message } = (error instanceof AggregateError ? error.errors[0] : error) as Error;
+    // `fetch` has the error of the connection as its cause, and for a name with several addresses one error per address.
+    const { cause } = error as Error;
+    const { message } = (cause instanceof AggregateError ? cause.errors[0] : cause instanceof Error ? cause : error) as Error;
     throw new DiscoverError(`${url.origin}${url.pathname}: ${endpoint.method}: ${message}`);
   } finally {
     await endpoint.endSession();
@@ -212,7 +176,6 @@ class Endpoint {
   /** That of the last message. */
   method = "";
   readonly #url: URL;
-  /** Aborted when `discover` is interrupted, and at the end of its time. */
   readonly #signal: AbortSignal;
   readonly #headers: Record<string, string> = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
 
@@ -226,8 +189,7 @@ class Endpoint {
   async shakeHands(clientInfo: ClientInfo): Promise<UpstreamHandshake> {
     try {
       const handshake = await this.#begin(initializeAttempt(clientInfo));
-      const response = await this.#post("notifications/initialized", INITIALIZED);
-      response.destroy();
+      await (await this.#post("notifications/initialized", INITIALIZED)).body?.cancel();
       return handshake;
     } catch (error) {
       if ((error as Error).cause !== JsonRpcErrorCode.UnsupportedVersion) throw error;
@@ -239,8 +201,29 @@ class Endpoint {
   /** Ends the session, if there is one. Ignores errors: the server may not support DELETE, or have stopped. */
   async endSession(): Promise<void> {
     if (this.#headers["Mcp-Session-Id"] === undefined) return;
-    const response = await this.#send("DELETE", AbortSignal.timeout(DELETE_TIMEOUT_MS), this.#headers).catch(() => undefined);
-    response?.destroy();
+    const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
+    const response = await fetch(this.#url, { method: "DELETE", headers: this.#headers, signal }).catch(() => undefined);
+    await response?.body?.cancel();
+  }
+
+  /** Sends a request, and returns its response. @throws DiscoverError if it is an error, with its code as the cause. */
+  async ask(method: string, text: string, id: number): Promise<ResponseMessage> {
+    const response = await this.#post(method, text);
+    for await (const body of readTexts(response)) {
+      const read = readText(body, "server");
+      // Revision 2025-03-26 has batches. Other messages of an event stream are ignored.
+      const messages = read.kind === "batch" ? read.messages : [read];
+      const found = messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
+      if (found?.isError === false) return found;
+      if (found === undefined) continue;
+      const { said, code } = readError(found);
+      const suffix = Number.isNaN(code) ? "" : ` (code ${code})`;
+      throw new DiscoverError(`the server answered ${method} with an error: ${shorten(said, MAX_SHOWN_LENGTH)}${suffix}`, undefined, code);
+    }
+    const problem = isStream(response)
+      ? "the event stream ended without a response"
+      : "the response is not a JSON-RPC response to the request";
+    throw new Error(problem);
   }
 
   async #begin(attempt: Attempt): Promise<UpstreamHandshake> {
@@ -249,70 +232,30 @@ class Endpoint {
     return handshake;
   }
 
-  /** Sends a request, and returns its response. @throws Error with the code of a JSON-RPC error as its cause. */
-  async ask(method: string, text: string, id: number): Promise<ResponseMessage> {
-    const body = await this.#post(method, text);
-    try {
-      return await findResponse(body, id, method);
-    } finally {
-      body.destroy();
-    }
-  }
-
-  async #post(method: string, text: string): Promise<IncomingMessage> {
+  async #post(method: string, body: string): Promise<Response> {
     this.method = method;
     // The method in a header is required without a session.
-    const body = await this.#send("POST", this.#signal, { ...this.#headers, "Mcp-Method": method }, text);
-    const { statusCode = 0, headers } = body;
-    if (statusCode < 200 || statusCode > 299) await this.#refuse(body);
-    const sessionId = headers["mcp-session-id"];
-    if (typeof sessionId === "string") this.#headers["Mcp-Session-Id"] = sessionId;
-    return body;
+    const headers = { ...this.#headers, "Mcp-Method": method };
+    // A redirect is not followed: the token is for one host.
+    const response = await fetch(this.#url, { method: "POST", headers, body, signal: this.#signal, redirect: "manual" });
+    if (!response.ok) await this.#reject(response);
+    const sessionId = response.headers.get("Mcp-Session-Id");
+    if (sessionId !== null) this.#headers["Mcp-Session-Id"] = sessionId;
+    return response;
   }
 
-  #send(method: "POST" | "DELETE", signal: AbortSignal, headers: Record<string, string>, text?: string): Promise<IncomingMessage> {
-    const start = this.#url.protocol === "https:" ? httpsRequest : httpRequest;
-    return new Promise((resolve, reject) => {
-      const request = start(this.#url, { method, headers, signal, agent: false }, resolve);
-      request.on("error", reject);
-      // Has no effect if the promise is settled. A response that switches protocols (101) causes no other event.
-      request.once("close", () => reject(new Error("the connection was closed without a response")));
-      request.end(text);
-    });
-  }
-
-  /** @throws Error for a status other than 2xx, with the message in the body, and the code of its JSON-RPC error as the cause. */
-  async #refuse(body: IncomingMessage): Promise<never> {
+  /** @throws Error with the message in the body, and the code of its JSON-RPC error as the cause. */
+  async #reject(response: Response): Promise<never> {
     let text = "";
-    for await (const piece of readTexts(body)) text += piece;
+    for await (const piece of readTexts(response)) text += piece;
     const message = readText(text, "server");
     const [line = ""] = text.trim().split(/[\r\n]/, 1);
     const { said, code } = message.kind === "response" ? readError(message) : { said: line };
-    const { statusCode, statusMessage } = body;
+    const { status, statusText } = response;
     const verb = this.#headers["Authorization"] === undefined ? "set" : "see";
-    const advice = statusCode === UNAUTHORIZED ? ` (${verb} ${OPTIONS.authToken.variable})` : "";
-    throw new Error(`HTTP ${statusCode} ${statusMessage}${said && `: ${shorten(said, MAX_SHOWN_LENGTH)}`}${advice}`, { cause: code });
+    const advice = status === UNAUTHORIZED ? ` (${verb} ${OPTIONS.authToken.variable})` : "";
+    throw new Error(`HTTP ${status} ${statusText}${said && `: ${shorten(said, MAX_SHOWN_LENGTH)}`}${advice}`, { cause: code });
   }
-}
-
-/**
- * Finds the response to a request in a body: in JSON, or an event stream, whose other messages are ignored.
- *
- * @throws DiscoverError if the response is an error, with its code as the cause.
- */
-async function findResponse(body: IncomingMessage, id: number, method: string): Promise<ResponseMessage> {
-  for await (const text of readTexts(body)) {
-    const read = readText(text, "server");
-    // Revision 2025-03-26 has batches.
-    const messages = read.kind === "batch" ? read.messages : [read];
-    const response = messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
-    if (response?.isError === false) return response;
-    if (response === undefined) continue;
-    const { said, code } = readError(response);
-    const suffix = Number.isNaN(code) ? "" : ` (code ${code})`;
-    throw new DiscoverError(`the server answered ${method} with an error: ${shorten(said, MAX_SHOWN_LENGTH)}${suffix}`, undefined, code);
-  }
-  throw new Error(isStream(body) ? "the event stream ended without a response" : "the response is not a JSON-RPC response to the request");
 }
 
 function readError({ outline }: ResponseMessage): { readonly said: string; readonly code: number } {
@@ -321,27 +264,21 @@ function readError({ outline }: ResponseMessage): { readonly said: string; reado
   return { said: stringOf(error, message) ?? error, code: Number(textOf(error, code)) };
 }
 
-function isStream({ headers }: IncomingMessage): boolean {
-  return /^text\/event-stream\b/i.test(headers["content-type"] ?? "");
+function isStream({ headers }: Response): boolean {
+  return /^text\/event-stream\b/i.test(headers.get("Content-Type") ?? "");
 }
 
 /** Yields the data of each event of a stream, or the whole text of another body. */
-async function* readTexts(body: IncomingMessage): AsyncGenerator<string> {
+async function* readTexts(response: Response): AsyncGenerator<string> {
   const texts: string[] = [];
   const parser = createParser({ onEvent: ({ data }) => texts.push(data) });
   let bytes = 0;
-  let lines = 0;
-  for await (const piece of body.setEncoding("utf8") as AsyncIterable<string>) {
+  for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     bytes += Buffer.byteLength(piece);
-    if (bytes > MAX_LIST_BYTES) throw new Error(`the response is longer than ${MAX_LIST_BYTES} bytes`);
-    if (!isStream(body)) {
-      texts.push(piece);
-      continue;
-    }
-    lines += piece.match(/\r\n?|\n/g)?.length ?? 0;
-    if (lines > MAX_STREAM_LINES) throw new Error(`the event stream has more than ${MAX_STREAM_LINES} lines`);
-    parser.feed(piece);
-    yield* texts.splice(0);
+    if (bytes > MAX_PAGE_BYTES) throw new Error(`the response is longer than ${MAX_PAGE_BYTES} bytes`);
+    if (isStream(response)) parser.feed(piece);
+    else texts.push(piece);
+    if (isStream(response)) yield* texts.splice(0);
   }
   yield texts.join("");
 }

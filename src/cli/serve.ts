@@ -8,7 +8,7 @@ import { createLogger, type Logger } from "../observe/logger.ts";
 import { maskedPlainLines } from "../observe/redact.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
-import { commandFailure, executableError, failureText, listenFailure, neverReady, type StartFailure } from "./start-failure.ts";
+import { commandFailure, failureText, listenFailure, neverReady, type StartFailure } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
 /** Waits for the first signal. A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
@@ -99,11 +99,9 @@ class Serving {
 
   /** @returns the exit code. */
   async untilEnd(): Promise<number> {
-    const { config, environment } = this.#options;
+    const { config } = this.#options;
     const [log, display, kill] = [this.#log, this.#display, this.#kill];
     logWarnings(this.#options, log);
-    const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
-    if (commandError !== undefined) return this.#fail(this.#unusableCommand(commandError));
     let sidecar: Sidecar | undefined;
     const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
@@ -128,7 +126,9 @@ class Serving {
     await running.stop();
     if (typeof end !== "object") return ExitCode.ok;
     if (end.kind === "never-ready") return this.#fail(neverReady(end.exit));
-    return end.kind === "restart-limit" ? ExitCode.failed : this.#fail(this.#unusableCommand(end.spawnErrorCode));
+    if (end.kind === "restart-limit") return ExitCode.failed;
+    const { commands, given } = this.#options;
+    return this.#fail(commandFailure(config.command, end.spawnErrorCode, given.get("command")?.source === COMMAND_LINE, commands));
   }
 
   /** Resolves at the first signal. A second one ends the process at once. */
@@ -153,11 +153,6 @@ class Serving {
     this.forcedExitCode = exitCode;
     this.#kill.abort();
     void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
-  }
-
-  #unusableCommand(errorCode: string): StartFailure {
-    const { config, commands, given } = this.#options;
-    return commandFailure(config.command, errorCode, given.get("command")?.source === COMMAND_LINE, commands);
   }
 
   /** Logs a failure, or shows it to a person. @returns the exit code. */

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
 import { OPTIONS } from "../config/options.ts";
@@ -37,16 +36,6 @@ export function packageOf(command: string, args: readonly string[]): string | un
   return otherOptions && words.find((word, index) => !word.startsWith("-") && !otherOptions.includes(words[index - 1] ?? ""));
 }
 
-/** True if a process has started none itself: a program of this kind still looks for its package or downloads it. */
-function hasNoChildren(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim() === "";
-  } catch {
-    // The process has exited, or the system does not tell.
-    return false;
-  }
-}
-
 /** The time for the server to list its tools for the banner. */
 const TOOLS_TIMEOUT_MS = 2000;
 /** The log messages that the banner replaces. */
@@ -68,7 +57,6 @@ export class StartDisplay {
   readonly #stdout: Terminal;
   readonly #progress: ProgressLine;
   #lastWords = "";
-  #childPid: number | undefined;
   /** True if an exit of the server ends the sidecar, which shows the failure instead of the log line. */
   #mayFail: boolean;
   /** True if the banner was shown or will not be shown. */
@@ -86,10 +74,8 @@ export class StartDisplay {
       // The start does not wait for private servers.
       if (fields["lane"] === undefined) {
         if (isStderr) this.#lastWords = this.#plain(message);
-        else if (message === "mcp server started") {
-          this.#childPid = Number(fields["childPid"]);
-          this.#lastWords = "";
-        } else if (message === "mcp server ready") this.#mayFail = false;
+        else if (message === "mcp server started") this.#lastWords = "";
+        else if (message === "mcp server ready") this.#mayFail = false;
         else if (message === "mcp server exited") {
           if (this.#mayFail) return;
           // The last line of stderr is often the end of a stack or of npm's output.
@@ -202,13 +188,12 @@ ${shown.join("")}
     this.#logger.show("\n");
   }
 
-  /** Names the package while it is downloaded. */
+  /** Names the package: its download may take long, and shows nothing. */
   #subject(): string {
     const { command, args } = this.#options.config;
     const program = basename(command);
     const packageName = packageOf(command, args);
-    const isDownloading = packageName !== undefined && this.#childPid !== undefined && hasNoChildren(this.#childPid);
-    return this.#plain(isDownloading ? `${program} downloads ${packageName}` : `waiting for ${packageName ?? program}`);
+    return this.#plain(`waiting for ${program}${packageName === undefined ? "" : `, which may download ${packageName}`}`);
   }
 
   #plain(text: string): string {

@@ -1,25 +1,12 @@
-import { accessSync, constants as fileConstants, statSync } from "node:fs";
 import { constants } from "node:os";
-import { delimiter, resolve } from "node:path";
 import { nearest } from "../config/command-line.ts";
 import { OPTIONS } from "../config/options.ts";
-import { maskArgs, maskCommand } from "../config/secret-file.ts";
+import { maskCommand } from "../config/secret-file.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Log } from "../observe/log.ts";
 import type { UpstreamExit } from "../process/port.ts";
 import { ExitCode } from "./terminal.ts";
-
-/** Splits a command line at its white space, as a shell does: quotes and backslashes join words. Expands nothing. */
-export function splitWords(line: string): string[] {
-  const unquoted = (_part: string, escaped?: string, inDouble?: string, inSingle?: string): string =>
-    escaped ?? inDouble?.replaceAll(/\\(["\\$`])/g, "$1") ?? inSingle ?? "";
-  const words: string[] = [];
-  for (const [word] of line.matchAll(/(?:[^\s"'\\]|\\[^]|"(?:[^"\\]|\\[^])*"?|'[^']*'?)+/g)) {
-    words.push(word.replaceAll(/\\([^])|"((?:[^"\\]|\\[^])*)"?|'([^']*)'?/g, unquoted));
-  }
-  return words;
-}
 
 /** A failure, for people and for the log. Neither `problem` nor `fix` begins with a capital letter or ends with a full stop. */
 export interface StartFailure {
@@ -45,9 +32,6 @@ export const OWN_EXITS: ReadonlySet<ExitKind> = new Set<ExitKind>(["clean-exit",
 const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
 const KEEP_TRYING = "to start it again and again, use --keep-trying";
 
-/** Characters that only a shell interprets. */
-const SHELL_SYNTAX = /[|&;<>$`*?~#\n]/;
-
 /**
  * Describes a server's command that cannot be started.
  *
@@ -71,21 +55,13 @@ export function commandFailure(command: string, errorCode: string, isOnLine: boo
   const missing = "does not exist, or its interpreter does not";
   const meant = isOnLine ? (SYNONYMS.get(command) ?? nearest(command, commands)) : undefined;
   if (meant !== undefined) return failure(missing, `did you mean claw-mcp-stdio ${meant}?`);
-  if (command.includes(" ")) return failure(missing, `no shell splits it into words; write ${splitForm(command, isOnLine)}`);
+  if (command.includes(" ")) {
+    const form = isOnLine
+      ? "its words without quotes, after --"
+      : `the words after the first one as a JSON array in ${OPTIONS.args.variable}`;
+    return failure(missing, `no shell splits it into words; write ${form}`);
+  }
   return failure(missing, `install it or ${command.includes("/") ? "correct its path" : "give its full path"}`);
-}
-
-/** Returns the words of a command line in the form in which this program takes them. */
-function splitForm(line: string, isOnLine: boolean): string {
-  const words = SHELL_SYNTAX.test(line) ? ["sh", "-c", maskCommand(line)] : maskArgs(splitWords(line));
-  if (isOnLine) return `claw-mcp-stdio -- ${words.map(quoted).join(" ")}`;
-  const [command = "", ...args] = words;
-  return `${OPTIONS.command.variable}=${quoted(command)} ${OPTIONS.args.variable}=${quoted(JSON.stringify(args))}`;
-}
-
-/** Quotes a word for a shell, if it needs that. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** Describes an error at the start of the listener. */
@@ -137,34 +113,4 @@ export function failureText({ problem, fix, output = [] }: StartFailure): string
   const ending = /[?.'"\])]$/.test(fix ?? "") ? "" : ".";
   const lines = fix === undefined ? output : [...output, `${fix.charAt(0).toUpperCase()}${fix.slice(1)}${ending}`];
   return `claw-mcp-stdio: ${problem}${/[?.]$/.test(problem) ? "" : "."}\n${lines.map((line) => `  ${line}\n`).join("")}`;
-}
-
-/** The search path of a system that sets none (execvp(3)). */
-const DEFAULT_PATH = "/bin:/usr/bin";
-
-/**
- * Checks if a command can be executed, as the operating system would search for it.
- *
- * @param cwd the directory in which the command runs.
- * @returns the error of the system if it cannot, such as ENOENT, EACCES or ENOTDIR.
- */
-export function executableError(command: string, path: string | undefined, cwd: string): string | undefined {
-  if (command.includes("/")) return accessError(resolve(cwd, command));
-  let error = "ENOENT";
-  for (const directory of (path ?? DEFAULT_PATH).split(delimiter)) {
-    const found = accessError(resolve(cwd, directory, command));
-    if (found === undefined) return undefined;
-    if (found === "EACCES") error = found;
-  }
-  return error;
-}
-
-function accessError(file: string): string | undefined {
-  try {
-    if (statSync(file).isDirectory()) return "EACCES";
-    accessSync(file, fileConstants.X_OK);
-    return undefined;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code ?? "ENOENT";
-  }
 }

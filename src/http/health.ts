@@ -2,11 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import type { MemoryBudget } from "../memory.ts";
 import type { Counters } from "../observe/record.ts";
-import type { UpstreamStatus } from "../process/port.ts";
+import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import { addLoads } from "../server/call.ts";
 import type { Pool } from "../server/pool.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import { describeServer, type PageState } from "./page-update.ts";
 import { type Route, sendJson } from "./response.ts";
 
 /**
@@ -26,20 +25,48 @@ export function createHealthRoutes(
       "Cache-Control": "no-store",
     });
   const readiness: Route = (request, response) => {
-    const body = describeServer(readStatus().upstream);
-    const { status, state } = body;
-    send(response, status === "ready" ? 200 : 503, mayReadDetails(request) ? body : { status, state });
+    const { status, state, pid, generation, restarts, readyAt, lastExit, nextRetryAt } = readStatus();
+    const details = mayReadDetails(request) ? { pid, generation, restarts, readyAt, lastExit, nextRetryAt } : {};
+    send(response, status === "ready" ? 200 : 503, { status, state, ...details });
   };
   return { live: (_request, response) => send(response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
-/** A snapshot for `/status`, `/metrics` and the page. */
-export interface Status {
+/** Returns an exit in the form of `/status`. */
+export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
+  return {
+    generation,
+    exitCode: exitCode ?? null,
+    signal: signal ?? null,
+    kind,
+    reason,
+    likelyCause: likelyCause ?? null,
+    at: at.toISOString(),
+    stderrTail,
+    stderrLastLine: stderrTail.at(-1) ?? null,
+  };
+}
+
+/** Returns the state of the shared server in the form of `/status` and `/readyz`. */
+export function describeServer({ state, pid, generation, restarts, readyAt, lastExit, nextRetryAt }: UpstreamStatus) {
+  return {
+    status: state === "ready" ? "ready" : "not-ready",
+    state,
+    pid: pid ?? null,
+    generation,
+    restarts,
+    readyAt: (state === "ready" ? readyAt?.toISOString() : undefined) ?? null,
+    lastExit: lastExit === undefined ? null : describeExit(lastExit),
+    nextRetryAt: nextRetryAt?.toISOString() ?? null,
+  };
+}
+
+/** The body of `/status`, and the source of `/metrics` and the page (docs/operations/status.md). */
+export interface Status extends ReturnType<typeof describeServer> {
   readonly version: string;
   readonly uptimeMs: number;
   /** The name of this process in event ids and in the states of calls that wait for answers. */
   readonly replica: string;
-  readonly upstream: UpstreamStatus;
   /** The time of the first request of the MCP server to a client, RFC 3339 in UTC; null if there was none. */
   readonly asksSince: string | null;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
@@ -70,24 +97,18 @@ export function createStatus(
 }
 
 /** Returns the loads of all lanes. Those of all capabilities that ask count as one. */
-export function laneLoads({ upstream, lanes }: Status): PageState["lanes"] {
+export function laneLoads({ pid, lanes }: Status) {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);
   return {
-    shared: { ...addLoads([shared]), servers: Number(upstream.pid !== undefined) },
+    shared: { ...addLoads([shared]), servers: Number(pid !== null) },
     private: ofClients,
     modern,
     asking: { ...addLoads(Object.values(asking)), servers },
   };
 }
 
-/** Returns the body of `/status`: state and counters since the start (docs/operations/status.md). */
-export function describeStatus({ version, replica, uptimeMs, upstream, ...rest }: Status) {
-  return { version, replica, uptimeMs, ...describeServer(upstream), ...rest };
-}
-
 /** Creates the route of `/status`. It answers 200 even if the server is not ready. */
 export function createStatusRoute({ secrets }: Context, readStatus: () => Status): Route {
-  return (_request, response) =>
-    sendJson(response, 200, JSON.stringify(describeStatus(readStatus()), secrets.replacer), { "Cache-Control": "no-store" });
+  return (_request, response) => sendJson(response, 200, JSON.stringify(readStatus(), secrets.replacer), { "Cache-Control": "no-store" });
 }

@@ -11,14 +11,14 @@ import { type Route, sendDefect } from "./response.ts";
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
 /** The numbers of `/status` that have no label. One that does not exist at present is undefined. */
-function numbersOf({ upstream, lanes, sessions, openStreams, stateless, memory, counters }: Status) {
-  const { state, generation, restarts, readyAt } = upstream;
+function numbersOf(status: Status) {
+  const { state, generation, restarts, readyAt, lanes, sessions, openStreams, stateless, memory, counters } = status;
   const { requests, policy, http, defects } = counters;
   return {
     claw_mcp_stdio_server_ready: Number(state === "ready"),
     claw_mcp_stdio_server_generation: generation,
     claw_mcp_stdio_server_restarts_total: restarts,
-    claw_mcp_stdio_server_ready_time_seconds: state === "ready" && readyAt !== undefined ? readyAt.getTime() / 1000 : undefined,
+    claw_mcp_stdio_server_ready_time_seconds: readyAt === null ? undefined : Date.parse(readyAt) / 1000,
     claw_mcp_stdio_calls_suspended: lanes.shared.suspended,
     claw_mcp_stdio_sessions: sessions,
     claw_mcp_stdio_streams: openStreams,
@@ -44,11 +44,11 @@ function numbersOf({ upstream, lanes, sessions, openStreams, stateless, memory, 
 
 /** Returns the samples of the present state and of the counters: the numbers of `/status`. */
 function* stateSamples(status: Status): Generator<Sample> {
-  const { version, upstream, memory, counters } = status;
+  const { version, state, memory, counters } = status;
   const { answers, dropped, byKey } = counters;
   yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
   for (const [metric, value] of Object.entries(numbersOf(status))) if (value !== undefined) yield { metric: metric as MetricName, value };
-  const states = UPSTREAM_STATES.map((each) => [each, Number(each === upstream.state)] as const);
+  const states = UPSTREAM_STATES.map((each) => [each, Number(each === state)] as const);
   yield* labelled("claw_mcp_stdio_server_state", "state", states);
   const loads = Object.entries(laneLoads(status));
   const ofLanes = (key: keyof (typeof loads)[number][1]) => loads.map(([lane, load]) => [lane, load[key]] as const);

@@ -10,9 +10,9 @@ import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
-import { describeStatus, laneLoads, type Status } from "./health.ts";
+import { laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
-import { pageRequest, type RecentActivity } from "./recent.ts";
+import type { RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
 /** The folder to which the build writes the compressed files. */
@@ -107,15 +107,13 @@ function endpointPath({ config }: Context): string | undefined {
 
 function pageState(context: Context, status: Status): PageState {
   const { config } = context;
-  const { state, readyAt } = status.upstream;
   return {
-    ...describeStatus(status),
+    ...status,
     lanes: laneLoads(status),
     command: [maskCommand(config.command), ...maskArgs(config.args)],
     endpointPath: endpointPath(context) ?? null,
     isIsolated: config.isolation === "session",
     hasOwnServerForQuestions: config.isolation === "auto" && status.stateless?.serverEra !== "modern",
-    readyAt: state === "ready" ? (readyAt?.getTime() ?? null) : null,
   };
 }
 
@@ -201,12 +199,11 @@ export class Page {
   /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests: history, generations, log, currentSecond } = this.#activity;
-    const { requests } = history;
+    const { requests, generations, log, currentSecond } = this.#activity;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: requests.after(stream.requestCount).map(pageRequest),
+      requests: requests.after(stream.requestCount),
       logLines: log.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };

@@ -1,37 +1,8 @@
-import type { newSecond, RequestEnding } from "../observe/record.ts";
-import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
-import type { LaneLoad } from "../server/call.ts";
+import type { RequestEnding } from "../observe/record.ts";
+import type { describeExit, laneLoads, Status } from "./health.ts";
 
 /** The length of each history, in the sidecar and in the page. */
 export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
-
-/** Returns an exit in the form of `/status`. */
-export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
-  return {
-    generation,
-    exitCode: exitCode ?? null,
-    signal: signal ?? null,
-    kind,
-    reason,
-    likelyCause: likelyCause ?? null,
-    at: at.toISOString(),
-    stderrTail,
-    stderrLastLine: stderrTail.at(-1) ?? null,
-  };
-}
-
-/** Returns the state of the shared server in the form of `/status` and `/readyz`. */
-export function describeServer({ state, pid, generation, restarts, lastExit, nextRetryAt }: UpstreamStatus) {
-  return {
-    status: state === "ready" ? "ready" : "not-ready",
-    state,
-    pid: pid ?? null,
-    generation,
-    restarts,
-    lastExit: lastExit === undefined ? null : describeExit(lastExit),
-    nextRetryAt: nextRetryAt?.toISOString() ?? null,
-  };
-}
 
 /** One event of the page's stream. The first has the whole history, and later ones have the new part. */
 export interface PageUpdate {
@@ -46,10 +17,8 @@ export interface PageUpdate {
   readonly generations: readonly PageGeneration[] | undefined;
 }
 
-/** The part of `/status` that the page shows, and its other data. */
-export interface PageState extends ReturnType<typeof describeServer> {
-  readonly version: string;
-  readonly uptimeMs: number;
+/** What the page shows of `/status`, and its other data. */
+export interface PageState extends Omit<Status, "lanes" | "counters" | "policy"> {
   /** The command and its arguments, with secrets masked. */
   readonly command: readonly string[];
   /** The path of the MCP endpoint; null if it has another address, so the page can neither list tools nor call them. */
@@ -58,19 +27,18 @@ export interface PageState extends ReturnType<typeof describeServer> {
   readonly isIsolated: boolean;
   /** True if a call whose tool may ask questions is sent to a process of its own. */
   readonly hasOwnServerForQuestions: boolean;
-  /** In milliseconds since the epoch; null if the server is not ready. */
-  readonly readyAt: number | null;
-  readonly sessions: number;
-  readonly stateless?: { readonly clients: number } | undefined;
-  readonly openStreams: number;
-  readonly asksSince: string | null;
-  /** `shared`, `private`, `modern` and `asking`, as in `/status`; those of `asking` are added. */
-  readonly lanes: Readonly<Record<string, LaneLoad & { readonly servers: number }>>;
-  readonly memory: { readonly limitBytes: number; readonly usedBytes: number };
-  readonly rssBytes: number;
+  readonly lanes: ReturnType<typeof laneLoads>;
 }
 
-export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
+/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
+export interface PageSecond {
+  readonly number: number;
+  requests: number;
+  errors: number;
+  timed: number;
+  totalMs: number;
+  longestMs: number;
+}
 
 export interface PageRequest {
   /** The time of its end, in milliseconds since the epoch. */

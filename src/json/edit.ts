@@ -1,5 +1,5 @@
 import { findMembers } from "./find.ts";
-import { decodeString, skipValue, skipWhitespace, type Span, walkMembers } from "./text.ts";
+import { Code, decodeString, skipString, skipWhitespace, type Span, walk } from "./text.ts";
 
 /** A part of a text, and its replacement. */
 export interface Edit extends Span {
@@ -14,11 +14,7 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
 /** Returns the edits that remove members by their names from the object that starts at `start`. */
 export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
   return removalOf((visit) => {
-    walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-      const end = skipValue(text, valueStart);
-      visit(keyStart, end, !isRemoved(decodeString(text, keyStart, keyEnd)));
-      return end;
-    });
+    walk(text, start, (_, end, nameStart, nameEnd) => visit(nameStart, end, !isRemoved(decodeString(text, nameStart, nameEnd))));
   });
 }
 
@@ -101,4 +97,28 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   }
   parts.push(text.slice(from));
   return parts.join("");
+}
+
+/** Replaces strings in valid text, names included. Does not recurse. @param replace returns a JSON text, or undefined to keep the string. */
+export function replaceStrings(text: string, replace: (start: number, end: number) => string | undefined): string {
+  const edits: Edit[] = [];
+  for (let start = text.indexOf('"'); start !== -1;) {
+    const end = skipString(text, start);
+    const by = replace(start, end);
+    if (by !== undefined) edits.push({ start, end, text: by });
+    start = text.indexOf('"', end);
+  }
+  return applyEdits(text, edits);
+}
+
+/** A quote, a backslash, or a control character. */
+const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
+
+/** Writes names without escapes, except for those that need them, so that every parser reads them the same (see `decodeString`). */
+export function withPlainNames(text: string): string {
+  return replaceStrings(text, (start, end) => {
+    if (text.charCodeAt(skipWhitespace(text, end)) !== Code.colon) return undefined;
+    const name = decodeString(text, start, end);
+    return end - start === name.length + 2 || !name.isWellFormed() || NEEDS_ESCAPE.test(name) ? undefined : `"${name}"`;
+  });
 }

@@ -1,53 +1,38 @@
-import { Code, decodeString, isOtherCase, skipValue, skipWhitespace, type Span, STOP, walkElements, walkMembers } from "./text.ts";
+import { Code, decodeString, isOtherCase, skipWhitespace, type Span, walk } from "./text.ts";
 
-/**
- * The members that were found in valid JSON text, which is not checked again. Each name is decoded separately, because the engine's parser
- * misreads escaped names of an object (see `decodeString`).
- */
+/** The members that were found in valid JSON text, which is not checked again. */
 export interface Members {
   /** The spans in the order of the requested names. The last one counts if a name is repeated. */
   readonly spans: readonly (Span | undefined)[];
-  /** The first of the names that occurs twice. Parsers differ on which one counts. */
-  readonly duplicate: string | undefined;
-  /** The first name in the text that some parsers take for one of the names, because they ignore case (see `isOtherCase`). */
-  readonly otherCase: string | undefined;
+  /** The first name that occurs twice, or that some parsers take for one of the names (see `isOtherCase`). */
+  readonly double: string | undefined;
 }
 
 /** Finds the values of the named members of the object that starts at `start`, after optional white space. */
 export function findMembers(text: string, start: number, names: readonly string[]): Members {
   const spans: (Span | undefined)[] = names.map(() => undefined);
-  let duplicate: string | undefined;
-  let otherCase: string | undefined;
-  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-    const valueEnd = skipValue(text, valueStart);
-    const length = keyEnd - keyStart - 2;
+  let double: string | undefined;
+  walk(text, start, (valueStart, end, nameStart, nameEnd) => {
+    const length = nameEnd - nameStart - 2;
     let position = -1;
     // Most other names are excluded by their length, which is cheap. An escape takes up to six characters for one.
     let isLike = false;
     for (let index = 0; index < names.length && position === -1; index++) {
       const name = names[index] ?? "";
-      if (name.length === length && text.startsWith(name, keyStart + 1)) position = index;
+      if (name.length === length && text.startsWith(name, nameStart + 1)) position = index;
       isLike ||= name.length <= length && length <= 6 * name.length;
     }
     if (position === -1 && isLike) {
       // Such as "\u0069d", or "ID".
-      const key = decodeString(text, keyStart, keyEnd);
-      position = names.indexOf(key);
-      if (position === -1 && otherCase === undefined && names.some((name) => isOtherCase(key, name))) otherCase = key;
+      const name = decodeString(text, nameStart, nameEnd);
+      position = names.indexOf(name);
+      if (position === -1 && double === undefined && names.some((each) => isOtherCase(name, each))) double = name;
     }
-    if (position !== -1) {
-      if (spans[position] !== undefined) duplicate ??= names[position];
-      spans[position] = { start: valueStart, end: valueEnd };
-    }
-    return valueEnd;
+    if (position === -1) return;
+    if (spans[position] !== undefined) double ??= names[position];
+    spans[position] = { start: valueStart, end };
   });
-  return { spans, duplicate, otherCase };
-}
-
-/** Returns the first of the names that the object at `start` has twice, or else a name in it that differs from one in case only. */
-export function findAmbiguous(text: string, start: number, names: readonly string[]): string | undefined {
-  const { duplicate, otherCase } = findMembers(text, start, names);
-  return duplicate ?? otherCase;
+  return { spans, double };
 }
 
 /** Returns the text of a part; undefined if it is absent. */
@@ -74,11 +59,6 @@ export function findPath(text: string, start: number, path: readonly string[]): 
 /** Finds the elements of the array that starts at `start`, after optional white space. */
 export function findElements(text: string, start = 0, maxCount = Number.POSITIVE_INFINITY): Span[] {
   const spans: Span[] = [];
-  walkElements(text, start, (elementStart) => {
-    if (spans.length >= maxCount) return STOP;
-    const end = skipValue(text, elementStart);
-    spans.push({ start: elementStart, end });
-    return end;
-  });
+  walk(text, start, (elementStart, end) => (spans.push({ start: elementStart, end }) < maxCount ? undefined : false));
   return spans;
 }

@@ -15,9 +15,6 @@ interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
 
-/** One bit per slot, without the sign. */
-const MAX_SLOTS = 31;
-
 /** The members of an object to find in a JSON text, each with its own slot. */
 export class Shape {
   readonly names: readonly string[];
@@ -37,7 +34,6 @@ export class Shape {
       endSlot = shape.endSlot;
       return shape;
     });
-    if (endSlot > MAX_SLOTS) throw new Error(`a shape has at most ${MAX_SLOTS} slots`);
     this.endSlot = endSlot;
   }
 
@@ -51,39 +47,32 @@ export class Shape {
   }
 }
 
-/**
- * The positions of the members of a shape in one JSON text. If a name is repeated, the last occurrence counts, as for most parsers
- * (RFC 8259 §4), and `isRepeated` is true.
- */
+/** The positions of the members of a shape in one JSON text. The last of repeated members counts, as for most parsers (RFC 8259 §4). */
 export class Outline {
   readonly text: string;
-  /** Start and end of each name that has a backslash, at any depth, including the quotes. */
-  readonly escapedNames: readonly number[];
-  /** The first name in the outermost object that the shape does not have; undefined if there is none. */
+  /** True if a name at any depth has a backslash. */
+  readonly hasEscapedName: boolean;
+  /** The first name in the outermost object that the shape does not have. */
   readonly unknownName: string | undefined;
   /** True if no member is repeated, and no parser takes another name for one of the shape. */
   readonly isUnambiguous: boolean;
   /** Start and end of each value, by slot; -1 for an absent member. It ends with the last slot that was used. */
   readonly #places: readonly number[];
-  /** One bit per slot. */
-  readonly #repeated: number;
-  readonly #otherCases: ReadonlyMap<number, string> | undefined;
+  readonly #doubles: ReadonlyMap<number, string> | undefined;
 
   constructor(
     text: string,
     places: readonly number[],
-    repeated: number,
-    otherCases: ReadonlyMap<number, string> | undefined,
-    escapedNames: readonly number[],
+    doubles: ReadonlyMap<number, string> | undefined,
+    hasEscapedName: boolean,
     unknownName: string | undefined,
   ) {
     this.text = text;
-    this.escapedNames = escapedNames;
+    this.hasEscapedName = hasEscapedName;
     this.unknownName = unknownName;
-    this.isUnambiguous = repeated === 0 && otherCases === undefined;
+    this.isUnambiguous = doubles === undefined;
     this.#places = places;
-    this.#repeated = repeated;
-    this.#otherCases = otherCases;
+    this.#doubles = doubles;
   }
 
   has(slot: number): boolean {
@@ -134,17 +123,11 @@ export class Outline {
     return first === "-" || (first >= "0" && first <= "9") ? Number(this.textAt(slot)) : undefined;
   }
 
-  isRepeated(slot: number): boolean {
-    return (this.#repeated & (1 << slot)) !== 0;
-  }
-
-  /** Returns a name that some parsers take for that of the slot, because they ignore case. */
-  otherCaseAt(slot: number): string | undefined {
-    return this.#otherCases?.get(slot);
+  /** Returns the name of a repeated member, or a name that some parsers take for that of the slot, because they ignore case. */
+  doubleAt(slot: number): string | undefined {
+    return this.#doubles?.get(slot);
   }
 }
-
-const NO_NAMES: readonly number[] = [];
 
 /** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
@@ -158,8 +141,6 @@ const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "
 const CONTROL = /[\0-\u001f]/g;
 /** A loop is faster for the first characters of a string. For the rest, a search for the next special character is faster. */
 const SHORT_RUN = 24;
-/** The number of array elements whose positions are recorded; more are only counted. */
-const MAX_ELEMENTS = 1000;
 
 /**
  * Scans a JSON text (RFC 8259) and records the positions of the members of a shape. It accepts the same texts as `JSON.parse` but builds no
@@ -167,9 +148,6 @@ const MAX_ELEMENTS = 1000;
  * another text.
  */
 export class JsonScanner {
-  /** The first elements, if the text is an array. */
-  elements: Span[] = [];
-  elementCount = 0;
   /** The type of the text; false before the scan has reached its first token. */
   isArray = false;
   isObject = false;
@@ -177,7 +155,6 @@ export class JsonScanner {
   /** True if the text is JSON. To be read when `isDone`. */
   isValid = false;
   #text = "";
-  #notesEscapes = true;
   #state: State = State.value;
   #index = 0;
 
@@ -200,10 +177,9 @@ export class JsonScanner {
   readonly #places: number[] = [];
   /** The length of the part that has been used for this text. */
   #placeCount = 0;
-  /** One bit per slot. */
-  #repeated = 0;
-  #otherCases: Map<number, string> | undefined;
-  #escapedNames: number[] | undefined;
+  /** By slot: the name of a repeated member, or one that differs in case only. */
+  #doubles: Map<number, string> | undefined;
+  #hasEscapedName = false;
   #unknownName: string | undefined;
   /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each; -1 for another one. */
   readonly #shapes: Shape[] = [];
@@ -212,22 +188,17 @@ export class JsonScanner {
   /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
 
-  /** @param notesEscapes true to record the positions of names with a backslash, of which there may be millions. */
-  constructor(text: string, shape: Shape, notesEscapes = true) {
-    this.begin(text, shape, notesEscapes);
+  constructor(text: string, shape: Shape) {
+    this.begin(text, shape);
   }
 
   /** Begins another text. */
-  begin(text: string, shape: Shape, notesEscapes = true): void {
-    if (this.elementCount > 0) this.elements = [];
-    this.elementCount = 0;
-    this.isArray = this.isObject = this.isDone = this.isValid = false;
+  begin(text: string, shape: Shape): void {
+    this.isArray = this.isObject = this.isDone = this.isValid = this.#hasEscapedName = false;
     this.#text = text;
-    this.#notesEscapes = notesEscapes;
     this.#state = State.value;
-    this.#index = this.#depth = this.#repeated = this.#shapeCount = 0;
-    this.#otherCases = undefined;
-    this.#escapedNames = undefined;
+    this.#index = this.#depth = this.#shapeCount = 0;
+    this.#doubles = undefined;
     this.#unknownName = undefined;
     this.#next = shape;
     this.#places.fill(-1, 0, this.#placeCount);
@@ -238,7 +209,7 @@ export class JsonScanner {
   /** The positions of the members that were found so far. */
   get outline(): Outline {
     const places = this.#places.slice(0, this.#placeCount);
-    return new Outline(this.#text, places, this.#repeated, this.#otherCases, this.#escapedNames ?? NO_NAMES, this.#unknownName);
+    return new Outline(this.#text, places, this.#doubles, this.#hasEscapedName, this.#unknownName);
   }
 
   /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
@@ -298,7 +269,6 @@ export class JsonScanner {
       this.#places[2 * slot] = this.#places[2 * slot + 1] = index;
       this.#placeCount = Math.max(this.#placeCount, 2 * slot + 2);
     }
-    if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: index, end: index });
     if (code === Code.quote) {
       this.#stringStart = this.#index++;
       this.#state = State.inString;
@@ -342,10 +312,6 @@ export class JsonScanner {
     if (depth === 0) return;
     const slot = depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
     if (slot !== -1) this.#places[2 * slot + 1] = this.#index;
-    if (depth === 1 && this.isArray && this.elementCount <= MAX_ELEMENTS) {
-      const start = this.elements.at(-1)?.start ?? 0;
-      this.elements[this.elements.length - 1] = { start, end: this.#index };
-    }
   }
 
   /** Continues within a string, to its end or a little after `stop`. */
@@ -412,7 +378,7 @@ export class JsonScanner {
       this.#index++;
       this.#state = State.value;
     }
-    if (this.#isEscaped && this.#notesEscapes) (this.#escapedNames ??= []).push(start, end);
+    this.#hasEscapedName ||= this.#isEscaped;
     const depth = this.#depth;
     const shape = depth === this.#shapeCount ? this.#shapes[depth - 1] : undefined;
     if (shape === undefined) return;
@@ -425,7 +391,7 @@ export class JsonScanner {
     }
     const inner = shape.children[position];
     if (this.#places[2 * slot] !== -1) {
-      this.#repeated |= 1 << slot;
+      (this.#doubles ??= new Map()).set(slot, shape.names[position] ?? "");
       // The last of repeated members counts, so the inner members of the previous one are discarded.
       if (inner !== undefined) this.#places.fill(-1, 2 * inner.firstSlot, 2 * inner.endSlot);
     }
@@ -441,9 +407,9 @@ export class JsonScanner {
       const name = names[position] ?? "";
       if (key === undefined ? name.length === length && text.startsWith(name, start + 1) : key === name) return position;
       if (key === undefined ? name.length !== length || !isSpelledOtherwise(text, start + 1, name) : !isMistakenFor(key, name)) continue;
-      this.#otherCases ??= new Map();
+      this.#doubles ??= new Map();
       const slot = firstSlot + position;
-      if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, key ?? text.slice(start + 1, end - 1));
+      if (!this.#doubles.has(slot)) this.#doubles.set(slot, key ?? text.slice(start + 1, end - 1));
     }
     return -1;
   }

@@ -140,67 +140,42 @@ export interface Span {
   readonly end: number;
 }
 
-/**
- * Decodes a JSON string. Each is decoded separately, because V8 misreads an escaped name of an object after certain others
- * (nodejs/node#63785), but not a single string.
- *
- * @param start position of the opening quote, in valid text.
- */
+// V8 misreads an escaped name of an object after certain others (nodejs/node#63785): in Node 24 and 26, but not in 22. No version corrects it
+// yet. A single string is never misread, so strings are decoded one by one, `readValue` builds values with such names itself, and servers, whose
+// engine may be V8, get names without escapes (`withPlainNames`). The last two can go once `engines` has only corrected versions.
+
+/** Decodes a JSON string. @param start position of the opening quote, in valid text. */
 export function decodeString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1);
   return inner.includes("\\") ? (JSON.parse(text.slice(start, end)) as string) : inner;
 }
 
-/** A quote, a backslash, or a control character. */
-const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
-
 /**
- * Returns a name in quotes, without escapes, so that every parser reads it the same.
+ * Walks over the members of an object, or the elements of an array, in valid text.
  *
- * @param start position of the opening quote of a name that has a backslash.
- * @returns undefined if the name needs escapes: it has a quote, a backslash, a control character or a lone surrogate.
+ * @param start position of the value, after optional white space. Other values have nothing to visit.
+ * @param visit gets the places of the value and of its name, with quotes; that of an element is empty. The walk ends if it returns false.
  */
-export function plainName(text: string, start: number, end: number): string | undefined {
-  const name = decodeString(text, start, end);
-  return name.isWellFormed() && !NEEDS_ESCAPE.test(name) ? `"${name}"` : undefined;
-}
-
-/** Ends a walk at the member or element that is being visited. */
-export const STOP = -1;
-
-/**
- * Walks over the members of an object, in valid text.
- *
- * @param start position of the object, after optional white space.
- * @param visit returns the end of the value (see `skipValue`), or STOP. The name reaches from `keyStart` to `keyEnd`, including its quotes.
- * @returns the position of the closing brace, or of the name at which the walk stopped.
- */
-export function walkMembers(text: string, start: number, visit: (keyStart: number, keyEnd: number, valueStart: number) => number): number {
-  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
-  while (text.charCodeAt(index) === Code.quote) {
-    const keyEnd = skipString(text, index);
-    // White space, the colon and white space follow the name.
-    const end = visit(index, keyEnd, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
-    if (end === STOP) return index;
-    index = skipComma(text, end);
+export function walk(
+  text: string,
+  start: number,
+  visit: (start: number, end: number, nameStart: number, nameEnd: number) => false | void,
+): void {
+  let index = skipWhitespace(text, start);
+  const isObject = text.charCodeAt(index) === Code.openBrace;
+  if (!isObject && text.charCodeAt(index) !== Code.openBracket) return;
+  index = skipWhitespace(text, index + 1);
+  for (;;) {
+    const code = text.charCodeAt(index);
+    if (code === Code.closeBrace || code === Code.closeBracket || index >= text.length) return;
+    const nameStart = index;
+    const nameEnd = isObject ? skipString(text, index) : index;
+    if (isObject) index = skipWhitespace(text, skipWhitespace(text, nameEnd) + 1);
+    const end = skipValue(text, index);
+    if (visit(index, end, nameStart, nameEnd) === false) return;
+    index = skipWhitespace(text, end);
+    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
   }
-  return index;
-}
-
-/** Walks over the elements of an array, as `walkMembers` does over members. */
-export function walkElements(text: string, start: number, visit: (start: number) => number): number {
-  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
-  while (index < text.length && text.charCodeAt(index) !== Code.closeBracket) {
-    const end = visit(index);
-    if (end === STOP) return index;
-    index = skipComma(text, end);
-  }
-  return index;
-}
-
-function skipComma(text: string, start: number): number {
-  const index = skipWhitespace(text, start);
-  return text.charCodeAt(index) === Code.comma ? skipWhitespace(text, index + 1) : index;
 }
 
 /** A loop is faster for the first characters of a string. For the rest, `indexOf` takes microseconds for a megabyte. */

@@ -35,7 +35,7 @@ function hasEscapedName(text: string): boolean {
   if (!text.includes("\\")) return false;
   const scanner = new JsonScanner(text, NO_MEMBERS);
   scanner.advance();
-  return scanner.outline.escapedNames.length > 0;
+  return scanner.outline.hasEscapedName;
 }
 
 /** Builds a value without recursion, because a peer chooses the depth. */

@@ -4,8 +4,7 @@ import { shorten, utf8Length } from "../json/text.ts";
 import {
   type Batch,
   BATCH_REASON,
-  findOtherCase,
-  findRepeated,
+  findAmbiguity,
   type InvalidMessage,
   LONG_TEXT_LENGTH,
   type Message,
@@ -97,9 +96,9 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
  * Checks a batch of a client (MCP 2025-03-26, basic/index). One invalid message rejects the whole batch before any message is sent. The
  * client then knows that none was.
  */
-export function checkClientBatch({ count, messages: readings }: Batch): Message[] | ClientMessageProblem {
-  if (count === 0) return problem("INVALID_REQUEST", "the batch is empty");
-  if (count > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
+export function checkClientBatch({ messages: readings }: Batch): Message[] | ClientMessageProblem {
+  if (readings.length === 0) return problem("INVALID_REQUEST", "the batch is empty");
+  if (readings.length > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has more than ${MAX_BATCH_LENGTH} messages`);
   const messages: Message[] = [];
   for (const [index, reading] of readings.entries()) {
     const message = checkClientMessage(reading);
@@ -114,7 +113,9 @@ export function checkClientBatch({ count, messages: readings }: Batch): Message[
 /** Returns what is wrong with the envelope. */
 function findProblem(message: Message): string | undefined {
   const { kind, outline, text } = message;
-  const ambiguity = outline.isUnambiguous ? undefined : describeAmbiguity(message);
+  const ambiguity =
+    findAmbiguity(outline, ENVELOPE) ??
+    (kind === "response" ? undefined : (findAmbiguity(outline, REWRITTEN) ?? findAmbiguity(outline, OF_META)));
   if (ambiguity !== undefined) return ambiguity;
   const ofResponse = outline.has(Slot.result) ? "result" : outline.has(Slot.error) ? "error" : undefined;
   const foreign = outline.unknownName ?? (kind !== "response" ? ofResponse : outline.has(Slot.params) ? "params" : undefined);
@@ -133,18 +134,6 @@ function findProblem(message: Message): string | undefined {
   // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
   if (message.method.startsWith("notifications/")) return "a notification has no id";
   return typeof message.id === "string" || Math.trunc(message.id) === message.id ? undefined : '"id" must be a string or an integer';
-}
-
-function describeAmbiguity({ kind, outline }: Message): string | undefined {
-  const repeated = findRepeated(outline, ENVELOPE);
-  if (repeated !== undefined) return `"${repeated}" occurs twice`;
-  const spelled = findOtherCase(outline, ENVELOPE);
-  if (spelled !== undefined) return `${JSON.stringify(spelled)} differs only in case from a name of the envelope`;
-  if (kind === "response") return undefined;
-  const repeatedId = findRepeated(outline, REWRITTEN) ?? findRepeated(outline, OF_META);
-  if (repeatedId !== undefined) return `"${repeatedId}" occurs twice`;
-  const spelledId = findOtherCase(outline, REWRITTEN) ?? findOtherCase(outline, OF_META);
-  return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} differs only in case from a name of the protocol`;
 }
 
 function describeExceeded(message: Message): string | undefined {
@@ -174,7 +163,7 @@ function findWrongMeta(outline: Outline): string | undefined {
   if (token !== undefined && !TYPES["a string or an integer"](token)) return '"progressToken" must be a string or an integer';
   if (isLong(outline, Slot.meta)) return undefined;
   // Nearly no message has it, so its text is searched before its name is.
-  if (outline.escapedNames.length === 0 && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
+  if (!outline.hasEscapedName && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
   const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
   if (task === undefined) return undefined;
   const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];

@@ -57,16 +57,16 @@ export const ERROR_CATALOG = {
     action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
   }),
   INVALID_REQUEST: entry(400, InvalidRequest, {
-    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case, nor is a member that JSON-RPC does not have. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
+    when: "The body is not a valid JSON-RPC 2.0 message for this session. A member that occurs twice is not valid, even in another case, nor one that JSON-RPC does not have. Ids, progress tokens and names have at most 1 KiB, subscription URIs 8 KiB. Or the request is not valid HTTP: 431 for too large headers, 417 for `Expect`, else 400.",
     action: "Correct the request as the error message says.",
   }),
   ORIGIN_NOT_ALLOWED: entry(403, ServerError, {
-    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin. `/page/events` is for the sidecar's own page only.",
+    when: "The request comes from a web page whose origin ALLOWED_ORIGINS does not list. `/page/events` is for the sidecar's own page only.",
     action: "To allow this page, add its origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS.",
     actionFor: { page: "Open the page of the sidecar itself." },
   }),
   HOST_NOT_ALLOWED: entry(403, ServerError, {
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. Without a token, `/status`, `/metrics` and the page also reject public host names.",
+    when: "ALLOWED_HOSTS does not list the `Host`. By default, a sidecar on loopback allows only names of this machine. Without a token, `/status`, `/metrics` and the page also reject public names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   }),
   UNAUTHORIZED: entry(401, ServerError, {
@@ -74,7 +74,7 @@ export const ERROR_CATALOG = {
     action: "Send `Authorization: Bearer TOKEN` with a valid token.",
   }),
   METHOD_NOT_ALLOWED: entry(405, ServerError, {
-    when: "The path does not support this HTTP method, or GET at the endpoint has no session.",
+    when: "The path does not support this HTTP method, or GET has no session.",
     action: "Use a method of the `Allow` header.",
   }),
   NOT_ACCEPTABLE: entry(406, ServerError, {
@@ -87,14 +87,14 @@ export const ERROR_CATALOG = {
   }),
   BODY_TOO_LARGE: entry(413, ServerError, {
     when: "The body is larger than MAX_BODY_BYTES, or than a fifth of MEMORY_BUDGET_BYTES.",
-    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES; its limit is a fifth of CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES.",
+    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES or CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES.",
   }),
   BODY_INCOMPLETE: entry(400, ServerError, {
-    when: "The connection closed before the whole request arrived. If the request took longer than HEADERS_TIMEOUT_MS or BODY_TIMEOUT_MS, the status is 408.",
+    when: "The connection closed before the whole request arrived. 408: it took longer than HEADERS_TIMEOUT_MS or BODY_TIMEOUT_MS.",
     action: "Send the request again.",
   }),
   SESSION_REQUIRED: entry(400, ServerError, {
-    when: "A message other than `initialize` has no `Mcp-Session-Id` header. On `/messages`, the URL has no `sessionId`, or its stream has no session yet.",
+    when: "A message other than `initialize` has no `Mcp-Session-Id` header, or on `/messages` no `sessionId` of an open stream.",
     action: "Call initialize first, then send its session id.",
     actionFor: {
       sse: OPEN_SSE_FIRST,
@@ -102,34 +102,34 @@ export const ERROR_CATALOG = {
     },
   }),
   SESSION_NOT_FOUND: entry(404, SessionOrTimeout, {
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, by the removal of its token, or, if it had subscriptions, by eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES). Or another token opened it. It also ends if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised. A session of another replica, or of the sidecar before a restart, is not found if the key differs (SESSION_KEY, SERVER_NAME) or SESSION_MAX_AGE_MS is over.",
+    when: "The session has ended or never existed: DELETE, a removed token, eviction with subscriptions, RESTART_LIMIT of its private server, or a restarted server that lacks capabilities. Or another token opened it. Or its key (SESSION_KEY, SERVER_NAME) is not that of this replica, or SESSION_MAX_AGE_MS is over.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   }),
   UNSUPPORTED_PROTOCOL_VERSION: entry(400, ServerError, {
     modernCode: UnsupportedVersion,
-    when: "`MCP-Protocol-Version`, or the `_meta` of a request without a session, names a revision that the sidecar does not support. `supported` lists the supported ones.",
+    when: "`MCP-Protocol-Version`, or the `_meta` of a request without a session, names an unknown revision. `supported` lists the known ones.",
     action: "Send a supported revision. In a session, it is the one that initialize returned.",
   }),
   INVALID_PARAMS: entry(400, InvalidParams, {
-    when: "The `_meta` of a message, or a parameter of a notification, has a type that MCP forbids. Or a request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value. Or an MCP server without sessions has refused the resource of a `resources/subscribe`.",
+    when: "`_meta`, or a parameter of a notification, has a type that MCP forbids. Or a request without a session lacks a parameter or has a wrong value. Or a server without sessions refused the resource of a subscription.",
     action: "Correct the parameter that the error message names.",
   }),
   HEADER_MISMATCH: entry(400, HeaderMismatch, {
-    when: "A header of a request without a session is missing, malformed, or differs from the body: `MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name` or `Mcp-Param-*`.",
+    when: "A header of a request without a session is missing or differs from the body: `MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name` or `Mcp-Param-*`.",
     action: "Send the headers with the values of the body.",
   }),
   REQUEST_STATE_INVALID: entry(200, InvalidParams, {
-    when: "The `requestState` of a request is not the one that this client got for this request. Or the sidecar has restarted since. At an MCP server with sessions, also: it was used before, its time is up (PARK_TIMEOUT_MS), or the server has restarted.",
+    when: "The `requestState` is not the one that this client got for this request, or the sidecar has restarted. At a server with sessions also: it was used before, PARK_TIMEOUT_MS is over, or the server has restarted.",
     action: "Check whether the call has taken effect. Then send the request again without `requestState` and `inputResponses`.",
   }),
   MISSING_CAPABILITY: entry(400, MissingCapability, {
-    when: "The MCP server asked a question of a kind that the client has not declared, and cannot go on without the answer. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
+    when: "The server needs the answer to a question that the client has not declared. In a session, the status is 200.",
     action:
-      "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
+      "Declare `requiredCapabilities` in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
   }),
   QUESTION_FAILED: entry(200, InternalError, {
-    when: "The question of an MCP server without sessions is invalid. In a session also: the client answered with an error, or not in time; or the server asked more than 8 times.",
+    when: "The question of a server without sessions is invalid. In a session also: the client answered with an error, or not in time; or there were more than 8 questions.",
     action: "Check whether the call took effect. The message says why it failed.",
   }),
   METHOD_NOT_FOUND: entry(404, MethodNotFound, {
@@ -137,75 +137,75 @@ export const ERROR_CATALOG = {
     action: "Use a method of the revision of the request.",
   }),
   REQUEST_TIMEOUT: entry(200, SessionOrTimeout, {
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress renews it, and so does a client's response to the server. If the request was sent, the server is told to cancel it.",
+    when: "The server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool, since the arrival or the last progress. If the request was sent, the server is told to cancel it.",
     action: "Send the request again, with fewer requests at a time, or raise the setting that the message names.",
     actionIfSent: CHECK_EFFECT,
   }),
   REQUEST_CANCELLED: entry(200, ServerError, {
-    when: "The session ended while the request was queued or in flight, by DELETE; or its token was removed. If the request was sent, the server is told to cancel it.",
+    when: "The session ended by DELETE, or its token was removed. If the request was sent, the server is told to cancel it.",
     action: "Send the request again with a valid token, after a new initialize if it belonged to a session.",
     actionIfSent: `In a session, call initialize again. ${CHECK_EFFECT}`,
   }),
   UPSTREAM_EXITED: entry(200, InternalError, {
-    when: "The MCP server exited, or was restarted because it was unresponsive, while the request was in flight. If RETRY sent the request again, this happened twice.",
+    when: "The server exited, or was restarted because it was unresponsive, while the request was in flight; if RETRY applied, twice.",
     action: CHECK_EFFECT,
   }),
   UPSTREAM_NOT_READY: entry(503, ServerError, {
-    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held for it. Or the request waited for a server that came back with another protocol revision. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
+    when: "The server was not ready within HOLD_TIMEOUT_MS, too many requests were held for it, or it came back with another revision. With `sent: true` (HTTP 200), RETRY was about to send the request again.",
     action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
   }),
   UPSTREAM_FAILED: entry(503, ServerError, {
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), or has reached RESTART_LIMIT. It is restarted rarely, or not at all. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
+    when: "The server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), or has reached RESTART_LIMIT. `sent: true` as for UPSTREAM_NOT_READY.",
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   }),
   UPSTREAM_RESPONSE_TOO_LARGE: entry(200, InternalError, {
-    when: "The response of the MCP server is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES, and was discarded. Or the budget was used up for a second, and it was the longest unfinished one. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
+    when: "The response is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES; or the budget was used up, and it was the longest unfinished one. With a tool policy, also a page of tools over 8 MiB. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   }),
   UPSTREAM_INVALID_RESPONSE: entry(200, InternalError, {
-    when: "The MCP server answered with a message that has neither a result nor an error, or a result that is not an object. The error message names the problem. The server keeps running.",
+    when: "The server answered with neither a result nor an error, or with a result that is not an object. The server keeps running.",
     action: "Check whether the request took effect. The server needs a correction.",
   }),
   UNKNOWN_RESULT_TYPE: entry(200, InternalError, {
-    when: "The MCP server answered with a `resultType` that is not `complete`, `input_required` or `task`; or, in a session, with one that this request cannot have.",
+    when: "The server answered with a `resultType` that is not `complete`, `input_required` or `task`, or that this request cannot have.",
     action: "Check whether the request took effect. The server needs an extension that the sidecar does not support.",
   }),
   OVERLOADED: entry(503, ServerError, {
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. Or all connections that MAX_CONNECTIONS permits were in use. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES), where the session with the most requests loses its newest. Or the request was held for HOLD_TIMEOUT_MS because of MAX_IN_FLIGHT, TOOL_CONCURRENCY, or MAX_PRIVATE_SERVERS processes that all wait for answers. Or MAX_CONNECTIONS are in use.",
     action:
       "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   }),
   OUT_OF_MEMORY: entry(503, ServerError, {
-    when: "MEMORY_BUDGET_BYTES is used up, or the client has its share of it. Any POST can get it, with a notification or a response too. With `sent: true` (HTTP 200), there was no room for the response in a batch.",
+    when: "MEMORY_BUDGET_BYTES is used up, or the client has its share. Any POST can get it, a notification too. With `sent: true` (HTTP 200), a batch had no room for the response.",
     action: "Unless `retrySafe` is true, check its effect first. Retry after `retryAfterSeconds`, with fewer or shorter requests.",
   }),
   SESSION_OVERLOADED: entry(429, ServerError, {
-    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions, or 10,000 resources in them. Or 16 requests of a connection are not answered, or arrived at once; this response is its last.",
+    when: "The session, or the client without one, has MAX_SESSION_REQUESTS requests in flight or queued, or 256 subscriptions or 10,000 resources without a session. Or 16 requests of a connection are not answered; this response is its last.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   }),
   TOOL_NOT_FOUND: entry(200, InvalidParams, {
-    when: "A rule about visible tools is on (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR), and the tool is hidden or does not exist. Without such a rule, the server answers the call itself. With `sent: true`, the server exited, RETRY was about to send the call again, and the restarted server has changed the tool.",
+    when: "ALLOW_TOOLS, DENY_TOOLS, READ_ONLY or DESCRIPTOR is set, and the tool is hidden or does not exist. With `sent: true`, the restarted server has changed the tool before RETRY sent the call again.",
     action: "Call a tool that `tools/list` returns.",
     actionIfSent: "Call `tools/list` again. Check whether the call took effect before you send it again.",
   }),
   RATE_LIMITED: entry(429, ServerError, {
-    when: "A limit per minute is reached: SESSION_CALLS_PER_MINUTE for this client, TOOL_CALLS_PER_MINUTE for the tool and all clients, or SESSIONS_PER_MINUTE for new sessions.",
+    when: "SESSION_CALLS_PER_MINUTE, TOOL_CALLS_PER_MINUTE or SESSIONS_PER_MINUTE is reached.",
     action: "Retry after `retryAfterSeconds`.",
   }),
   TOO_MANY_SERVERS: entry(503, ServerError, {
-    when: "The client needs a server of its own, because it can be asked or because of ISOLATION, and MAX_PRIVATE_SERVERS are in use. Or a client without a session has half of them already. A server is in use if its client has a request in flight or a stream, or had one within 60 s: within 5 s, if the client has sent no other request yet, or has no session, and the most servers.",
+    when: "The client needs a server of its own, and all MAX_PRIVATE_SERVERS are in use, or it has half of them already. In use: a request or stream within 60 s, or 5 s after `initialize` alone.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   }),
   TOO_MANY_SESSIONS: entry(503, ServerError, {
-    when: "MAX_SESSIONS sessions exist, and all have a request in flight or a stream. Or three quarters of MAX_SESSIONS exist, and this client has a quarter of MAX_SESSIONS, all of them in use. A client is a token, or without tokens a network address.",
+    when: "MAX_SESSIONS sessions exist, and all are in use. Or three quarters of them exist, and this client has a quarter, all in use.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_SESSIONS.",
   }),
   EVENT_NOT_FOUND: entry(400, ServerError, {
-    when: "`Last-Event-ID` is not an event of this session at this replica, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
+    when: "`Last-Event-ID` is not an event of this session at this replica, or its successors are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
     action: "Open the stream without `Last-Event-ID`.",
   }),
   OTHER_REPLICA: entry(409, ServerError, {
-    when: "The message belongs to another replica, or to the sidecar before a restart: a response to a request of a server that does not run here; or, with `sent: true` (HTTP 200), a reconnection for the response to a request that was sent there.",
+    when: "The message belongs to another replica, or to the sidecar before a restart: a response to a server that does not run here, or, with `sent: true` (HTTP 200), a reconnection for a response.",
     action: "Let a balancer send all requests with the same `Mcp-Session-Id` to one replica (docs/operations/replicas.md).",
     actionIfSent: CHECK_EFFECT,
   }),

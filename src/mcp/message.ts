@@ -1,7 +1,7 @@
 import type { Edit } from "../json/edit.ts";
-import { findMembers, textOf } from "../json/find.ts";
+import { findElements, findMembers, textOf } from "../json/find.ts";
 import { JsonScanner, type Outline, Shape } from "../json/read.ts";
-import { detached } from "../json/text.ts";
+import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 
 /** The revisions of MCP with `initialize` and sessions, newest first. */
@@ -136,10 +136,12 @@ export interface InvalidMessage {
 export interface Batch {
   readonly kind: "batch";
   readonly text: string;
-  /** The number of elements; only the first 1000 are read. */
-  readonly count: number;
   readonly messages: readonly (Message | InvalidMessage)[];
+  /** True if it has further messages, which are not read. */
+  readonly isCut: boolean;
 }
+
+const MAX_READ_MESSAGES = 1000;
 
 /** A line that was discarded because of its length. Its ends may show which request it answers (`readEnds`). */
 export interface OverlongLine {
@@ -169,7 +171,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The sender. Names that are spelled with escapes are recorded only for messages to a server. */
+/** The sender. */
 type Origin = "client" | "server";
 
 /** Runs work without its pauses. */
@@ -184,7 +186,7 @@ const SCANNER = new JsonScanner("", MESSAGE);
 
 /** Reads a text without steps. Never throws. */
 export function readText(text: string, origin: Origin = "client"): Reading {
-  SCANNER.begin(text, MESSAGE, origin === "client");
+  SCANNER.begin(text, MESSAGE);
   SCANNER.advance();
   const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER, origin);
   // The scanner must not keep the text in memory.
@@ -200,22 +202,23 @@ export function readMessage(text: string, origin: Origin = "client"): Message | 
 
 /** Reads a text, and pauses after each step. */
 export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
-  const scanner = new JsonScanner(text, MESSAGE, origin === "client");
+  const scanner = new JsonScanner(text, MESSAGE);
   yield* scanInSteps(scanner);
   if (!scanner.isValid || !scanner.isArray) return classify(scanner, origin);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
   const ofElement = new JsonScanner("", MESSAGE);
-  for (const { start, end } of scanner.elements) {
+  const elements = findElements(text, 0, MAX_READ_MESSAGES + 1);
+  for (const { start, end } of elements.slice(0, MAX_READ_MESSAGES)) {
     // A request may be kept longer than the other elements.
-    ofElement.begin(detached(text.slice(start, end), text), MESSAGE, origin === "client");
+    ofElement.begin(detached(text.slice(start, end), text), MESSAGE);
     yield* scanInSteps(ofElement);
     messages.push(classify(ofElement, origin));
     length += end - start;
     if (length > STEP_LENGTH) yield;
     length %= STEP_LENGTH;
   }
-  return { kind: "batch", text, count: scanner.elementCount, messages };
+  return { kind: "batch", text, messages, isCut: elements.length > MAX_READ_MESSAGES };
 }
 
 /** Scans a text, and pauses after each step. */
@@ -257,8 +260,7 @@ export function invalid(outline: Outline, reason: string): InvalidMessage {
 /** Returns the JSON text of the id; undefined for one that another parser would read differently, and for any other value. */
 export function unambiguousId(outline: Outline): string | undefined {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
-  const isOnlyId = !outline.isRepeated(Slot.id) && outline.otherCaseAt(Slot.id) === undefined;
-  return isId && isOnlyId ? outline.textAt(Slot.id) : undefined;
+  return isId && outline.doubleAt(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
 }
 
 /** True for a reading of a server that needs nothing else (`mcp/server-line.ts`). Almost all are, so this is cheap. */
@@ -270,19 +272,13 @@ export function isPlain(reading: Reading): boolean {
   return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.isUnambiguous;
 }
 
-/** Returns the first of the named members that is repeated in its object. */
-export function findRepeated(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
-  if (outline.isUnambiguous) return undefined;
-  for (const name in slots) if (outline.isRepeated(slots[name] ?? -1)) return name;
-  return undefined;
-}
-
-/** Returns the first name in the text that some parsers take for one of the members, because they ignore case. */
-export function findOtherCase(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+/** Returns the reason why another parser may find a different value for one of the members, for the sender; undefined if none does. */
+export function findAmbiguity(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
   if (outline.isUnambiguous) return undefined;
   for (const name in slots) {
-    const spelled = outline.otherCaseAt(slots[name] ?? -1);
-    if (spelled !== undefined) return spelled;
+    const double = outline.doubleAt(slots[name] ?? -1);
+    if (double === name) return `"${name}" occurs twice`;
+    if (double !== undefined) return `${JSON.stringify(shorten(double))} differs only in case from "${name}"`;
   }
   return undefined;
 }

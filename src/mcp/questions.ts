@@ -1,6 +1,6 @@
 import { applyEdits, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
-import { decodeString, detached, shorten, skipValue, STOP, walkMembers } from "../json/text.ts";
+import { decodeString, detached, shorten, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
 import { SidecarError } from "./errors.ts";
 import { MetaKey, readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
@@ -35,9 +35,9 @@ export function isInputRequired({ outline, isError }: ResponseMessage): boolean 
 
 /** @param result the start of the result in the text. @returns the reason if it is invalid. */
 export function readInputRequired(text: string, result: number): InputRequired | string {
-  const { spans, duplicate } = findMembers(text, result, ["inputRequests", "requestState"]);
+  const { spans, double } = findMembers(text, result, ["inputRequests", "requestState"]);
   const [requests, state] = spans;
-  if (duplicate !== undefined) return `${duplicate} occurs twice`;
+  if (double !== undefined) return `${double} is ambiguous`;
   if (state !== undefined && text[state.start] !== '"') return "requestState is not a string";
   if (requests !== undefined && text[requests.start] !== "{") return "inputRequests is not an object";
   if (requests === undefined && state === undefined) return "it has neither inputRequests nor requestState";
@@ -76,8 +76,7 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
   const questions: InputRequest[] = [];
   const keys = new Set<string>();
   let problem: string | undefined;
-  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-    const end = skipValue(text, valueStart);
+  walk(text, start, (valueStart, end, keyStart, keyEnd) => {
     if (keys.size === MAX_QUESTIONS) problem = `more than ${MAX_QUESTIONS} questions`;
     else if (end - keyStart > MAX_QUESTION_LENGTH) problem = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
     else if (keys.size === keys.add(decodeString(text, keyStart, keyEnd)).size) problem = "a key of inputRequests occurs twice";
@@ -86,7 +85,7 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
       if (question === undefined) problem = "a question has an unknown method, or params that are not an object";
       else questions.push(question);
     }
-    return problem === undefined ? end : STOP;
+    return problem === undefined ? undefined : false;
   });
   return problem ?? questions;
 }
@@ -94,9 +93,9 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
 /** @param text the `InputRequest`. @returns undefined if it is invalid. */
 function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
-  const { spans, duplicate } = findMembers(text, 0, ["method", "params"]);
+  const { spans, double } = findMembers(text, 0, ["method", "params"]);
   const [method, params] = spans.map((span) => textOf(text, span));
-  if (duplicate !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
+  if (double !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
   const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
   const kinds = request.kind === "request" ? kindsOf(request) : 0;
   if (request.kind !== "request" || kinds === 0) return undefined;
@@ -150,8 +149,8 @@ export function keyOf(id: unknown, taken: ReadonlySet<string>): string {
 /** True if a client's answer has the form that the server needs. Servers may not validate it again. */
 export function isAnswer(method: string, text: string): boolean {
   if (!text.startsWith("{")) return false;
-  const { spans, duplicate, otherCase } = findMembers(text, 0, ANSWER_MEMBERS[method] ?? []);
-  if (duplicate !== undefined || otherCase !== undefined) return false;
+  const { spans, double } = findMembers(text, 0, ANSWER_MEMBERS[method] ?? []);
+  if (double !== undefined) return false;
   const [first, content, model] = spans;
   const contentStart = content === undefined ? "" : text[content.start];
   if (method === AskMethod.roots) return first !== undefined && text[first.start] === "[";
@@ -177,12 +176,10 @@ export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
   if (outline.firstAt(Slot.inputResponses) !== "{") return answers;
-  walkMembers(text, outline.start(Slot.inputResponses), (keyStart, keyEnd, valueStart) => {
-    const end = skipValue(text, valueStart);
+  walk(text, outline.start(Slot.inputResponses), (valueStart, end, keyStart, keyEnd) => {
     const key = decodeString(text, keyStart, keyEnd);
     if (answers.has(key)) ambiguous.add(key);
     if (answers.size < MAX_ANSWERS) answers.set(key, text.slice(valueStart, end));
-    return end;
   });
   for (const key of ambiguous) answers.delete(key);
   return answers;

@@ -1,6 +1,5 @@
-import { applyEdits, type Edit, firstMembers } from "../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, withPlainNames } from "../json/edit.ts";
 import { findMembers } from "../json/find.ts";
-import { plainName } from "../json/text.ts";
 import {
   type InvalidMessage,
   type Message,
@@ -41,29 +40,14 @@ export function firstOfParams({ text, outline }: RequestMessage, members: string
 }
 
 /**
- * Returns a client's edited message on one line. Escaped names are written without escapes if possible, because the server's engine may
- * misread them. U+2028 and U+2029 become escapes, because some servers end a line at them.
+ * Returns a client's edited message on one line. U+2028 and U+2029 become escapes, because some servers end a line at them.
  *
  * @param edits those of `editsOf`, for the id or token that the server knows.
  */
 export function messageToServer({ text, outline }: Message, edits: readonly Edit[] = []): string {
-  const { escapedNames } = outline;
-  const all = escapedNames.length === 0 ? edits : [...edits, ...plainNames(text, escapedNames, edits)];
-  return replaceEach(replaceEach(toOneLine(applyEdits(text, all)), "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
-}
-
-/** Yields the edits that write names without escapes, except for names within a value that is replaced. */
-function* plainNames(text: string, escapedNames: readonly number[], edits: readonly Edit[]): Generator<Edit, void> {
-  const inOrder = edits.toSorted((left, right) => left.start - right.start);
-  let next = 0;
-  for (let index = 0; index < escapedNames.length; index += 2) {
-    const start = escapedNames[index] ?? 0;
-    const end = escapedNames[index + 1] ?? 0;
-    while ((inOrder[next]?.end ?? Number.POSITIVE_INFINITY) <= start) next++;
-    if ((inOrder[next]?.start ?? Number.POSITIVE_INFINITY) <= start) continue;
-    const plain = plainName(text, start, end);
-    if (plain !== undefined) yield { start, end, text: plain };
-  }
+  const edited = applyEdits(text, edits);
+  const line = toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited);
+  return replaceEach(replaceEach(line, "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
 }
 
 /** Returns the edits that replace one or two members with a text, if they are present. */

@@ -83,7 +83,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
     const start = RESPONSE_START.exec(line)?.index ?? -1;
     if (start === -1) break;
     isAfterText ||= start > visible;
-    const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE, false);
+    const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE);
     yield* scanInSteps(scanner);
     if (scanner.isValid) {
       const found = classify(scanner, "server");
@@ -104,7 +104,7 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (message.kind !== "response") return message;
   const { text, outline } = message;
   // The ids may be those of two requests, and parsers differ on which one counts.
-  if (outline.isRepeated(Slot.id)) return invalid(outline, '"id" occurs twice');
+  if (outline.doubleAt(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
   const idText = outline.textAt(Slot.id);
   const content = contentOf(outline);
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
@@ -116,7 +116,7 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
   const settled = `{"jsonrpc":"2.0","id":${newIdText},"${content === Slot.error ? "error" : "result"}":${value}}`;
   if (settled === text) return message;
-  const scanner = new JsonScanner(settled, MESSAGE, false);
+  const scanner = new JsonScanner(settled, MESSAGE);
   yield* scanInSteps(scanner);
   return classify(scanner, "server");
 }

@@ -1,4 +1,4 @@
-import { findAmbiguous, findMembers } from "../json/find.ts";
+import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/value.ts";
 import { changingLists, declares, LISTS } from "./capabilities.ts";
 import { invalidParams, type SidecarError } from "./errors.ts";
@@ -35,7 +35,7 @@ export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_L
   const span = params?.spans[0];
   if (span === undefined || text[span.start] !== "{") return invalidParams('"notifications" must be an object in the params');
   if (span.end - span.start > maxLength) return invalidParams(`"notifications" has more than ${maxLength} characters`);
-  const ambiguous = params?.duplicate ?? params?.otherCase ?? findAmbiguous(text, span.start, MEMBERS);
+  const ambiguous = params?.double ?? findMembers(text, span.start, MEMBERS).double;
   if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous`);
   const value = readValue(text, span) as JsonObject;
   const [uris, tasks] = [value["resourceSubscriptions"] ?? [], value["taskIds"] ?? []];

@@ -1,6 +1,6 @@
 import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
 import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
-import { copied, detached, shorten, skipValue, type Span, walkElements } from "../json/text.ts";
+import { copied, detached, shorten, skipValue, type Span, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, capabilitiesFor, capabilitiesOf, declaredKinds, isSubset } from "./capabilities.ts";
 import { checkClientMessage } from "./client-message.ts";
 import { invalidParams, JsonRpcErrorCode, SidecarError } from "./errors.ts";
@@ -152,10 +152,10 @@ export function readEnvelope({ text, outline }: RequestMessage): Envelope | Side
   const meta = outline.textAt(Slot.meta);
   if (meta?.startsWith("{") !== true) return invalidParams('"_meta" is missing in the params');
   if (lastMeta?.text === meta) return lastMeta.envelope;
-  const { spans, duplicate } = findMembers(meta, 0, [MetaKey.clientCapabilities, MetaKey.logLevel]);
+  const { spans, double } = findMembers(meta, 0, [MetaKey.clientCapabilities, MetaKey.logLevel]);
   const [capabilities, level] = spans;
   if (outline.stringAt(Slot.metaVersion) === undefined) return missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion));
-  if (duplicate !== undefined) return invalidParams(`"${duplicate}" occurs twice in "_meta"`);
+  if (double !== undefined) return invalidParams(`"${double}" is ambiguous in "_meta"`);
   if (capabilities === undefined || meta[capabilities.start] !== "{")
     return missing(MetaKey.clientCapabilities, capabilities !== undefined);
   const logLevel = stringOf(meta, level);
@@ -218,7 +218,7 @@ export function logLevelOf({ text, outline }: RequestMessage, level: string | un
 
 /** True if a session's request has one of the reserved keys twice. */
 export function isAmbiguous({ text, outline }: RequestMessage): boolean {
-  return outline.has(Slot.meta) && findMembers(text, outline.start(Slot.meta), Object.values(MetaKey)).duplicate !== undefined;
+  return outline.has(Slot.meta) && findMembers(text, outline.start(Slot.meta), Object.values(MetaKey)).double !== undefined;
 }
 
 /**
@@ -414,11 +414,10 @@ function outputSchemaEdits(text: string, result: number): Edit[] {
   const edits: Edit[] = [];
   if (tools === undefined || text[tools.start] !== "[") return edits;
   // Keeps nothing for tools that do not change, because there may be very many.
-  walkElements(text, tools.start, (start) => {
+  walk(text, tools.start, (start) => {
     const schema = text[start] === "{" ? findMembers(text, start, ["outputSchema"]).spans[0] : undefined;
     const type = schema && textOf(text, findPath(text, schema.start, ["type"]));
     if (schema !== undefined && type !== '"object"') for (const edit of removeMember(text, start, "outputSchema")) edits.push(edit);
-    return skipValue(text, start);
   });
   return edits;
 }

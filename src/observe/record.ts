@@ -1,5 +1,5 @@
 import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
-import { copied, detached, skipValue, walkElements } from "../json/text.ts";
+import { copied, detached, walk } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
@@ -202,71 +202,6 @@ export class RequestRecord implements EndedRequest {
   }
 }
 
-/** The last items of a series. */
-export class RecentItems<Item> {
-  /** The number of all items so far. */
-  count = 0;
-  readonly #maxCount: number;
-  readonly #maxLength: number;
-  readonly #items: Item[] = [];
-  #length = 0;
-
-  /** @param maxLength the limit of the sum of the lengths of texts. */
-  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
-    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
-  }
-
-  add(item: Item): void {
-    this.#items.push(item);
-    if (typeof item === "string") this.#length += item.length;
-    this.count++;
-    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
-      const oldest = this.#items.shift();
-      if (typeof oldest === "string") this.#length -= oldest.length;
-    }
-  }
-
-  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
-  after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
-  }
-}
-
-/** The requests that have ended in one second, with its number since the epoch. `timed` are those that have a duration, because they were read. */
-export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
-}
-
-/** The history of requests for the page. It begins at the start, because people open the page after a failure. */
-export class RequestHistory {
-  readonly requests: RecentItems<EndedRequest>;
-  /** Those with requests, oldest first. */
-  readonly seconds: ReturnType<typeof newSecond>[] = [];
-  readonly #maxSeconds: number;
-
-  constructor(maxRequests: number, maxSeconds: number) {
-    this.requests = new RecentItems(maxRequests);
-    this.#maxSeconds = maxSeconds;
-  }
-
-  add(request: EndedRequest): void {
-    const { acceptedAtMs, endedAtMs, ending } = request;
-    const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
-    let second = this.seconds.at(-1);
-    if (second?.number !== number) {
-      this.seconds.push((second = newSecond(number)));
-      while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
-    }
-    second.requests++;
-    if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
-    this.requests.add(request);
-    if (acceptedAtMs === undefined) return;
-    second.timed++;
-    second.totalMs += endedAtMs - acceptedAtMs;
-    second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
-  }
-}
-
 /** The upper bounds of the buckets in seconds, as OpenTelemetry's conventions for MCP advise. */
 export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
@@ -391,8 +326,8 @@ const TRANSPORT = "tcp";
 
 /** Records the end of each client's request once: for the metrics, the page and the log. */
 export class RequestRecords {
-  /** Undefined without a page. */
-  history: RequestHistory | undefined;
+  /** Called at the end of each request, and for each one that was rejected before it was read; undefined without a page. */
+  onEnded: ((request: EndedRequest) => void) | undefined;
   /** Called at the end of each request that the log shows. @param body the JSON text of the response; undefined without one. */
   onSuccess: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
@@ -440,7 +375,7 @@ export class RequestRecords {
       request.endedAtMs = this.#nowMs();
       request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
       if (this.#hasMetrics) this.#observe(request, body);
-      this.history?.add(request);
+      this.onEnded?.(request);
       if (ending === "results" || ending === "dismissed" || ending === "unread") this.onSuccess?.(request, body);
       else this.onFailure?.(request, body);
     } catch (error) {
@@ -452,7 +387,7 @@ export class RequestRecords {
   rejected(request: RejectedRequest): void {
     const { code } = request;
     this.#rejected.count(code);
-    this.history?.add({ endedAtMs: this.#nowMs(), ending: code });
+    this.onEnded?.({ endedAtMs: this.#nowMs(), ending: code });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
 
@@ -511,7 +446,7 @@ export class RequestRecords {
     const before = this.#tools.size;
     const tools = findPath(body, 0, ["result", "tools"]);
     if (tools === undefined || body[tools.start] !== "[") return;
-    walkElements(body, tools.start, (start) => {
+    walk(body, tools.start, (start) => {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
@@ -519,7 +454,6 @@ export class RequestRecords {
         const copy = detached(name, body);
         this.#tools.set(copy, copy);
       }
-      return skipValue(body, start);
     });
     // The last tool may have a name now.
     this.#lastKind = undefined;

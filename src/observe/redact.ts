@@ -1,5 +1,5 @@
-import { applyEdits, type Edit } from "../json/edit.ts";
-import { decodeString, plainText, skipString } from "../json/text.ts";
+import { replaceStrings } from "../json/edit.ts";
+import { decodeString, plainText } from "../json/text.ts";
 
 /** Names of variables, flags and headers whose values are most likely secret. */
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
@@ -78,18 +78,14 @@ export class Secrets {
   /** A replacer for `JSON.stringify` that masks secrets in all strings. */
   readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
 
-  /** Masks secrets in the strings and names of valid JSON text. Changes nothing else. Does not recurse, since a peer chooses the depth. */
+  /** Masks secrets in the strings and names of valid JSON text. */
   readonly redactJson: Redact = (text) => {
     if (this.#pattern === undefined) return text;
-    const edits: Edit[] = [];
-    for (let start = text.indexOf('"'); start !== -1;) {
-      const end = skipString(text, start);
+    return replaceStrings(text, (start, end) => {
       const value = decodeString(text, start, end);
       const masked = this.redact(value);
-      if (masked !== value) edits.push({ start, end, text: JSON.stringify(masked) });
-      start = text.indexOf('"', end);
-    }
-    return applyEdits(text, edits);
+      return masked === value ? undefined : JSON.stringify(masked);
+    });
   };
 }
 

@@ -81,7 +81,8 @@ function summary(connection: Connection, state: PageState | undefined): (typeof 
 function detail({ kind }: Connection, state: PageState): string {
   if (kind !== "live") return "";
   const parts: string[] = [];
-  if (state.readyAt !== null) parts.push(`since ${timeText(state.readyAt)} (${durationText(Math.max(0, Date.now() - state.readyAt))})`);
+  if (state.readyAt !== null)
+    parts.push(`since ${timeText(state.readyAt)} (${durationText(Math.max(0, Date.now() - Date.parse(state.readyAt)))})`);
   if (state.nextRetryAt !== null)
     parts.push(`next start in ${Math.max(0, Math.ceil((Date.parse(state.nextRetryAt) - Date.now()) / 1000))} s`);
   if (state.generation > 0) parts.push(`generation ${state.generation}`);

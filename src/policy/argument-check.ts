@@ -6,7 +6,6 @@ import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import { Turns } from "../server/slots.ts";
-import type { SchemaReport } from "./checker.ts";
 
 /** A request to the worker, which handles one at a time. */
 export type CheckRequest =
@@ -15,7 +14,8 @@ export type CheckRequest =
 
 /** The outcome of a request. The first reply of the worker is empty: it can take requests. */
 export interface CheckReply {
-  readonly report?: SchemaReport;
+  /** The reason why an added schema cannot be used. */
+  readonly schemaProblem?: string | undefined;
   readonly problems?: readonly string[];
   /** Set by the main thread. Without a limit, the thread ended by itself. */
   readonly failure?: { readonly exceededLimit?: "cpu time" | "memory" | "time" | undefined; readonly reason: string };
@@ -153,7 +153,7 @@ interface KnownSchema {
   readonly key: string;
   /** The number of compilations that exceeded the limits. */
   strikes: number;
-  /** True if its unusable parts are logged. */
+  /** True if it is logged that it cannot be used. */
   isLogged: boolean;
 }
 
@@ -253,15 +253,15 @@ export class ArgumentCheck {
   /** Adds a schema to the thread, unless it has it. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
   async #add(schema: KnownSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (this.#thread.keys.has(schema.key) || schema.strikes >= MAX_STRIKES) return undefined;
-    const { report = {}, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
+    const { schemaProblem, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
     if (failure === undefined) {
       this.#thread.keys.add(schema.key);
-      return this.#logProblems(schema, toolName, report);
+      return this.#skip(schema, toolName, schemaProblem);
     }
     // The elapsed time alone depends more on the machine than on the schema.
     if (failure.exceededLimit === "cpu time" || failure.exceededLimit === "memory") schema.strikes++;
     if (schema.strikes < MAX_STRIKES) return failure;
-    return this.#logProblems(schema, toolName, { problem: `it takes too long: ${failure.reason}` });
+    return this.#skip(schema, toolName, `it takes too long: ${failure.reason}`);
   }
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
@@ -284,15 +284,10 @@ export class ArgumentCheck {
     return schema;
   }
 
-  #logProblems(schema: KnownSchema, toolName: unknown, { problem, unchecked = [] }: SchemaReport): undefined {
-    if (schema.isLogged) return;
+  #skip(schema: KnownSchema, toolName: unknown, problem: string | undefined): undefined {
+    if (schema.isLogged || problem === undefined) return;
     schema.isLogged = true;
-    const { log } = this.#context;
-    const tool = shorten(String(toolName));
-    if (problem !== undefined) log.warn({ tool, reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
-    else if (unchecked.length > 0) {
-      log.warn({ tool, count: unchecked.length, reason: shorten(unchecked.join("; "), MAX_REASON_LENGTH) }, "argument patterns skipped");
-    }
+    this.#context.log.warn({ tool: shorten(String(toolName)), reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
   }
 }
 

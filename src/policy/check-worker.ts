@@ -13,7 +13,7 @@ function reply(message: CheckReply): void {
 
 parentPort?.on("message", (request: CheckRequest) => {
   if (request.kind === "check") return reply({ problems: checker.check(request.keys, request.argsText) });
-  reply({ report: checker.add(request.key, request.schemaText) });
+  reply({ schemaProblem: checker.add(request.key, request.schemaText) });
 });
 
 // Compiles the metaschema, which takes longer than the first schema.

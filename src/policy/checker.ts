@@ -46,46 +46,35 @@ const DIALECTS = {
 /**
  * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
  *
- * @returns a validator that stops at the first violation, one that finds all unless the schema is long, and the patterns that are not valid in
- * JavaScript, which match every value.
+ * @returns a validator that stops at the first violation, and one that finds all unless the schema is long.
  * @throws Error that describes the problem of the schema.
  */
 function compileSchema(schema: JsonObject, textLength: number) {
   const name = dialectOf(schema);
   const { Compiler, ajv, id } = DIALECTS[name];
   if (!ajv.validate(id, schema)) throw new Error(`it is not a JSON Schema: ${ajv.errorsText()}`);
-
-  const unchecked = new Set<string>();
   const options: Options = {
     ...OPTIONS,
     validateSchema: false,
     // In draft-07, the keywords beside a `$ref` are ignored.
     ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
-    code: {
-      optimize: textLength <= MAX_OPTIMIZED_LENGTH,
-      regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
-    },
+    code: { optimize: textLength <= MAX_OPTIMIZED_LENGTH, regExp: Object.assign(patternOf, { code: "patternOf" }) },
   };
   // Each schema has its own compiler, so that its `$id`s do not affect others.
   const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
   const findFirst = compile(false);
   // A schema that fails for any value is at fault itself.
   findFirst({});
-  return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true), unchecked: [...unchecked] };
+  return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true) };
 }
 
 /** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
-function patternTest(source: string, unchecked: Set<string>): RegExp | { test(text: string): boolean; toString(): string } {
-  for (const flags of ["u", ""]) {
-    try {
-      return new RegExp(source, flags);
-    } catch {
-      // The pattern is not valid with these flags.
-    }
+function patternOf(source: string): RegExp {
+  try {
+    return new RegExp(source, "u");
+  } catch {
+    return new RegExp(source);
   }
-  unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);
-  // Ajv takes two patterns as equal if their texts are equal.
-  return { test: () => true, toString: () => source };
 }
 
 function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {
@@ -100,23 +89,12 @@ const MAX_TEXT_LENGTH = 256 * 1024;
 const MAX_OBJECTS = 3000;
 const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 
-/** The keywords that may accept a value because a subschema is violated. Within them, an unchecked part must not count as valid. */
-const REVERSING = /"(?:not|if|oneOf|maxContains|patternProperties)":/;
-
-/**
- * Examines a schema before other code uses it. Members count as keywords everywhere, and braces in texts as objects, which only makes the
- * survey stricter.
- *
- * @param text as JSON.stringify writes it.
- * @returns true if leaving out a check in a subschema can only make more values valid.
- * @throws Error with the reason why the schema must not be compiled.
- */
-function canLeaveOut(text: string): boolean {
+/** Members count as keywords everywhere, and braces in texts as objects. @throws Error with the reason why the schema must not be compiled. */
+function rejectCostly(text: string): void {
   if (text.length > MAX_TEXT_LENGTH) throw new Error(`it is longer than ${MAX_TEXT_LENGTH} characters`);
   if (text.includes('"$async":')) throw new Error("it is asynchronous");
   const limit = /"unevaluated\w*":/.test(text) ? MAX_OBJECTS_WITH_UNEVALUATED : MAX_OBJECTS;
   if (text.split("{").length > limit + 1) throw new Error(`it has more than ${limit} subschemas`);
-  return !REVERSING.test(text);
 }
 
 const MAX_PROBLEMS = 20;
@@ -186,14 +164,6 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   return undefined;
 }
 
-/** The unusable parts of a schema. */
-export interface SchemaReport {
-  /** The reason why the schema cannot be used; undefined if it can. */
-  readonly problem?: string;
-  /** The patterns that are not checked, with the reasons. */
-  readonly unchecked?: readonly string[];
-}
-
 /** Without validators, the schema cannot be used. */
 type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: ReadonlyMap<string, string> };
 
@@ -201,8 +171,13 @@ type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: 
 export class Checker {
   readonly #schemas = new Map<string, Schema>();
 
-  /** Adds a schema under a key. Never throws, but takes unbounded time. @param schemaText empty if the schema has too many levels. */
-  add(key: string, schemaText: string): SchemaReport {
+  /**
+   * Adds a schema under a key. Never throws, but takes unbounded time.
+   *
+   * @param schemaText empty if the schema has too many levels.
+   * @returns the reason why the schema cannot be used; undefined if it can.
+   */
+  add(key: string, schemaText: string): string | undefined {
     let spellings: ReadonlyMap<string, string> = new Map();
     try {
       if (schemaText === "") throw new Error("it has too many levels");
@@ -210,15 +185,12 @@ export class Checker {
       const value = readValue(schemaText);
       if (!isJsonObject(value)) throw new Error("it is not an object");
       spellings = spellingsOf(value);
-      const mayLeaveOut = canLeaveOut(schemaText);
-      const compiled = compileSchema(value, schemaText.length);
-      const { unchecked } = compiled;
-      if (!mayLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
-      this.#schemas.set(key, { spellings, ...compiled });
-      return { unchecked };
+      rejectCostly(schemaText);
+      this.#schemas.set(key, { spellings, ...compileSchema(value, schemaText.length) });
+      return undefined;
     } catch (error) {
       this.#schemas.set(key, { spellings });
-      return { problem: describeError(error) };
+      return describeError(error);
     }
   }
 

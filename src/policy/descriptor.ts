@@ -9,10 +9,6 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 const MAX_DEPTH = 128;
 /** The limit for a file. `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
-/** The indentation of each level in the file, and that of the list of tools. */
-const INDENT = 2;
-const TOOLS_INDENT = 2;
-const MAX_INDENT = TOOLS_INDENT + INDENT * (MAX_DEPTH + 2);
 
 /** The part of a tool that a descriptor records. It has no `outputSchema`, `title`, `icons`, `execution` or `_meta`. */
 export interface DescriptorTool {
@@ -92,38 +88,22 @@ export function formatDescriptor(
   maxBytes = MAX_FILE_BYTES,
 ): string {
   refuseDuplicates(tools);
-  const check = (bytes: number): void => {
-    if (bytes > maxBytes) throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
-  };
-  // A schema of a few megabytes may take gigabytes with its indentation, so its size is estimated first.
-  check(countBytes(tools, TOOLS_INDENT, maxBytes));
   const formatted = tools.map(({ name, description: text, inputSchema, annotations }) => ({
     name,
     description: text,
     inputSchema: sortKeys(inputSchema),
     annotations: sortKeys(annotations),
   }));
-  const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, INDENT);
-  check(Buffer.byteLength(text));
-  // Reviewers must see every character.
-  const escaped = `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
-  check(Buffer.byteLength(escaped));
-  return escaped;
-}
-
-/** Returns the bytes that a value takes in the file, at least. Stops above `maxBytes`, and at too many levels. */
-function countBytes(value: unknown, indent: number, maxBytes: number): number {
-  // A value has a line of its own, and at least one character.
-  let bytes = indent + 2 + (typeof value === "string" ? Buffer.byteLength(value) : 0);
-  if (typeof value !== "object" || value === null || indent > MAX_INDENT) return bytes;
-  const names = Array.isArray(value) ? undefined : Object.keys(value);
-  for (const [index, member] of Object.values(value).entries()) {
-    if (bytes > maxBytes) break;
-    // After a name come two quotes, a colon and a space.
-    if (names !== undefined) bytes += (names[index] ?? "").length + 4;
-    bytes += countBytes(member, indent + INDENT, maxBytes - bytes);
+  try {
+    const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, 2);
+    // Reviewers must see every character.
+    const escaped = text.length > maxBytes ? text : `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
+    if (Buffer.byteLength(escaped) <= maxBytes) return escaped;
+  } catch (error) {
+    // With its indentation, it is longer than any text of V8.
+    if (!(error instanceof RangeError)) throw error;
   }
-  return bytes;
+  throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
 }
 
 /** Returns a copy whose objects have sorted keys. @throws RangeError if no stack holds its levels. */

@@ -1,6 +1,6 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/find.ts";
-import { Code, detached, skipValue, STOP, walkElements } from "../json/text.ts";
+import { Code, detached, walk } from "../json/text.ts";
 
 /** Room for the envelope without the id, the names of members, and the notes about what is left out. */
 const FRAME_BYTES = 256;
@@ -72,19 +72,18 @@ function shortContent(content = "[]", roomBytes: number) {
   let cutText = "";
   let leftBytes = roomBytes;
   let dropped = 0;
-  walkElements(content, 0, (start) => {
-    const end = skipValue(content, start);
+  walk(content, 0, (start, end) => {
     const item = content.slice(start, end);
     // A comma follows.
     if (fits(item, leftBytes - 1)) {
       items.push(item);
       leftBytes -= Buffer.byteLength(item) + 1;
-      return end;
+      return undefined;
     }
     const [type, inner] = membersOf(item, ["type", "text"]);
-    if (type !== '"text"' || inner?.startsWith('"') !== true) return ++dropped < MAX_DROPPED_ITEMS ? end : STOP;
+    if (type !== '"text"' || inner?.startsWith('"') !== true) return ++dropped < MAX_DROPPED_ITEMS ? undefined : false;
     if (leftBytes > LEAST_TEXT_BYTES) cutText = cutString(inner, leftBytes);
-    return STOP;
+    return false;
   });
   return { items, cutText };
 }

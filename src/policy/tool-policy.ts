@@ -1,7 +1,7 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, findRepeated, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { findAmbiguity, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import type { Call, CallCheck, CallLimits, CallVerdict } from "../server/call.ts";
@@ -22,10 +22,8 @@ const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.cal
 export function readCall({
   outline,
 }: RequestMessage): { readonly name: string | undefined; readonly argsText: string | undefined } | { readonly problem: string } {
-  const repeated = findRepeated(outline, MEMBERS);
-  if (repeated !== undefined) return { problem: `"${repeated}" occurs twice in "params"` };
-  const spelled = findOtherCase(outline, MEMBERS);
-  if (spelled !== undefined) return { problem: `${JSON.stringify(spelled)} in "params" differs only in case from a name of the protocol` };
+  const problem = findAmbiguity(outline, MEMBERS);
+  if (problem !== undefined) return { problem };
   return { name: outline.stringAt(Slot.toolName), argsText: outline.textAt(Slot.arguments) };
 }
 

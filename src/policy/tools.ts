@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
-import { findElements, findMembers, findPath, type Members, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
@@ -95,11 +95,11 @@ const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSche
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
   const envelope = findMembers(body, 0, ["result"]);
-  if (isAmbiguous(envelope)) return emptyList(body);
+  if (envelope.double !== undefined) return emptyList(body);
   const [resultSpan] = envelope.spans;
   if (resultSpan === undefined || body.charAt(resultSpan.start) !== "{") return body;
   const members = findMembers(body, resultSpan.start, ["tools"]);
-  if (isAmbiguous(members)) return emptyList(body);
+  if (members.double !== undefined) return emptyList(body);
   const [listSpan] = members.spans;
   if (listSpan === undefined) return body;
   if (body.charAt(listSpan.start) !== "[") return emptyList(body);
@@ -113,15 +113,10 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   function isKept(span: Span): boolean {
     if (span.end - span.start > LONG_TOOL_LENGTH && estimatedBytes(body.slice(span.start, span.end)) > MAX_VALUE_BYTES) return false;
     const tool = readValue(body, span);
-    if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
+    if (!isJsonObject(tool) || !isVisible(tool) || findMembers(body, span.start, TOOL_MEMBERS).double !== undefined) return false;
     // This includes the schema. A client that takes the first of two members would read one that was not compared.
     return findRepeatedName(body, span.start) === undefined;
   }
-}
-
-/** True if another parser may find a different member under one of the names. */
-function isAmbiguous({ duplicate, otherCase }: Members): boolean {
-  return duplicate !== undefined || otherCase !== undefined;
 }
 
 function emptyList(body: string): string {

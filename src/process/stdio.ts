@@ -338,11 +338,10 @@ export class OutputReader {
   #deliver(reading: ServerReading): void {
     if (reading.kind !== "batch") return this.#listener.onReading(reading);
     // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
-    const { text, count, messages } = reading;
+    const { text, messages, isCut } = reading;
     for (const each of messages) this.#listener.onReading(each);
-    const reason = count === 0 ? "the batch is empty" : `only ${messages.length} messages of the batch are read`;
-    if (count === 0 || count > messages.length)
-      this.#listener.onReading({ kind: "invalid", text, isJson: true, reason, idText: undefined });
+    const reason = isCut ? `only ${messages.length} messages of the batch are read` : "the batch is empty";
+    if (isCut || messages.length === 0) this.#listener.onReading({ kind: "invalid", text, isJson: true, reason, idText: undefined });
   }
 }
 

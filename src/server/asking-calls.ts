@@ -8,14 +8,13 @@ import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import { chosenKey, earlyAnswersOf, embeddedText, isAnswer, keyOf } from "../mcp/questions.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { inputRequired, serverInfoOf } from "../mcp/translate.ts";
-import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import { HOLDER_SHARE, type MemoryAccount, type MemoryHolder, type Reservation, serversPerClient, textMemoryBytes } from "../memory.ts";
 import { type Askable, Reply, type ReplyTarget, type Transform } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
-import type { Lane } from "./lane.ts";
+import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import { serversPerClient } from "./pool.ts";
 import type { StatelessRequest } from "./stateless-client.ts";
 
 /** The time in which further questions join the first one. A server that asks several at once sends them together. */
@@ -60,12 +59,12 @@ export class AskingCall implements Askable, ReplyTarget {
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
-    const { timers } = questions.lane.context;
+    const { timers } = questions.calls.context;
     this.timer = new Timer(timers, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
   }
 
-  get lane(): Lane {
-    return this.#questions.lane;
+  get calls(): Calls {
+    return this.#questions.calls;
   }
 
   /** Asks the client about its call, together with the questions that follow soon. */
@@ -106,7 +105,7 @@ export class AskingCall implements Askable, ReplyTarget {
     if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     call.reply = reply;
     call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
-    this.lane.calls.resume(call);
+    this.calls.resume(call);
     for (const question of this.#questions.about(call)) {
       const answer = question.isShown ? answers.get(question.key) : undefined;
       if (answer !== undefined && isAnswer(question.method, answer)) this.#questions.answer(question, "result", answer);
@@ -128,7 +127,7 @@ export class AskingCall implements Askable, ReplyTarget {
       if (question.method === AskMethod.elicitation) this.#questions.answer(question, "result", '{"action":"cancel"}');
       else this.#questions.fail(question, -1, "The client did not answer in time");
     }
-    this.lane.calls.giveUp(call, reason, "unread");
+    this.calls.giveUp(call, reason, "unread");
   }
 
   #respondOutcome(reply: Reply): void {
@@ -145,13 +144,14 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 
   #settleSoon(): void {
-    this.timer.set(Math.min(this.timer.atMs, this.lane.context.nowMs() + SETTLE_MS));
+    this.timer.set(Math.min(this.timer.atMs, this.calls.context.nowMs() + SETTLE_MS));
   }
 
   /** Asks the client: parks the call, and ends the request with the questions. */
   #settle(): void {
     const call = this.#call;
-    const { calls, context } = this.lane;
+    const { calls } = this;
+    const { context } = calls;
     const questions = call === undefined ? [] : this.#questions.about(call);
     if (call === undefined || questions.length === 0) return;
     const state = this.#parked.add(this);
@@ -191,8 +191,6 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 }
 
 const STATE_BYTES = 24;
-/** The share of all parked calls that one client may have. */
-const CLIENT_SHARE = 1 / 4;
 
 /** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
@@ -209,7 +207,7 @@ export class ParkedCalls {
     this.#replica = replica;
     const { maxParkedCalls, maxPrivateServers } = context.config;
     // Each server process of a client can wait for one answer at a time. One of them stays for other calls.
-    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * CLIENT_SHARE), serversPerClient(maxPrivateServers) - 1));
+    this.#maxPerClient = Math.max(1, Math.min(Math.ceil(maxParkedCalls * HOLDER_SHARE), serversPerClient(maxPrivateServers) - 1));
     onDrain(context, "parked call", () => this.end("shutdown"));
   }
 
@@ -308,10 +306,10 @@ export class SharedQuestions {
   /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(questions: Questions, onChanged: () => void) {
     [this.questions, this.#onChanged] = [questions, onChanged];
-    const { lane } = questions;
+    const { calls } = questions;
     this.questions.onClosed = () => this.#assign();
-    this.#refusal = new Timer(lane.context.timers, (nowMs) => this.#refuseNewest(nowMs));
-    lane.calls.onChanged = (call) => this.#onCallChanged(call);
+    this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
+    calls.onChanged = (call) => this.#onCallChanged(call);
   }
 
   onServerRequest(request: RequestMessage): void {
@@ -344,7 +342,7 @@ export class SharedQuestions {
   }
 
   #onCallChanged(call: Call): void {
-    const { calls } = this.questions.lane;
+    const { calls } = this.questions;
     if (call.state === "ended" && calls.hasUnreadAbandoned) {
       // A question may be about a call that was given up, until the server has read that.
       for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
@@ -362,10 +360,10 @@ export class SharedQuestions {
 
   /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
-    const { calls, context } = this.questions.lane;
+    const { calls } = this.questions;
     const waiting = this.questions.about(undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
-    if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, context.nowMs() + MAX_WAIT_MS));
+    if (owner === "waits") this.#refusal.set(Math.min(this.#refusal.atMs, calls.context.nowMs() + MAX_WAIT_MS));
     else {
       this.#refusal.clear();
       for (const question of waiting) {
@@ -384,7 +382,7 @@ export class SharedQuestions {
 
   /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
-    const { calls } = this.questions.lane;
+    const { calls } = this.questions;
     const inFlight = calls.ofClients;
     const [first] = inFlight;
     if (first === undefined || calls.hasUnreadAbandoned) return undefined;
@@ -401,21 +399,21 @@ export class SharedQuestions {
 
   /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared({ kinds }: Question): boolean {
-    const calls = this.questions.lane.calls.ofClients;
+    const calls = this.questions.calls.ofClients;
     return calls.length > 0 && calls.every(({ reply: { askable } }) => askable === undefined || !isSubset(kinds, askable.declared));
   }
 
   #refuseUndeclared(question: Question): void {
-    const { calls, dropped } = this.questions.lane;
+    const { calls } = this.questions;
     const [only, another] = calls.ofClients;
     if (another === undefined && only?.reply.askable !== undefined) only.reply.askable.missing |= offeredKinds(question.kinds);
     const reason = `${question.method} is not available: the client of this call has not declared it`;
-    dropped.question(question.method, reason);
+    calls.dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.MethodNotFound, reason);
   }
 
   #refuse(question: Question, reason: string): void {
-    const { dropped } = this.questions.lane;
+    const { dropped } = this.questions.calls;
     dropped.unattributed++;
     dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);

@@ -25,6 +25,7 @@ import {
   RequestIds,
   sendIf,
 } from "./call.ts";
+import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
 import { cancellation, internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
@@ -51,9 +52,11 @@ const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Calls {
+  readonly context: Context;
   readonly upstream: Upstream;
   readonly queue: RequestQueue;
   readonly tasks = new ClientTasks();
+  readonly dropped: DropLog;
   /** The stdin of the current generation; undefined if there is none. */
   input: UpstreamInput | undefined;
   /** The handshake of the current generation; undefined until it has finished. */
@@ -73,7 +76,6 @@ export class Calls {
   lastMessageNumber = 0;
   /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
   hasOnePrincipal = true;
-  readonly #context: Context;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
   readonly #isWaitingForClient: () => boolean;
@@ -104,8 +106,9 @@ export class Calls {
 
   /** @param isWaitingForClient true while the server waits for the answer of a client: that time does not count. */
   constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
-    this.#context = context;
+    this.context = context;
     this.upstream = upstream;
+    this.dropped = new DropLog(context);
     this.#log = limitedLog(context.log, context.nowMs);
     this.#isWaitingForClient = isWaitingForClient;
     this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
@@ -153,7 +156,7 @@ export class Calls {
     onEnded?: Call["onEnded"],
     limits?: CallLimits,
   ): Call | undefined {
-    const { counters, defects } = this.#context;
+    const { counters, defects } = this.context;
     const call = this.#create(caller, reply, request, limits);
     call.onEnded = onEnded;
     const place = this.queue.enter(call);
@@ -183,7 +186,7 @@ export class Calls {
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
-    const { config, nowMs } = this.#context;
+    const { config, nowMs } = this.context;
     return this.roomError(text) ?? this.hold(new Call("notification", caller, method, text, caller), nowMs() + config.holdTimeoutMs);
   }
 
@@ -207,7 +210,7 @@ export class Calls {
       onReady();
     };
     call.onEnded = (_hasResult, error) => error && onFailed(error);
-    const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.#context.config.holdTimeoutMs);
+    const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
     else reply.onDisconnect = () => this.end(call, "unread");
   }
@@ -234,10 +237,10 @@ export class Calls {
   ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const target = resultTo((text, reason, error) => {
       // A failure during shutdown is expected.
-      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.#context.log.warn({ method, reason }, "internal request failed");
+      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.context.log.warn({ method, reason }, "internal request failed");
       onResult?.(text, reason, error);
     });
-    const reply = internalReply(this.#context, target);
+    const reply = internalReply(this.context, target);
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
@@ -289,7 +292,7 @@ export class Calls {
 
   /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
   roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
-    const roomBytes = this.#context.config.maxQueuedBytes - queuedBytes;
+    const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
     const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
     return hasRoom ? undefined : overloaded("its input queue is full");
@@ -315,14 +318,14 @@ export class Calls {
     if (blocks.has("question"))
       return overloaded("its processes wait for answers of clients (CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS)", ...outcome);
     if (semaphore !== undefined && semaphore.freeCount <= 0) return overloaded(semaphore.describe(), ...outcome);
-    return overloaded(`${this.#context.config.maxInFlight} in flight, ${length} queued`, ...outcome);
+    return overloaded(`${this.context.config.maxInFlight} in flight, ${length} queued`, ...outcome);
   }
 
   /** Returns the effect of sending a call again. */
   effectOf({ method, toolName = "", retry }: Call): Effect {
     // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
     if (retry !== "none") return "safe";
-    if (method === "tools/call") return this.#context.config.retry === "read-only" && this.readOnlyTools.has(toolName) ? "safe" : "unknown";
+    if (method === "tools/call") return this.context.config.retry === "read-only" && this.readOnlyTools.has(toolName) ? "safe" : "unknown";
     return effectOf(method);
   }
 
@@ -451,7 +454,7 @@ export class Calls {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
     call.state = "passed";
     call.renew(acceptedAtMs);
-    call.slowAtMs = acceptedAtMs + this.#context.config.streamAfterMs;
+    call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
     this.#open(call);
     this.#schedule(call);
@@ -475,7 +478,7 @@ export class Calls {
 
   /** Sends a suspended call as this request, or queues it. It gets a new time if its client was asked. */
   repeat(call: Call, request: RequestMessage): void {
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
     this.#remove(call);
     call.wireId = this.#ids.mint();
@@ -512,7 +515,7 @@ export class Calls {
       else if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
-      this.#context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
+      this.context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
     }
     // A map that has grown or shrunk leaves its old table, with the calls of that time, to the next full garbage collection.
     call.reply = undefined;
@@ -525,7 +528,7 @@ export class Calls {
    * @returns the number of clients' calls that failed.
    */
   onLost(unwritten: readonly Outgoing[], describe: (call: Call) => SidecarError): number {
-    const { config, nowMs } = this.#context;
+    const { config, nowMs } = this.context;
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
@@ -563,7 +566,7 @@ export class Calls {
 
   /** Returns a call that was not sent yet, with its text for the server. */
   #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
-    const { retry, requestTimeoutMs, streamAfterMs } = this.#context.config;
+    const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
     const { acceptedAtMs } = reply;
     const wireId = this.#ids.mint();
@@ -612,7 +615,7 @@ export class Calls {
 
   /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
   #maxWaitMs({ timeoutMs }: Call): number {
-    const { holdTimeoutMs } = this.#context.config;
+    const { holdTimeoutMs } = this.context.config;
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
@@ -626,7 +629,7 @@ export class Calls {
   /** A client no longer waits for a call. */
   #close({ caller }: Call): void {
     this.#openCount--;
-    caller?.endCall(this.#context.nowMs());
+    caller?.endCall(this.context.nowMs());
     if (this.#openCount > 0) return;
     this.#empty?.resolve();
     this.#empty = undefined;
@@ -642,11 +645,11 @@ export class Calls {
     if (onReady !== undefined) return onReady();
     if (call.retry === "due") {
       call.retry = "done";
-      this.#context.counters.requests.repeated++;
+      this.context.counters.requests.repeated++;
     }
     // A call that a server may have seen was checked before.
     if (call.check !== undefined && !isChecked && !call.isSent) return this.#check(call, call.check);
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.context.nowMs();
     if (call.semaphore === this.#inTurn) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
     const { account, reply } = call;
@@ -656,7 +659,7 @@ export class Calls {
     if (reply === undefined) this.onNotification();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
-      if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.#context.config.streamAfterMs;
+      if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;
       call.sentNumber = ++this.lastNumber;
       if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
@@ -665,7 +668,7 @@ export class Calls {
   }
 
   #check(call: Call, check: CallCheck): void {
-    const { defects } = this.#context;
+    const { defects } = this.context;
     call.state = "checking";
     this.#checkingBytes += call.byteLength;
     this.#schedule(call);
@@ -715,7 +718,7 @@ export class Calls {
       call.slowAtMs = Number.POSITIVE_INFINITY;
       call.reply?.keepAlive();
     } catch (error) {
-      this.#context.defects.recover("deadline", error, () => {
+      this.context.defects.recover("deadline", error, () => {
         const { reply } = call;
         const failure = internalError(call.isSent);
         this.end(call, failure);
@@ -732,13 +735,13 @@ export class Calls {
       return this.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.notSent(call));
     this.end(call, this.notSent(call));
     if (kind !== "notification") return;
-    this.#context.counters.dropped.clientNotifications++;
+    this.context.counters.dropped.clientNotifications++;
     this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
   }
 
   /** Returns the lost generation's calls that are sent again to the next one. */
   #takeRetries(): Call[] {
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.context.nowMs();
     const retried: Call[] = [];
     for (const call of this.#all) {
       // The lost generation may have left it unwritten.

@@ -1,14 +1,7 @@
 import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import {
-  isJsonObject,
-  type JsonObject,
-  LOG_LEVELS as LEVELS,
-  type NotificationMessage,
-  type RequestMessage,
-  Slot,
-} from "../mcp/message.ts";
+import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS, type NotificationMessage } from "../mcp/message.ts";
 import { ALL_LISTS, filterMembers, isSame, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
@@ -216,17 +209,6 @@ function subscriptionBytes(uri: string): number {
   return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
 }
 
-/** Decides about a request by which a client changes what it wants. @returns undefined for any other request, and if the server decides. */
-export function decideAbout(
-  { method, outline }: RequestMessage,
-  caller: Caller,
-  driver: LegacyDriver | ModernDriver,
-): RequestDecision | undefined {
-  if (method === "logging/setLevel") return driver.setLevel(caller, outline.stringAt(Slot.level));
-  if (method === "resources/subscribe") return driver.subscribe(caller, outline.stringAt(Slot.uri));
-  return method === "resources/unsubscribe" ? driver.unsubscribe(caller, outline.stringAt(Slot.uri)) : undefined;
-}
-
 /**
  * Brings the desired state to a server with sessions: the most verbose level, the first `resources/subscribe` of a resource and the last
  * `resources/unsubscribe`. The server gets the client's own request if that is the cause.
@@ -234,20 +216,20 @@ export function decideAbout(
 export class LegacyDriver {
   readonly #calls: Calls;
   readonly #state: DesiredState;
-  readonly #isPrivate: boolean;
+  /** True if the server has one session, whose requests it gets even if they change nothing. */
+  isPrivate: boolean;
   /** The level that the server was sent last; undefined if it is unknown. */
   #sentLevel: string | undefined;
 
-  /** @param isPrivate true if the server has one client, whose requests it gets even if they change nothing. */
-  constructor(calls: Calls, state: DesiredState, isPrivate = false) {
-    [this.#calls, this.#state, this.#isPrivate] = [calls, state, isPrivate];
+  constructor(calls: Calls, state: DesiredState, isPrivate: boolean) {
+    [this.#calls, this.#state, this.isPrivate] = [calls, state, isPrivate];
   }
 
   setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
     const state = this.#state;
     const onEnded = state.setLevel(caller, level);
     if (onEnded === undefined) return undefined;
-    if (state.level !== level || (level === this.#sentLevel && !this.#isPrivate)) {
+    if (state.level !== level || (level === this.#sentLevel && !this.isPrivate)) {
       onEnded(true);
       this.#sendLevel();
       return EMPTY_RESULT;
@@ -273,7 +255,7 @@ export class LegacyDriver {
     const subscribing = this.#state.subscribe(caller, uri);
     if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);
     const { isCurrent, onEnded } = subscribing;
-    if (this.#isPrivate || !this.#state.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
+    if (this.isPrivate || !this.#state.isConfirmed(uri)) return { kind: "carry", onEnded, limits: sendIf(isCurrent) };
     onEnded(true);
     return EMPTY_RESULT;
   }

@@ -54,3 +54,8 @@ export interface InternalRequest {
 export function cancellation(requestId: number, reason: string): string {
   return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
 }
+
+/** Returns the error response to a request of the server. */
+export function errorAnswer(idText: string, code: number, message: string): string {
+  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message })}}`;
+}

@@ -1,5 +1,5 @@
 import type { Context } from "../context.ts";
-import { SidecarError } from "../mcp/errors.ts";
+import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import {
   type Message,
   type NotificationMessage,
@@ -33,7 +33,8 @@ import {
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
-import { DropLog, refuseOverlong, type Routing } from "./routing.ts";
+import { errorAnswer } from "./internal-calls.ts";
+import type { Routing } from "./routing.ts";
 import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
@@ -42,10 +43,8 @@ import { type LanePolicy, ServerTools } from "./tools.ts";
 export class Lane implements SessionLane, UpstreamListener {
   readonly context: Context;
   readonly calls: Calls;
-  readonly dropped: DropLog;
   readonly tools: ServerTools;
-  /** Only `share` changes it. */
-  routing: Routing;
+  readonly routing: Routing;
   /** Called with each request of the server but `ping`, before it is routed. */
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
@@ -69,16 +68,15 @@ export class Lane implements SessionLane, UpstreamListener {
     context: Context,
     upstream: Upstream,
     endSession: (session: Session) => void,
-    createRouting: (lane: Lane) => Routing,
+    createRouting: (calls: Calls, tools: ServerTools) => Routing,
     policy: LanePolicy | undefined,
   ) {
     this.context = context;
     this.#policy = policy;
-    this.dropped = new DropLog(context);
     this.calls = new Calls(context, upstream, () => this.routing.isWaitingForClient);
     this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
-    this.routing = createRouting(this);
+    this.routing = createRouting(this.calls, this.tools);
     this.#isPrivate = this.routing.isPrivate;
     this.#hangWatch = new HangWatch(context, this.calls, this);
   }
@@ -97,14 +95,6 @@ export class Lane implements SessionLane, UpstreamListener {
       onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
     const owner = (this.#heldOwner ??= held.owner);
     this.calls.holdRequest({ ...held, owner }, onReady, onLate, this.#held);
-  }
-
-  /** From now on, several sessions use the server. @param sessions those that use it already. */
-  share(sessions: Iterable<Session>): void {
-    const routing = this.routing.shared?.();
-    if (routing === undefined) return;
-    this.routing = routing;
-    for (const session of sessions) routing.onListener(session);
   }
 
   /**
@@ -295,17 +285,21 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onOverlongLine(line: OverlongLine): void {
-    const { calls, dropped } = this;
+    const { calls } = this;
     calls.lastMessageNumber = ++calls.lastNumber;
     const id = line.hasMethod || line.idText === undefined ? undefined : requestIdOf(line.idText);
     const call = calls.getWritten(id);
-    dropped.overlongLine(line, call);
+    calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
     if (call !== undefined) {
       calls.onAnswered(call.wireId);
       calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    } else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
-    else if (line.idText !== undefined) calls.sendInternal(refuseOverlong(line.idText, line.bytes));
+    } else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    else if (line.idText !== undefined) {
+      // Without a response the server would wait forever.
+      const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
+      calls.sendInternal(errorAnswer(line.idText, JsonRpcErrorCode.InvalidRequest, reason));
+    }
   }
 
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
@@ -336,10 +330,10 @@ export class Lane implements SessionLane, UpstreamListener {
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
-    if (call === undefined) return this.dropped.answer(id, calls.takeAbandoned(id));
+    if (call === undefined) return this.calls.dropped.answer(id, calls.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
-      if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished?.(call, response) === true) return;
+      if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished(call, response)) return;
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
@@ -367,7 +361,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { method } = message;
     if (method === "notifications/tools/list_changed") this.tools.onChanged();
     if (method !== "notifications/progress") this.routing.onServerNotification(message);
-    else if (!this.#deliverProgress(message) && !this.calls.tasks.deliverProgress(message)) this.dropped.notification(method);
+    else if (!this.#deliverProgress(message) && !this.calls.tasks.deliverProgress(message)) this.calls.dropped.notification(method);
   }
 
   /**

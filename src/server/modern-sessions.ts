@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { findAmbiguity, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import {
   checkDeclared,
   type InputRequired,
@@ -30,7 +30,7 @@ import { Timer } from "../timers.ts";
 import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
-import type { Lane } from "./lane.ts";
+import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
 import { cancellation } from "./internal-calls.ts";
 
@@ -87,14 +87,14 @@ class RepeatableRequest implements Askable {
  * Between two requests the call is suspended: it takes no slot, and outlives the server.
  */
 export class ModernSessions {
-  readonly #lane: Lane;
+  readonly #calls: Calls;
   readonly #questions: Questions;
   readonly #state: DesiredState;
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
 
   constructor(questions: Questions, state: DesiredState) {
-    [this.#lane, this.#questions, this.#state] = [questions.lane, questions, state];
+    [this.#calls, this.#questions, this.#state] = [questions.calls, questions, state];
     questions.onOverdue = (question) => this.#guard(question.call, () => this.#onOverdue(question));
   }
 
@@ -111,7 +111,7 @@ export class ModernSessions {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
-    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
+    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findAmbiguity(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
     if (isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
@@ -140,7 +140,7 @@ export class ModernSessions {
     const { askable: request } = call.reply;
     if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
     const asked = readInputRequired(response.text, response.outline.start(Slot.result));
-    const { calls } = this.#lane;
+    const calls = this.#calls;
     calls.suspend(call, typeof asked !== "string" && asked.questions.length > 0);
     if (typeof asked === "string") calls.giveUp(call, "invalid question", invalidQuestion(asked));
     else this.#begin(call, request, asked);
@@ -186,7 +186,7 @@ export class ModernSessions {
 
   /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, request: RepeatableRequest, { questions: asked, stateText }: InputRequired): void {
-    const { calls, context } = this.#lane;
+    const calls = this.#calls;
     const refusal = checkDeclared(asked, request.declared);
     if (refusal !== undefined) return calls.giveUp(call, "question of an undeclared kind", refusal);
     if (asked.length > 0 && ++request.rounds > MAX_QUESTION_ROUNDS) {
@@ -196,8 +196,8 @@ export class ModernSessions {
     if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     request.stateText = stateText;
     if (asked.length === 0) {
-      request.timer ??= new Timer(context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
-      return request.timer.set(context.nowMs() + REPEAT_DELAY_MS);
+      request.timer ??= new Timer(calls.context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      return request.timer.set(calls.context.nowMs() + REPEAT_DELAY_MS);
     }
     const texts = asked.map((each) => {
       const question = this.#questions.add(each.request, each.keyText);
@@ -215,7 +215,7 @@ export class ModernSessions {
     const request = requestOf(call);
     if (call === undefined || request === undefined) return;
     request.answers.push(`${idText}:${text}`);
-    if (this.#questions.about(call).length === 0) this.#lane.calls.repeat(call, request.next());
+    if (this.#questions.about(call).length === 0) this.#calls.repeat(call, request.next());
   }
 
   #onOverdue(question: Question): void {
@@ -227,13 +227,13 @@ export class ModernSessions {
   }
 
   #fail(call: ClientCall | undefined, reason: string, description: string): void {
-    if (call !== undefined) this.#lane.calls.giveUp(call, reason, questionFailed(description));
+    if (call !== undefined) this.#calls.giveUp(call, reason, questionFailed(description));
   }
 
   /** Gives up the call after a defect: nothing else would end a suspended call. */
   #guard(call: ClientCall | undefined, handle: () => void): void {
-    const { calls, context } = this.#lane;
-    context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
+    const calls = this.#calls;
+    calls.context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));
   }
 
   #emit({ call }: Question, text: string): void {

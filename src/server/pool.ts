@@ -6,7 +6,7 @@ import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questi
 import { describeError, SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
 import { initializeOf } from "../mcp/translate.ts";
-import { type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
+import { type MemoryHolder, type Reservation, serversPerClient, textMemoryBytes } from "../memory.ts";
 import type { ClientInfo } from "../process/handshake.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../process/port.ts";
 import type { Supervisor, SupervisorFailure } from "../process/supervisor.ts";
@@ -76,14 +76,8 @@ const SPARE_MS = 5000;
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
-/** The share of all servers that one client without a session may have. */
-const CLIENT_SHARE = 1 / 2;
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
 const MAX_KEPT_BYTES = 256 * 1024;
-
-export function serversPerClient(maxServers: number): number {
-  return Math.ceil(maxServers * CLIENT_SHARE);
-}
 
 /** A supervised server, its lane, and its use. */
 export class PooledServer {
@@ -220,7 +214,7 @@ export class Pool {
   /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
     const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + lane.dropped.unattributed, this.#unattributed);
+    const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
     return { servers: asking.length, unattributed };
   }
 
@@ -285,7 +279,7 @@ export class Pool {
       sessions.delete(session);
       return false;
     }
-    if (sessions.size > 1) lane.share(sessions);
+    if (sessions.size > 1) lane.routing.share();
     lane.addSession(session, initialize);
     return true;
   }
@@ -572,7 +566,7 @@ export class Pool {
     defects.guard("lane end", () => lane.close("server lost"));
     await this.#stop(server);
     server.kept?.release();
-    this.#unattributed += lane.dropped.unattributed;
+    this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }

@@ -5,8 +5,8 @@ import { messageToServer } from "../mcp/rewrite.ts";
 import type { Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
 import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
-import type { Lane } from "./lane.ts";
-import { errorAnswer } from "./routing.ts";
+import type { Calls } from "./calls.ts";
+import { errorAnswer } from "./internal-calls.ts";
 
 /** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
 export class Question {
@@ -40,7 +40,7 @@ export class Question {
 export class Questions extends Map<unknown, Question> {
   /** Minted here, so that a late answer never matches a question of the next server. */
   readonly ids = new RequestIds();
-  readonly lane: Lane;
+  readonly calls: Calls;
   /** Called when the server has got its answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
   /** Called with a question that the client of a session has not answered in time. */
@@ -48,9 +48,9 @@ export class Questions extends Map<unknown, Question> {
   readonly #maxCount: number;
   #progress = 0;
 
-  constructor(lane: Lane, maxCount = Number.POSITIVE_INFINITY) {
+  constructor(calls: Calls, maxCount = Number.POSITIVE_INFINITY) {
     super();
-    [this.lane, this.#maxCount] = [lane, maxCount];
+    [this.calls, this.#maxCount] = [calls, maxCount];
   }
 
   /** Opens the question of a request of the server. @returns undefined if it was refused. */
@@ -58,7 +58,7 @@ export class Questions extends Map<unknown, Question> {
     const { outline } = request;
     const { InvalidRequest, ServerError } = JsonRpcErrorCode;
     // The client might use the other value.
-    const isAmbiguous = outline.isRepeated(Slot.id) || outline.isRepeated(Slot.method);
+    const isAmbiguous = outline.doubleAt(Slot.id) === "id" || outline.doubleAt(Slot.method) === "method";
     if (isAmbiguous) this.refuse(request, InvalidRequest, "The id or the method of the request occurs twice");
     else if (this.size < this.#maxCount) return this.add(request, request.idText);
     else this.refuse(request, ServerError, `The client already has ${this.#maxCount} requests to answer`);
@@ -73,7 +73,7 @@ export class Questions extends Map<unknown, Question> {
 
   /** Gives the client of a session its time for the answer. */
   startDeadline(question: Question): void {
-    const { config, nowMs, timers } = this.lane.context;
+    const { config, nowMs, timers } = this.calls.context;
     question.deadline = new Timer(timers, () => this.onOverdue?.(question));
     question.deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
   }
@@ -128,6 +128,6 @@ export class Questions extends Map<unknown, Question> {
   }
 
   #send({ method, call }: { readonly method: string; readonly call?: ClientCall | undefined }, text: string): void {
-    if (!this.lane.calls.sendInternal(text, call?.caller.memory)) this.lane.dropped.request(method);
+    if (!this.calls.sendInternal(text, call?.caller.memory)) this.calls.dropped.request(method);
   }
 }

@@ -1,11 +1,11 @@
 import type { Context } from "../context.ts";
+import { HOLDER_SHARE } from "../memory.ts";
 import type { Upstream } from "../process/port.ts";
 import type { Call } from "./call.ts";
 import { type Semaphore, Turns } from "./slots.ts";
 
-/** The parts of the queue for messages of clients that need no slot: all of them, and those of one owner. They are never evicted. */
+/** The part of the queue for messages of clients that need no slot. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
-const OWNER_SHARE_WITHOUT_SLOT = 1 / 4;
 
 /** The queue of one owner by the semaphore of its calls, each in order of arrival. Those without a semaphore have a queue of their own. */
 type OwnerQueues = Turns<Semaphore | undefined, Call[]>;
@@ -211,7 +211,7 @@ export class RequestQueue {
     const { maxHeldRequests } = this.#context.config;
     if (this.length - this.#lengthWithSlot >= Math.ceil(maxHeldRequests * SHARE_WITHOUT_SLOT)) return false;
     const calls = this.#owners.get(owner)?.get(undefined) ?? [];
-    return calls.filter(({ needsSlot }) => !needsSlot).length < Math.ceil(maxHeldRequests * OWNER_SHARE_WITHOUT_SLOT);
+    return calls.filter(({ needsSlot }) => !needsSlot).length < Math.ceil(maxHeldRequests * HOLDER_SHARE);
   }
 
   /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */

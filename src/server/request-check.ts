@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { findAmbiguous, findMembers, stringOf } from "../json/find.ts";
+import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
-import { findOtherCase, findRepeated, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
+import { findAmbiguity, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
@@ -53,8 +53,8 @@ const REMOVED_METHODS = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
   const envelope = readEnvelope(request);
   if (envelope instanceof SidecarError) return envelope;
-  const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
-  if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous in the params`);
+  const ambiguity = findAmbiguity(request.outline, REPEATED_PARAMS);
+  if (ambiguity !== undefined) return invalidParams(ambiguity);
   const mismatch = checkVersion(request, headers) ?? checkHeader(headers["mcp-method"], "Mcp-Method", request.method);
   return mismatch ?? checkName(request, headers) ?? envelope;
 }
@@ -84,16 +84,15 @@ export function taskIdOf({ text, outline }: RequestMessage): string | undefined 
 function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const { method, text, outline } = request;
   if (TASK_METHODS.has(method)) {
-    if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined)
+    if (findMembers(text, outline.start(Slot.params), ["taskId"]).double !== undefined)
       return invalidParams('"taskId" is ambiguous in the params');
     return checkHeader(headers["mcp-name"], "Mcp-Name", taskIdOf(request) ?? "");
   }
   const named = NAME_SLOT.get(method);
   if (named === undefined) return undefined;
-  const slots = { [named.member]: named.slot };
   // The server could read the other one.
-  const ambiguous = findRepeated(outline, slots) ?? findOtherCase(outline, slots);
-  if (ambiguous !== undefined) return invalidParams(`"${named.member}" is ambiguous in the params`);
+  const ambiguity = findAmbiguity(outline, { [named.member]: named.slot });
+  if (ambiguity !== undefined) return invalidParams(ambiguity);
   const value = outline.stringAt(named.slot);
   // The server reports a parameter that is missing.
   return value === undefined ? undefined : checkHeader(headers["mcp-name"], "Mcp-Name", value);

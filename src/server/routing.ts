@@ -1,123 +1,265 @@
-import type { Context } from "../context.ts";
+import { findMembers, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
+import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
-import { type JsonRpcId, type NotificationMessage, type OverlongLine, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import type { Counters } from "../observe/record.ts";
-import { type Log, logLimiter } from "../observe/log.ts";
+import { isAtLeast, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { messageToServer } from "../mcp/rewrite.ts";
+import { listChanges, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
+import { withoutSubscriptionId } from "../mcp/translate.ts";
 import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { ClientCall, RequestDecision } from "./call.ts";
-import type { DesiredState } from "./desired-state.ts";
+import { SharedQuestions } from "./asking-calls.ts";
+import { type ClientCall, refuse, type RequestDecision } from "./call.ts";
+import type { Calls } from "./calls.ts";
+import { DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
+import { errorAnswer } from "./internal-calls.ts";
+import { ModernSessions } from "./modern-sessions.ts";
+import { LIST_CHANGED, type PrivateSession } from "./private-session.ts";
+import { Questions } from "./questions.ts";
+import { UNKNOWN_TASK } from "./tasks.ts";
+import type { ServerTools } from "./tools.ts";
 
-/** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
-export class DropLog {
-  /** The number of questions that could not be assigned to a call. */
-  unattributed = 0;
-  readonly #counts: Counters["dropped"];
-  readonly #log: Log;
-  readonly #mayLog: () => boolean;
+/** The maximum number of questions of one server that are not answered. */
+const MAX_QUESTIONS = 64;
 
-  constructor({ counters, log, nowMs }: Context) {
-    this.#counts = counters.dropped;
-    this.#log = log;
-    this.#mayLog = logLimiter(nowMs);
-  }
+/** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
+const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/initialized",
+  "notifications/progress",
+  "notifications/roots/list_changed",
+]);
 
-  /** @param reason the reason why its request was given up; undefined if there was no such request. */
-  answer(id: JsonRpcId | undefined, reason: string | undefined): void {
-    const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
-    if (!this.#mayLog()) return;
-    const fields = { requestId: typeof id === "string" ? shorten(id) : id, reason, count };
-    if (reason === undefined) this.#log.warn(fields, "answer dropped: no such request");
-    else this.#log.info(fields, "late answer dropped");
-  }
-
-  notification(method: string): void {
-    this.#log.debug({ method: shorten(method), count: ++this.#counts.notifications }, "server notification dropped");
-  }
-
-  request(method: string): void {
-    this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
-  }
-
-  question(method: string, reason: string): void {
-    this.#counts.questions++;
-    if (this.#mayLog()) this.#log.info({ method: shorten(method), reason }, "server question refused");
-  }
-
-  overlongLine({ bytes, isForMemory }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
-    this.#counts.overlongLines++;
-    if (!this.#mayLog()) return;
-    const method = call === undefined ? undefined : shorten(call.method);
-    const fields = { bytes, method, requestId: call?.wireId };
-    if (isForMemory) this.#log.warn(fields, "stdout line discarded: the memory was full");
-    else this.#log.warn(fields, "stdout line discarded: longer than the limit");
-  }
-}
-
-/** The notifications of a change of a list, in all eras. */
-export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
-
-/** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
-export interface Routing {
-  /** True while a single session has used the server. Its messages are for that session. */
-  readonly isPrivate: boolean;
+/**
+ * Routing of messages between a server and its clients. Each run of the server is of one era. A message of a server that clients share, without
+ * a known recipient, is dropped or rejected: the recipient is never guessed.
+ */
+export class Routing {
   /** What the clients want of the server. */
-  readonly state: DesiredState;
-  /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
-  onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined;
-  /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
-  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
-  /** @returns the error if the response is rejected. */
-  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined;
+  readonly state = new DesiredState();
+  /** Undefined if the server may not ask. */
+  readonly asking: SharedQuestions | undefined;
+  /** The era of the current or the last run. Requests that wait have its form. */
+  era: ServerEra;
+  readonly #calls: Calls;
+  readonly #tools: ServerTools;
+  #private: PrivateSession | undefined;
+  /** True if all sessions are of one client, so that a task is nobody else's. */
+  readonly #isOfOneClient: boolean;
+  readonly #legacy: LegacyDriver;
+  readonly #modern: ModernDriver;
+  readonly #sessions: ModernSessions;
+  #driver: LegacyDriver | ModernDriver;
+
   /**
-   * Handles the server's response to a call, if it does not end the call: the call is suspended, or given up. Undefined for a server whose
-   * responses end their calls.
-   *
-   * @returns false for a response that ends the call.
+   * @param era the one that is expected of the first run.
+   * @param first the session that starts a private server; undefined for any other server.
+   * @param onFree called when a server that may ask has become free for other calls, or no longer is. Undefined if the server may not ask.
    */
-  onUnfinished?(call: ClientCall, response: ResponseMessage): boolean;
+  constructor(calls: Calls, tools: ServerTools, era: ServerEra = "legacy", first?: PrivateSession, onFree?: () => void) {
+    [this.#calls, this.#tools, this.era, this.#private] = [calls, tools, era, first];
+    this.#isOfOneClient = first !== undefined;
+    const questions = new Questions(calls, MAX_QUESTIONS);
+    this.asking = onFree && new SharedQuestions(questions, onFree);
+    this.#legacy = new LegacyDriver(calls, this.state, first !== undefined);
+    this.#modern = new ModernDriver(calls.context, calls, this.state, ({ lists }) => this.#onReopened(lists));
+    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
+    this.#sessions = new ModernSessions(questions, this.state);
+  }
+
+  /** True while a single session has used a private server. Its messages are for that session. */
+  get isPrivate(): boolean {
+    return this.#private !== undefined;
+  }
+
+  /** True if the server waits for a client's response, and so may not be able to answer. */
+  get isWaitingForClient(): boolean {
+    return this.#private?.isAsked ?? this.#calls.queue.blocks.has("question");
+  }
+
+  /** From now on, several sessions of one client use a private server. */
+  share(): void {
+    this.#private?.release();
+    this.#private = undefined;
+    this.#legacy.isPrivate = false;
+    // A server that has asked for roots is not shared.
+    this.state.haveRootsChanged = false;
+  }
+
+  /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
+  onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
+    const { method, outline } = request;
+    const isModern = this.era === "modern";
+    // What sessions want of a server without sessions is in requests of the sidecar itself.
+    if (isModern) this.#calls.noteClient(caller.memory.holder);
+    this.#private?.onRequest(method);
+    if (method === "logging/setLevel") return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
+    if (method === "resources/subscribe") return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
+    if (method === "resources/unsubscribe") return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
+    if (isModern) return this.#sessions.decide(caller, request, reply);
+    return !this.#isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
+  }
+
+  /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+    if (this.#private !== undefined) {
+      if (notification.method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
+      return this.#private.onNotification(notification);
+    }
+    // A server without sessions knows only cancellations, which the lane sends.
+    if (this.era === "modern" || NOT_CARRIED_NOTIFICATIONS.has(notification.method)) return undefined;
+    return messageToServer(notification);
+  }
+
+  /** @returns the error if the response is rejected. */
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    if (this.#private !== undefined) return this.#private.onAnswer(response);
+    // No request of a shared server with sessions reaches a client.
+    return this.era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
+  }
+
+  /** Handles a response that does not end its call: the call is suspended, or given up. @returns false for a response that ends it. */
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    return this.#sessions.onResponse(call, response);
+  }
+
   /** Called for all notifications except progress, which the lane handles. */
-  onServerNotification(notification: NotificationMessage): void;
-  onServerRequest(request: RequestMessage): void;
-  /** Returns the routing for several sessions, with the state of the first one. Only a private server can be shared. */
-  shared?(): Routing;
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, outline } = notification;
+    if (this.#private !== undefined) return this.#private.onServerNotification(notification);
+    if (this.era === "legacy") {
+      const isWithdrawal = method === "notifications/cancelled" && this.asking?.questions.withdraw(notification) !== undefined;
+      return isWithdrawal ? undefined : this.#deliver(notification);
+    }
+    // A server ends a subscription by cancelling its request (MCP 2026-07-28, basic/utilities/cancellation).
+    const cancelledId = method === "notifications/cancelled" ? outline.numberAt(Slot.requestId) : undefined;
+    const id = outline.numberAt(Slot.subscriptionId) ?? cancelledId;
+    if (id === undefined) return this.#deliver(notification);
+    if (this.#modern.has(id)) {
+      if (!this.#modern.onNotification(id, notification)) this.#deliver({ ...notification, text: withoutSubscriptionId(notification) });
+      return;
+    }
+    const subscription = this.state.subscriptions.values().find(({ wireId }) => wireId === id);
+    if (subscription === undefined) this.#calls.dropped.notification(method);
+    else subscription.onNotification(notification);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    const calls = this.#calls;
+    const isPing = request.method === "ping" && this.era === "legacy";
+    const kinds = kindsOf(request);
+    if (!isPing && this.#private !== undefined) return this.#private.ask(request);
+    if (this.asking !== undefined && kinds !== 0) return this.asking.onServerRequest(request);
+    if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) calls.dropped.request(request.method);
+    if (!isPing) calls.dropped.question(request.method, "it is not known for which client it is");
+    const [only, another] = isPing ? [] : calls.ofClients;
+    const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
+    if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
+  }
+
   /** Restores the former generation's state on the new one, before any queued request is sent. */
-  onReady(handshake: UpstreamHandshake): void;
-  onLost(): void;
+  onReady(handshake: UpstreamHandshake): void {
+    const { era, resultText } = handshake;
+    this.era = era;
+    this.#driver = era === "legacy" ? this.#legacy : this.#modern;
+    this.#driver.onReady(handshake);
+    for (const subscription of this.state.subscriptions) {
+      if (era === "modern") subscription.open();
+      else subscription.end();
+    }
+    for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
+    if (this.#private?.isInitialized !== false) this.#tools.onInitialized();
+    this.asking?.onReady();
+  }
+
+  onLost(): void {
+    this.#private?.onLost();
+    this.asking?.onLost();
+    this.#modern.onLost();
+  }
+
   /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
-  onListener(caller: Caller, initialize?: RequestMessage): void;
+  onListener(caller: Caller, initialize?: RequestMessage): void {
+    if (initialize !== undefined) this.#sessions.add(caller, initialize);
+    this.state.listeners.add(caller);
+    if (this.state.listeners.size === 1) this.#modern.update();
+  }
+
   /**
    * Removes the state of a session, or of a client without one. Its requests are given up after that, because the server may have a
    * subscription of one in flight.
    */
-  onCallerEnd(caller: Caller): void;
-  /** True if the server waits for a client's response, and so may not be able to answer. */
-  readonly isWaitingForClient: boolean;
-  /** The era of the current or the last run. Requests that wait have its form. */
-  readonly era: ServerEra;
+  onCallerEnd(caller: Caller): void {
+    this.#sessions.delete(caller);
+    const unwatched = this.state.end(caller);
+    // The server of a private session ends with it.
+    if (this.#private !== undefined) this.#private.end();
+    else if (this.era === "legacy") this.#legacy.onEnd(unwatched, caller);
+    else if (unwatched.length > 0 || this.state.listeners.size === 0) this.#modern.update();
+  }
+
+  /** The server may have announced changes while the subscription of the sidecar was not open. */
+  #onReopened(lists: SubscriptionFilter["lists"]): void {
+    if (lists.has("tools")) this.#tools.onChanged();
+    for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce(text);
+  }
+
+  /** Refuses the task of another principal as one that does not exist, and an id that the server could read in another way. */
+  #checkTask({ memory }: Caller, { method, text, outline }: RequestMessage): RequestDecision | undefined {
+    // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
+    if (method === "tasks/list")
+      return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
+    const params = outline.firstAt(Slot.params) === "{" ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
+    if (params?.double !== undefined)
+      return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
+    const [span] = params?.spans ?? [];
+    const taskId = stringOf(text, span);
+    if (span !== undefined && taskId === undefined)
+      return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');
+    const isForeign = this.#calls.tasks.owners.isOfOther(taskId, memory.holder);
+    return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
+  }
+
+  /** Delivers a notification that names no client. */
+  #deliver({ method, text, outline }: NotificationMessage): void {
+    if (method === "notifications/message") return this.#deliverLog(text, outline.stringAt(Slot.level));
+    let recipients: ReadonlySet<Caller> = new Set();
+    if (LIST_CHANGED.test(method)) recipients = this.state.listeners;
+    else if (method === "notifications/resources/updated") recipients = this.state.subscribersOf(outline.stringAt(Slot.uri));
+    if (recipients.size === 0) this.#calls.dropped.notification(method);
+    for (const caller of recipients) caller.deliverOnce(text);
+  }
+
+  /**
+   * Delivers a log message, which does not name its request. It goes to the only client with calls in flight that it can be about, and on the
+   * stream of its call if there is just one. Otherwise it is dropped, as it is if the server has ever got something of another principal: it may
+   * be about earlier work.
+   */
+  #deliverLog(text: string, level: string | undefined): void {
+    const calls = this.#calls;
+    // A server without sessions logs only for requests that name a level.
+    const mayLog = this.era === "modern" || this.state.level !== undefined;
+    const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.era === "legacy" || reply.logLevel !== undefined) : [];
+    const [first, another] = inFlight;
+    if (first === undefined || !calls.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
+      return calls.dropped.notification("notifications/message");
+    const { caller, reply } = first;
+    // Each request of a client without a session has a level of its own.
+    if (!isAtLeast(level, reply.logLevel ?? this.state.levelOf(caller) ?? "")) return;
+    if (another !== undefined || !reply.emit(text)) caller.deliver(text);
+  }
 }
 
 /** Returns the sidecar's own answer to a server's `ping`. */
-export function answerPing(request: RequestMessage): string {
+function answerPing(request: RequestMessage): string {
   return `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`;
 }
 
 /** Returns the error for a request of a shared server. An immediate error keeps the server from waiting. */
-export function refuseRequest(request: RequestMessage): string {
+function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
     request.idText,
     JsonRpcErrorCode.MethodNotFound,
     `${shorten(request.method)} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`,
   );
-}
-
-/** Returns the error for a request above the line limit. Without a response the server would wait forever. */
-export function refuseOverlong(idText: string, bytes: number): string {
-  return errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, `The request is too long for the sidecar (${bytes} bytes) and was discarded`);
-}
-
-export function errorAnswer(idText: string, code: number, message: string): string {
-  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message })}}`;
 }

@@ -18,7 +18,6 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { SharedRouting } from "./shared-routing.ts";
 import { holdMessage } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
@@ -200,7 +199,7 @@ export class StatelessRequests {
   }
 
   #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
-    const asking = routing instanceof SharedRouting && ASKING_METHODS.has(stateless.request.method) ? routing.asking : undefined;
+    const asking = ASKING_METHODS.has(stateless.request.method) ? routing.asking : undefined;
     if (asking !== undefined && this.#parked !== undefined) return new AskingCall(asking.questions, this.#parked, stateless);
     return { declared: stateless.envelope.declared, missing: 0 };
   }
@@ -209,7 +208,8 @@ export class StatelessRequests {
     const { request, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
-    const { lane } = parked;
+    const lane = this.#pool.lanes.find(({ calls }) => calls === parked.calls);
+    if (lane === undefined) return reply.fail(internalError(true));
     const isOverloaded = client.callsInFlight >= maxSessionRequests;
     const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : lane.calls.inputRoomError([...answers.values()].join(""));
     if (refusal !== undefined) return reply.fail(refusal);

@@ -34,26 +34,15 @@ export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) 
 
 /** The most tools that are listed of a server. */
 export const MAX_TOOLS = 10_000;
-/** The limit for the texts of all pages together. `discover` applies it to each message as well. */
-export const MAX_LIST_BYTES = 64 * 1024 * 1024;
-
-export interface ToolListRules {
-  /** A server may return pages without end. */
-  readonly maxPages: number;
-  readonly maxPageBytes: number;
-  /** The limit for the values of all pages together, in estimated bytes of memory. */
-  readonly maxValueBytes: number;
-  /**
-   * True to reject elements that are not objects, cursors that are not strings, and repeated cursors. Otherwise such elements are skipped,
-   * such a cursor ends the list, and a repeated one is followed.
-   */
-  readonly isStrict: boolean;
-}
+/** The discovery client of a pod reads lists of at most 4 MiB. */
+export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
+/** A server may return pages without end. */
+const MAX_PAGES = 100;
 
 export interface ToolList {
   /** In the server's order. Undefined if the pages are not a list of tools, or too large. */
   readonly tools: readonly JsonObject[] | undefined;
-  /** The reason, on one line, why the list is undefined or lacks the rest of the server's tools. */
+  /** The reason, on one line, why the list is undefined or lacks some of the server's tools. */
   readonly problem: string | undefined;
   /** The code of the sidecar's error, if that is the reason. */
   readonly code?: SidecarErrorCode | undefined;
@@ -61,46 +50,38 @@ export interface ToolList {
 
 /**
  * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination). Yields the parameters of the request for each page, and
- * takes the JSON text of its result.
+ * takes the JSON text of its result. Of a list with a malformed tool or cursor, clients still get the other tools.
  */
-export function* readToolPages({
-  maxPages,
-  maxPageBytes,
-  maxValueBytes,
-  isStrict,
-}: ToolListRules): Generator<JsonObject, ToolList, string> {
+export function* readToolPages(): Generator<JsonObject, ToolList, string> {
   const tools: JsonObject[] = [];
   const cursors = new Set<string>();
+  let problem: string | undefined;
   let params = {};
-  let textBytes = 0;
   let valueBytes = 0;
-  for (let page = 1; page <= maxPages; page++) {
+  for (let page = 1; page <= MAX_PAGES; page++) {
     const resultText = yield params;
     const pageBytes = Buffer.byteLength(resultText);
-    textBytes += pageBytes;
-    if (pageBytes > maxPageBytes) return noList(`page ${page} has ${pageBytes} bytes, more than ${maxPageBytes}`);
-    if (textBytes > MAX_LIST_BYTES) return noList(`longer than ${MAX_LIST_BYTES} bytes in all`);
+    if (pageBytes > MAX_PAGE_BYTES) return noList(`page ${page} has ${pageBytes} bytes, more than ${MAX_PAGE_BYTES}`);
     // A character may take two bytes.
-    valueBytes += estimatedBytes(resultText, maxValueBytes) + 2 * resultText.length;
-    if (valueBytes > maxValueBytes) return noList(`too many values: they could take more than ${maxValueBytes} bytes of memory`);
+    valueBytes += estimatedBytes(resultText, MAX_VALUE_BYTES) + 2 * resultText.length;
+    if (valueBytes > MAX_VALUE_BYTES) return noList(`too many values: they could take more than ${MAX_VALUE_BYTES} bytes of memory`);
     const result = readValue(resultText);
     const { tools: list, nextCursor } = isJsonObject(result) ? result : {};
     if (!Array.isArray(list)) return noList(`page ${page} has no list of tools`);
     for (const [index, tool] of list.slice(0, MAX_TOOLS + 1).entries()) {
       if (isJsonObject(tool)) tools.push(tool);
-      else if (isStrict) return noList(`tool ${index + 1} of page ${page} is not an object`);
+      else problem ??= `tool ${index + 1} of page ${page} is not an object`;
     }
     if (tools.length > MAX_TOOLS) return { tools: tools.slice(0, MAX_TOOLS), problem: `more than ${MAX_TOOLS} tools` };
     // Some servers write an empty cursor for the last page, and would return the first page for it.
     const cursor = nextCursor ?? "";
-    if (cursor === "") return { tools, problem: undefined };
-    if (typeof cursor !== "string")
-      return isStrict ? noList(`the nextCursor of page ${page} is not a string`) : { tools, problem: undefined };
-    if (isStrict && cursors.has(cursor)) return noList(`page ${page} repeats an earlier cursor; the list would never end`);
+    if (cursor === "") return { tools, problem };
+    if (typeof cursor !== "string") return { tools, problem: `the nextCursor of page ${page} is not a string` };
+    if (cursors.has(cursor)) return { tools, problem: `page ${page} repeats an earlier cursor; the list would never end` };
     cursors.add(cursor);
     params = { cursor };
   }
-  return { tools, problem: `more than ${maxPages} pages` };
+  return { tools, problem: `more than ${MAX_PAGES} pages` };
 }
 
 function noList(problem: string): ToolList {
@@ -133,10 +114,6 @@ export interface LanePolicy {
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
 
-/** The discovery client of a pod reads lists of at most 4 MiB. */
-export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-/** Clients of a server with a few malformed tools still get the others. */
-const RULES: ToolListRules = { maxPages: 100, maxPageBytes: MAX_PAGE_BYTES, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 /** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
@@ -196,14 +173,14 @@ export class ServerTools {
    * @param timeoutMs the timeout for all pages together.
    * @returns no tools if no server is ready, or it did not list its tools in time.
    */
-  list(timeoutMs: number, rules = RULES): Promise<ToolList> {
+  list(timeoutMs: number): Promise<ToolList> {
     if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
     const { nowMs } = this.#context;
     const endMs = nowMs() + timeoutMs;
     return new Promise((resolve) => {
       const onListed: OnListed = (tools, problem, code) => resolve({ tools, problem, code });
-      this.#ask(onListed, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) }), rules);
+      this.#ask(onListed, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) }));
     });
   }
 
@@ -278,8 +255,8 @@ export class ServerTools {
    * @param onListed called once with all tools; undefined with the problem, and the code of the sidecar's error, if it is one.
    * @param limits returns the limits of each request. Without them, a listing ends early if it must be restarted.
    */
-  #ask(onListed: OnListed, limits?: () => CallLimits, rules = RULES): void {
-    const pages = readToolPages(rules);
+  #ask(onListed: OnListed, limits?: () => CallLimits): void {
+    const pages = readToolPages();
     const onResult: OnInternalResult = (text, reason, error) => {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
         return onListed(undefined, reason, error?.code);
@@ -287,7 +264,7 @@ export class ServerTools {
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
-        this.#context.log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
+        this.#context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(tools, problem);
     };
     // The first page needs no result.

@@ -1,10 +1,7 @@
 import type { Context } from "../context.ts";
-import { ANY_HOLDER, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
+import { ANY_HOLDER, HOLDER_SHARE, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
-
-/** The share of the sessions that one holder may have when no more than this share is free. */
-const HOLDER_SHARE = 1 / 4;
 
 interface Holding {
   count: number;

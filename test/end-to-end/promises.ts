@@ -21,7 +21,7 @@ export const PROMISES = {
     operations("sessions", "A restart of the server does not end a session."),
   ],
   "a new server process is told the state of its clients": [
-    readme("the sidecar sends it `initialize`, log level, subscriptions and the notice of changed roots again"),
+    readme("The sidecar sends it `initialize`, log level, subscriptions and the notice of changed roots again"),
   ],
   "clients never get messages of each other": [
     readme("**Clients never receive each other's responses**, even if all of them send the same request ids to one shared server process."),
@@ -29,7 +29,7 @@ export const PROMISES = {
   ],
   "messages arrive unchanged": [
     readme("**Messages arrive unchanged**: unknown fields, key order and large numbers included."),
-    security("A message is read once: decisions use the same places in its text that are edited."),
+    security("Decisions use the same places of a message that are edited."),
   ],
   "sessions take turns": [
     readme("Sessions take turns, so a busy client does not block the others."),
@@ -56,9 +56,7 @@ export const PROMISES = {
   "keys of sessions are rotated": [
     operations("replicas", "While the restarts go on, some replicas sign with the old key and some with the new one. All accept both."),
   ],
-  "sessions that clients can sign themselves count as new ones": [
-    security("Such a session has the limits of all others, and counts for SESSIONS_PER_MINUTE when it is taken up."),
-  ],
+  "sessions that clients can sign themselves count as new ones": [security("These count for SESSIONS_PER_MINUTE.")],
   "a stream that breaks is resumed": [
     operations("timeouts-and-overload", "Events that it missed on a stream are kept for replay"),
     security("The same holds for streams and their replay."),
@@ -77,11 +75,11 @@ export const PROMISES = {
   ],
   "/metrics counts for Prometheus": [readme("metrics for Prometheus at `/metrics`")],
   "the page shows the state": [
-    readme("The page shows the state of the server, its exits, its tools with forms to call them, the last requests and the log."),
+    readme("[a page](docs/operations/page.md) with the state of the server, its tools to try, requests and log"),
     operations("page", "PAGE is on by default if the sidecar listens on loopback"),
   ],
   "no other page reads or frames the page": [
-    security("The page of the sidecar can be read and framed by no other page, whatever ALLOWED_ORIGINS has."),
+    security("No other page can read or frame the page of the sidecar."),
     operations("page", "Pages of other origins can neither read it nor frame it, whatever ALLOWED_ORIGINS has."),
   ],
   "ADMIN_ADDR has the administration for itself": [
@@ -97,7 +95,7 @@ export const PROMISES = {
     security("The log of requests has no tokens, session ids, arguments, results or URLs."),
     operations("logs", "It has names, times and sizes, but no arguments, results, error messages, URLs, tokens or session ids."),
   ],
-  "a flood of requests cannot fill the log": [security("A flood of requests cannot fill the log: suppressed lines are counted.")],
+  "a flood of requests cannot fill the log": [security("A flood of requests cannot fill it.")],
   "a log that is not read delays no message": [operations("logs", "The log never delays a message.")],
   "no part of a message is logged": [
     security("No part of a message on its stdout is logged."),
@@ -126,16 +124,14 @@ export const PROMISES = {
     security("Outside of the image, the sidecar listens on 127.0.0.1 unless HOST or ADDR says otherwise."),
   ],
   "clients without a session use a server of sessions": [
-    readme("Each client speaks its own protocol revision, whichever the server speaks."),
+    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
     operations("stateless", "The sidecar serves such requests beside those of sessions, on the same path."),
   ],
   "clients of sessions use a server without sessions": [
-    readme("Each client speaks its own protocol revision, whichever the server speaks."),
+    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
     operations("servers-without-sessions", "Clients of earlier revisions use it through the sidecar as any other server."),
   ],
-  "questions of a server reach its client": [
-    readme("Questions of a server (sampling, elicitation) reach all of these clients, if they declare these capabilities."),
-  ],
+  "questions of a server reach its client": [readme("Questions of a server (sampling, elicitation) reach clients that declare them.")],
   "a question reaches only a client that has declared it": [
     security("A question of a server without sessions reaches only a client that has declared it."),
     operations("stateless", "If the client has not declared what it asks, the request gets MISSING_CAPABILITY instead."),
@@ -147,17 +143,17 @@ export const PROMISES = {
     ),
   ],
   "clients without a session may use the same ids": [
-    security("Clients without a session may use the same ids and progress tokens: each gets its own messages."),
+    security("They may use the same ids: each client gets its own messages."),
     security("Only the end of its connection cancels a request."),
     operations("stateless", "If the client disconnects, the server gets `notifications/cancelled`."),
   ],
   "clients without a session have the limits of their token": [
-    security("Requests without a session have the limits of their token, or without tokens of their network address."),
+    security("Requests without a session have the limits of their token, or else of their address."),
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
   "a process that may ask serves one client": [
-    security("A process that may ask serves one client for its life: a token, or without tokens an address."),
-    security("If sessions share a server, its requests are rejected and shown to nobody."),
+    security("A process that may ask serves one client: a token, or without tokens an address."),
+    security("If sessions share a server, its requests are rejected."),
   ],
   "log messages of two tokens are not mixed": [
     security(
@@ -165,25 +161,20 @@ export const PROMISES = {
     ),
   ],
   "the state of a question is valid once, for one token": [
-    security("It is valid once, for one token, method, name and arguments."),
+    security("is valid once, for one token, method, name and arguments."),
     operations("stateless", "A state is valid once, for the same client, method, name and arguments."),
   ],
-  "calls that wait for answers have limits": [
-    security(
-      "Calls that wait for answers have limits of time, number and memory, also for each client. No call ends to make room for another one.",
-    ),
-  ],
+  "calls that wait for answers have limits": [security("Such calls have limits. None ends to make room for another one.")],
   "the state of a server is sealed for one token": [
-    security("A state of another token or tool, or a forged one, does not reach the server."),
+    security("a `requestState` of another token or tool, or a forged one, does not reach the server."),
     operations("stateless", "With AUTH_TOKEN_FILE, the sidecar seals the state, because the server sees one client only."),
   ],
   "tasks belong to their token": [
-    security("A client cannot read or cancel the task of another token at a shared server, even if it knows the id"),
+    security("A client cannot read or cancel the last 1000 tasks of another token, even if it knows their ids."),
     operations("stateless", "With AUTH_TOKEN_FILE, only the token that created a task may use it"),
   ],
   "ISOLATION=session gives each client its own process": [
     readme("`--isolation session` gives each session of a server with sessions its own process"),
-    readme("By default, a private process ends with its last session"),
     operations("sessions", "MAX_PRIVATE_SERVERS limits their number."),
   ],
   "discover finds differences to the review": [
@@ -193,7 +184,7 @@ export const PROMISES = {
   ],
   "tools that differ from the review do not exist": [
     readme("A sidecar with `--descriptor FILE` serves only tools that match the review."),
-    security("With DESCRIPTOR, tools that differ from the review do not exist for clients until a new review"),
+    security("With DESCRIPTOR, tools that differ from the review do not exist for clients."),
     operations("pinned-descriptor", "All others are absent from `tools/list`. Calls of them fail with TOOL_NOT_FOUND"),
   ],
   "hidden tools do not exist": [
@@ -205,16 +196,13 @@ export const PROMISES = {
     security("With ARGUMENT_CHECK=enforce, arguments that violate the tool's schema do not reach the server."),
     operations("tool-policy", "a result with `isError` that names each wrong field"),
   ],
-  "a check of arguments keeps nothing busy": [
-    security("Neither a schema nor arguments keep the sidecar busy: the check runs in a thread that is ended after 200 ms of CPU time."),
-    security("No arguments switch off the check of a tool."),
-  ],
+  "a check of arguments keeps nothing busy": [security("No arguments keep the sidecar busy, or switch off the check.")],
   "calls have limits per minute": [
-    security("Calls and sessions have limits per minute, calls also of number and time"),
+    security("Calls and sessions have the [limits](docs/operations/tool-policy.md) that are set."),
     operations("timeouts-and-overload", "A burst may use up the full number at once."),
   ],
   "long results are truncated": [
-    security("MAX_RESULT_BYTES for results if it is set"),
+    security("Its output has limits: MAX_LINE_BYTES, MAX_RESULT_BYTES,"),
     operations("tool-policy", "the truncated result, with `_meta.truncated`"),
   ],
   "a client without a token learns only the state": [
@@ -223,19 +211,17 @@ export const PROMISES = {
     operations("health", 'the body is only `{"status":…,"state":…}`'),
   ],
   "REQUIRE_AUTH needs a token": [
-    security("With REQUIRE_AUTH the sidecar does not start without a token."),
+    security("With REQUIRE_AUTH it does not start without a token."),
     operations("tokens", "the sidecar does not start without a token"),
   ],
   "tokens are rotated without a restart": [
-    security(
-      "Tokens are rotated without a restart. Removing a token from AUTH_TOKEN_FILE ends its sessions with their calls, streams and private servers.",
-    ),
-    security("A broken or half-written file changes nothing."),
+    security("Tokens are rotated without a restart. A token removed from AUTH_TOKEN_FILE loses its sessions, calls and streams."),
+    security("A broken file changes nothing."),
     operations("tokens", "leaves the tokens as they were"),
   ],
-  "the token is never passed to the server": [security("The client's token is never passed to the server (no token passthrough).")],
+  "the token is never passed to the server": [security("The client's token is never passed to the server.")],
   "foreign and altered session ids are unknown": [
-    security("Altered ids, expired ones, and those of another key or token get the same 404 as an unknown one, byte for byte."),
+    security("Altered ids, expired ones, and those of another key or token get the same 404 as an unknown one."),
   ],
   "secrets are masked": [
     security("Tokens of the sidecar, and values of variables whose names look like credentials, are masked"),
@@ -247,35 +233,28 @@ export const PROMISES = {
     operations("timeouts-and-overload", "INVALID_REQUEST, with 431; the connection is closed"),
   ],
   "ambiguous messages are rejected": [
-    security(
-      "A message that two parsers could read differently is rejected: members that occur twice, even if their names differ in case.",
-    ),
+    security("A message that two parsers could read differently is rejected, as with members that occur twice."),
   ],
-  "forbidden messages do not reach the server": [
-    security("A message that the schemas of MCP forbid for every method is rejected at once, and does not reach the server."),
-  ],
+  "forbidden messages do not reach the server": [security("Nor does one reach the server that MCP's schemas forbid for every method.")],
   "a connection has at most 16 requests": [
-    security(
-      "Requests that a client sends ahead of responses neither freeze the sidecar nor delay its end: a connection may have 16 of them.",
-    ),
+    security("A connection may have 16 unanswered requests."),
     operations(
       "timeouts-and-overload",
       "the next one gets SESSION_OVERLOADED after the responses before it, and the connection is closed.",
     ),
   ],
   "connections without a token push out no other": [
-    security("At the limits of connections, those without a valid token never push out one that has shown one."),
+    security("Connections without a valid token never push out one that has shown one."),
     operations("timeouts-and-overload", "Afterwards, its connection is never closed to make room."),
   ],
   "a client with many sessions evicts only its own": [
     security(
-      "A client with a quarter of MAX_SESSIONS evicts no session of others, and leaves a quarter of MAX_SESSIONS to them. No session in use is evicted.",
+      "A client with a quarter of MAX_SESSIONS evicts no session of others, and leaves a quarter to them. No session in use is evicted.",
     ),
     operations("sessions", "A session in use is never evicted."),
   ],
   "all messages share one memory budget": [
-    readme("When it is used up, new bodies get 503."),
-    security("Another client is served meanwhile."),
+    security("clients that use much of it get 503, and others are served."),
     operations("sizing", "All messages together have one limit, MEMORY_BUDGET_BYTES"),
   ],
   "slow and silent clients are disconnected": [
@@ -283,18 +262,16 @@ export const PROMISES = {
     operations("timeouts-and-overload", "408. A connection that has sent nothing is closed without a response"),
   ],
   "no message of a server ends or freezes the sidecar": [
-    security("No message up to MAX_LINE_BYTES ends or freezes the sidecar, at any depth."),
-    security("Its output has limits: MAX_LINE_BYTES for messages"),
+    security("No message up to MAX_LINE_BYTES ends or freezes the sidecar."),
+    security("Its output has limits: MAX_LINE_BYTES,"),
     operations("timeouts-and-overload", "UPSTREAM_RESPONSE_TOO_LARGE for its request; the server keeps running"),
   ],
-  "a server cannot answer other requests, or twice": [
-    security("It cannot answer a request that it did not get, cannot answer one twice, and cannot reach a client of another server."),
-  ],
+  "a server cannot answer other requests, or twice": [security("It cannot answer a request that it did not get, nor one twice.")],
   "text that a server prints forges no response": [
     security("A client cannot forge the response to another one by text that the server prints"),
   ],
   "a defect fails one request": [
-    security("A defect of the sidecar fails one request, or at worst one lane."),
+    security("A defect of the sidecar fails one request, or at worst one server."),
     operations("status", "bugs of the sidecar, each of which failed one request or one server at most"),
   ],
   "SIGUSR1 opens no inspector": [
@@ -317,13 +294,10 @@ export const PROMISES = {
     operations("exit-codes", "RESTART_LIMIT is reached"),
   ],
   "the whole process group ends": [
-    security("Its process group is terminated with it."),
+    security("Its process group ends with it."),
     operations("shutdown", "At a restart and at shutdown the whole group is terminated, with SIGKILL if necessary"),
   ],
-  "a killed sidecar leaves no server": [
-    readme("After SIGKILL to the sidecar, its server ends because its stdin closes."),
-    operations("shutdown", "By the lifecycle of MCP, a stdio server then exits."),
-  ],
+  "a killed sidecar leaves no server": [operations("shutdown", "By the lifecycle of MCP, a stdio server then exits.")],
   "requests in flight finish at the end": [
     operations("shutdown", "Requests in flight and held requests may finish within DRAIN_TIMEOUT_MS."),
     operations("shutdown", "new requests get 503 SHUTTING_DOWN with `Retry-After`"),
@@ -355,11 +329,10 @@ export const PROMISES = {
     security("A page of another origin is rejected before its request is read. Only pages of this machine or of ALLOWED_ORIGINS may call."),
   ],
   "a page whose name resolves to this machine is rejected": [
-    security("`Host` rejects a page whose own name resolves to this machine (DNS rebinding)."),
-    security("Such a page reads only the state, neither stderr of the server nor `/status`."),
+    security("pages whose own name resolves to this machine are rejected (DNS rebinding). They read only the state."),
   ],
   "HTTP+SSE is off by default": [readme("The HTTP+SSE transport of 2024-11-05 is off by default (`--legacy-sse=on`).")],
-  "HTTP+SSE has the same guards": [security("HTTP+SSE has the same guards when it is on.")],
+  "HTTP+SSE has the same guards": [security("HTTP+SSE has the same guards.")],
 } as const satisfies Readonly<Record<string, readonly Quote[]>>;
 
 export type PromiseName = keyof typeof PROMISES;

@@ -35,7 +35,16 @@ describe("the health endpoints", () => {
     };
     expect({ status, body }).toEqual({
       status: 503,
-      body: { status: "not-ready", state: "backing-off", pid: null, generation: 1, restarts: 0, lastExit, nextRetryAt: time },
+      body: {
+        status: "not-ready",
+        state: "backing-off",
+        pid: null,
+        generation: 1,
+        restarts: 0,
+        readyAt: null,
+        lastExit,
+        nextRetryAt: time,
+      },
     });
     const times = body as { readonly lastExit: { readonly at: string }; readonly nextRetryAt: string };
     const [exitedAt, nextRetryAt] = [Date.parse(times.lastExit.at), Date.parse(times.nextRetryAt)];

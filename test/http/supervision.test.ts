@@ -26,6 +26,7 @@ describe("supervision", () => {
       generation: 1,
       restarts: 0,
       lastExit: null,
+      readyAt: null,
       nextRetryAt: null,
     });
     await gate.open();

@@ -73,17 +73,17 @@ describe("discover --url", () => {
       [
         "a response that switches to another protocol",
         (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
-        "the connection was closed without a response",
+        "initialize: bad upgrade",
       ],
       [
         "an endless response",
         (response) => writeForever(response, "application/json", Buffer.alloc(1024 * 1024, " ")),
-        "the response is longer than 67108864 bytes",
+        "the response is longer than 8388608 bytes",
       ],
       [
         "an endless event of empty lines",
         (response) => writeForever(response, "text/event-stream", Buffer.from("data:\n".repeat(10_000))),
-        "the event stream has more than 1000000 lines",
+        "the response is longer than 8388608 bytes",
       ],
     ])("%s is reported on one line", async (_what, answer, said) => {
       await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));

@@ -3,7 +3,6 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { ROOT } from "../support/markdown.ts";
-import { Pod } from "../support/pod.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -28,7 +27,7 @@ function codeBlock(after: string): string {
 describe("README", () => {
   it("the first command calls a tool of the bundled example, with the output shown", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
-    const script = codeBlock("<!-- first call: executed by").replaceAll("http://127.0.0.1:8080", sidecar.origin);
+    const script = codeBlock("<!-- executed: first call -->").replaceAll("http://127.0.0.1:8080", sidecar.origin);
     const { stdout } = await bash(["-euo", "pipefail", "-c", script], { cwd: ROOT });
     const shown = /It prints `(.*?)`\./.exec(readme)?.[1];
     expect(shown).toContain('"text":"5"');
@@ -38,7 +37,7 @@ describe("README", () => {
   it("the banner is that of the bundled example", async () => {
     await using terminal = TerminalRun.sidecar(["--", "node", "examples/echo-server/server.js"], { NO_COLOR: "1" });
     const url = await terminal.url();
-    const banner = codeBlock("<!-- banner: compared by");
+    const banner = codeBlock("<!-- compared: banner -->");
     await terminal.waitFor(/ Ctrl-C\r\n/);
     expect(`${terminal.lines.join("\n").trim()}\n`).toBe(banner.replaceAll("http://127.0.0.1:8080", new URL(url).origin));
     expect(await terminal.interrupt()).toBe(0);
@@ -46,7 +45,7 @@ describe("README", () => {
 
   it("the discover commands write a descriptor, and report a difference only if there is one", async () => {
     await using directory = await TempDir.create();
-    const script = codeBlock("<!-- discover: executed by")
+    const script = codeBlock("<!-- executed: discover -->")
       .replaceAll("npx node dist/main.js", `'${process.execPath}' '${MAIN}'`)
       .replaceAll("examples/echo-server/server.js", `'${EXAMPLE}'`);
     const run = (text: string): ReturnType<typeof bash> => bash(["-euo", "pipefail", "-c", text], { cwd: directory.path });
@@ -60,22 +59,8 @@ describe("README", () => {
     await expect(run(check)).rejects.toMatchObject({ code: 3, stdout: expect.stringMatching(/^~ add: description: /) as string });
   });
 
-  it("a pod's two variables declare a server by a command that serves tools", async () => {
-    const pod = codeBlock("<!-- pod: executed by");
-    const command = /command: (\S+)/.exec(pod)?.[1] ?? "";
-    const args = JSON.parse(/args: (\[.*\])/.exec(pod)?.[1] ?? "") as string[];
-    expect({ command, args }).toEqual({ command: "npx", args: ["-y", "@modelcontextprotocol/server-everything"] });
-    // As in a pod, except for the download: the package is among the tests' own.
-    const path = process.env["PATH"] ?? "";
-    await using running = await Pod.start({ command, args, env: { PATH: path } });
-    expect(readme).toContain("`CLAW_MCP_STDIO_COMMAND` and `CLAW_MCP_STDIO_ARGS` (JSON)");
-    expect(running.env).toMatchObject({ CLAW_MCP_STDIO_COMMAND: command, CLAW_MCP_STDIO_ARGS: JSON.stringify(args) });
-    await using client = await SdkClient.connect(running.url);
-    expect((await client.listTools()).tools.map(({ name }) => name)).toContain("echo");
-  });
-
   it("the URL and headers shown let an SDK client call a tool, and are required", async () => {
-    const config = JSON.parse(codeBlock("<!-- client: executed by")) as {
+    const config = JSON.parse(codeBlock("<!-- executed: client -->")) as {
       readonly mcpServers: { readonly echo: { readonly url: string; readonly headers: Readonly<Record<string, string>> } };
     };
     const { url, headers } = config.mcpServers.echo;

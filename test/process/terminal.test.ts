@@ -142,12 +142,12 @@ describe("the start on a terminal", () => {
   it("a download names its package, and Ctrl-C ends it", async () => {
     await using directory = await TempDir.create();
     await using gate = await Gate.create();
-    // A process without children, as npx while it downloads. It does not read its stdin.
+    // Like npx while it downloads: it does not read its stdin.
     await writeFile(directory.file("npx"), `#!${process.execPath}\nsetInterval(() => undefined, 1000);\n`);
     await chmod(directory.file("npx"), 0o755);
     const env = { ...gate.env, NO_COLOR: "1", PATH: `${directory.path}:${process.env["PATH"]}` };
     await using terminal = TerminalRun.sidecar(["--", "npx", "-y", "some-mcp@1.2.3"], env);
-    await terminal.waitFor(/npx downloads some-mcp@1\.2\.3, \d+ s/);
+    await terminal.waitFor(/waiting for npx, which may download some-mcp@1\.2\.3, \d+ s/);
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).toMatch(/mcp server ended: shutdown.*"signal":"SIGTERM"/);
     expect(terminal.isLeftClean).toBe(true);

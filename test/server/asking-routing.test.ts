@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AskingCall, ParkedCalls } from "../../src/server/asking-calls.ts";
 import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
-import { SharedRouting } from "../../src/server/shared-routing.ts";
+import { Routing } from "../../src/server/routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/stateless-client.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
@@ -37,13 +37,12 @@ function start(
   readonly answer: (answers: Readonly<Record<string, object>>) => RecordedReply;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const bench = new LaneBench((lane) => new SharedRouting(lane, "legacy", () => undefined), {
+  const bench = new LaneBench((calls, tools) => new Routing(calls, tools, "legacy", undefined, () => undefined), {
     parkTimeoutMs: PARK_TIMEOUT_MS,
     pingIntervalMs: 5000,
     hungTimeouts: 1,
   });
-  const { routing } = bench.lane;
-  const asking = routing instanceof SharedRouting ? routing.asking : undefined;
+  const { asking } = bench.lane.routing;
   if (asking === undefined) throw new Error("the lane has another routing");
   bench.start({});
   const caller = new StatelessCaller();

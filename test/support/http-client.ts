@@ -1,4 +1,5 @@
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest, type RequestOptions } from "node:http";
+import { request as httpsRequest } from "node:https";
 
 export type Headers = Readonly<Record<string, string>>;
 
@@ -27,7 +28,7 @@ export function startRequest(url: string | URL, { method = "POST", headers = {},
   const options: RequestOptions = { method, headers };
   if (signal !== undefined) options.signal = signal;
   if (agent !== undefined) options.agent = agent;
-  const request = httpRequest(url, options);
+  const request = new URL(url).protocol === "https:" ? httpsRequest(url, options) : httpRequest(url, options);
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     request.once("response", resolve);
     request.on("error", reject);

@@ -7,7 +7,7 @@ export interface Program {
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   prometheus: { commands: ["prometheus", "promtool"], debianPackage: "prometheus", tests: "test/system/prometheus" },
   haproxy: { commands: ["haproxy"], debianPackage: "haproxy", tests: "test/system/replicas" },
-  nginx: { commands: ["nginx"], debianPackage: "nginx", tests: "test/system/nginx" },
+  nginx: { commands: ["nginx", "openssl"], debianPackage: "nginx openssl", tests: "test/system/nginx" },
   chromium: { commands: ["chromium"], debianPackage: "chromium", tests: "test/system/page" },
   adb: { commands: ["adb"], debianPackage: "adb", tests: "test/system/adb" },
 };

@@ -16,7 +16,15 @@ function problems(argv: readonly string[], environment: Readonly<Record<string, 
 describe("the command line of discover", () => {
   it("every option is read up to the command or --", () => {
     const flags = ["--out", "o.json", "--service=svc", "--description", "Text.", "--image", "i:1", "--timeout-ms", "5"];
-    const expected = { out: "o.json", service: "svc", description: "Text.", image: "i:1", timeoutMs: 5, command: "node", args: ["--url"] };
+    const expected = {
+      out: "o.json",
+      service: "svc",
+      description: "Text.",
+      image: "i:1",
+      readyTimeoutMs: 5,
+      command: "node",
+      args: ["--url"],
+    };
     expect(options([...flags, "node", "--url"])).toMatchObject(expected);
     expect(options([...flags, "--", "node", "--url"])).toMatchObject(expected);
   });
@@ -36,12 +44,12 @@ describe("the command line of discover", () => {
       args: ["-y", "some-mcp"],
       cwd: "/",
       path: "/tools",
-      timeoutMs: 7,
+      readyTimeoutMs: 7,
     });
-    expect(options(["--timeout-ms", "9", "node"], environment)).toMatchObject({ command: "node", args: [], timeoutMs: 9 });
+    expect(options(["--timeout-ms", "9", "node"], environment)).toMatchObject({ command: "node", args: [], readyTimeoutMs: 9 });
     expect(options(["--url", "http://host:1/a/mcp"], environment)).toMatchObject({
       url: new URL("http://host:1/a/mcp"),
-      token: "token",
+      authToken: "token",
       command: "npx",
       args: ["-y", "some-mcp"],
       path: "/a/mcp",

@@ -1,9 +1,8 @@
-import { spawnSync } from "node:child_process";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { missingNodeFlags } from "../../../src/main.ts";
 import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
-import { neverReady, splitWords } from "../../../src/cli/start-failure.ts";
+import { neverReady } from "../../../src/cli/start-failure.ts";
 import type { UpstreamExit } from "../../../src/process/port.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
 import { RecordedLog, configWith } from "../../support/context.ts";
@@ -122,12 +121,3 @@ it.each<[Partial<UpstreamExit> & Pick<UpstreamExit, "kind" | "reason">, number, 
   const unknown = { exitCode: undefined, signal: undefined, likelyCause: undefined, stderrTail: [] };
   expect(neverReady({ ...unknown, ...exit })).toMatchObject({ exitCode, problem });
 });
-
-it.each(["npx -y some-mcp", "  node   server.js\t--x  ", `node "a b.js" 'c d' e\\ f`, `--name="x y" it\\'s "say \\"hi\\"" ''`, ""])(
-  "the line %j is split as a shell does",
-  (line) => {
-    const script = `for word in ${line}; do printf '%s\\0' "$word"; done`;
-    const { stdout } = spawnSync("sh", ["-c", script], { encoding: "utf8" });
-    expect(splitWords(line)).toEqual(stdout.split("\0").slice(0, -1));
-  },
-);

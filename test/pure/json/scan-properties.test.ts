@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { findElements } from "../../../src/json/find.ts";
 import { JsonScanner, Shape } from "../../../src/json/read.ts";
 import { allMembers, type JsonNode, memberOf, poisonEngine, readReference } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText, whitespace } from "../../support/json-text.ts";
 
-const MAX_ELEMENTS = 1000;
 const SHAPE = new Shape({
   id: {},
   method: {},
@@ -40,14 +40,8 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
     const node = last === undefined ? undefined : memberOf(last, wanted);
     const named = all.map(({ members = [] }) => members.filter((member) => member.name === wanted));
     const other = all.flatMap((each) => each.members ?? []).find((member) => member.name !== wanted && isTakenFor(member.name, wanted));
-    facts.splice(
-      (shape.firstSlot + position) * 4,
-      4,
-      node?.start,
-      node?.end,
-      named.some(({ length }) => length > 1),
-      other?.name,
-    );
+    const double = named.some(({ length }) => length > 1) ? wanted : other?.name;
+    facts.splice((shape.firstSlot + position) * 3, 3, node?.start, node?.end, double);
     const children = shape.children[position];
     if (children !== undefined)
       addSlots(
@@ -60,21 +54,20 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
 }
 
 function expected(node: JsonNode): Facts {
-  const facts: Facts = Array.from({ length: SHAPE.endSlot }, () => [undefined, undefined, false, undefined]).flat();
+  const facts: Facts = Array.from({ length: SHAPE.endSlot * 3 }, () => undefined);
   addSlots(facts, SHAPE, node, [node]);
-  const escaped = allMembers(node).filter(({ nameText }) => nameText.includes("\\"));
-  facts.push(...escaped.flatMap(({ nameStart, nameText }) => [nameStart, nameStart + nameText.length]));
-  const elements = node.elements ?? [];
-  facts.push(...elements.slice(0, MAX_ELEMENTS).flatMap(({ start, end }) => [start, end]));
-  return [...facts, elements.length, node.members !== undefined, node.elements !== undefined];
+  const hasEscapedName = allMembers(node).some(({ nameText }) => nameText.includes("\\"));
+  const elements = (node.elements ?? []).flatMap(({ start, end }) => [start, end]);
+  return [...facts, ...elements, hasEscapedName, node.members !== undefined, node.elements !== undefined];
 }
 
-function found({ outline, elements, elementCount, isArray, isObject }: JsonScanner): Facts {
+function found({ outline, isArray, isObject }: JsonScanner): Facts {
   const slots = Array.from({ length: SHAPE.endSlot }, (_, slot) => {
     const span = outline.span(slot);
-    return [span?.start, span?.end, outline.isRepeated(slot), outline.otherCaseAt(slot)];
+    return [span?.start, span?.end, outline.doubleAt(slot)];
   });
-  return [...slots.flat(), ...outline.escapedNames, ...elements.flatMap(({ start, end }) => [start, end]), elementCount, isObject, isArray];
+  const elements = (isArray ? findElements(outline.text) : []).flatMap(({ start, end }) => [start, end]);
+  return [...slots.flat(), ...elements, outline.hasEscapedName, isObject, isArray];
 }
 
 describe("JsonScanner", () => {

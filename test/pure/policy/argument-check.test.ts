@@ -144,7 +144,8 @@ describe("a schema", () => {
     ["longer than", { description: "x".repeat(300_000) }],
     ["subschemas", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
     ["subschemas", { allOf: Array.from({ length: 4000 }, () => ({})) }],
-    ["pattern", { patternProperties: { "(?i)a": {} }, additionalProperties: false }],
+    ["Invalid regular expression", { properties: { a: { pattern: "(?i)a" } } }],
+    ["Invalid regular expression", { patternProperties: { "(?i)a": {} }, additionalProperties: false }],
     ["Maximum call stack", { $ref: "#" }],
   ])("an unusable schema is skipped and logged once: %s", async (reason, inputSchema) => {
     const check = new ArgumentCheckBench();

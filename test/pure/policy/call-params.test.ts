@@ -28,15 +28,15 @@ describe("the tool and arguments of a call", () => {
   });
 
   it.each([
-    ['{"name":"a","name":"b"}', '"name" occurs twice in "params"'],
-    ['{"name":"a","n\\u0061me":"a"}', '"name" occurs twice in "params"'],
-    ['{"arguments":{},"name":"a","arguments":{}}', '"arguments" occurs twice in "params"'],
-    ['{"name":"a","task":{},"task":{}}', '"task" occurs twice in "params"'],
-    ['{"name":"a","Name":"b"}', '"Name" in "params" differs only in case from a name of the protocol'],
-    ['{"NAME":"b"}', '"NAME" in "params" differs only in case from a name of the protocol'],
-    ['{"name":"a","\\u004eame":"b"}', '"Name" in "params" differs only in case from a name of the protocol'],
-    ['{"name":"a","argumentſ":{}}', '"argumentſ" in "params" differs only in case from a name of the protocol'],
-    ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" in "params" differs only in case from a name of the protocol'],
+    ['{"name":"a","name":"b"}', '"name" occurs twice'],
+    ['{"name":"a","n\\u0061me":"a"}', '"name" occurs twice'],
+    ['{"arguments":{},"name":"a","arguments":{}}', '"arguments" occurs twice'],
+    ['{"name":"a","task":{},"task":{}}', '"task" occurs twice'],
+    ['{"name":"a","Name":"b"}', '"Name" differs only in case from "name"'],
+    ['{"NAME":"b"}', '"NAME" differs only in case from "name"'],
+    ['{"name":"a","\\u004eame":"b"}', '"Name" differs only in case from "name"'],
+    ['{"name":"a","argumentſ":{}}', '"argumentſ" differs only in case from "arguments"'],
+    ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" differs only in case from "task"'],
   ])("the ambiguous call %s is rejected", (params, problem) => {
     expect(read(params)).toEqual({ problem });
   });

@@ -33,7 +33,7 @@ describe("a result that asks the client", () => {
       "a question has more than 4194304 characters",
     ],
     [String.raw`"inputRequests":{"q":${QUESTION},"\u0071":${QUESTION}}`, "a key of inputRequests occurs twice"],
-    [`"inputRequests":{"q":${QUESTION}},"inputRequests":{}`, "inputRequests occurs twice"],
+    [`"inputRequests":{"q":${QUESTION}},"inputRequests":{}`, "inputRequests is ambiguous"],
     ['"requestState":1', "requestState is not a string"],
     ['"inputRequests":[]', "inputRequests is not an object"],
     ['"a":1', "it has neither inputRequests nor requestState"],

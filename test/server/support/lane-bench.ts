@@ -8,11 +8,11 @@ import type { Call, CallLimits, CallVerdict } from "../../../src/server/call.ts"
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
-import type { LanePolicy } from "../../../src/server/tools.ts";
-import type { Routing } from "../../../src/server/routing.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import type { Calls } from "../../../src/server/calls.ts";
+import type { LanePolicy, ServerTools } from "../../../src/server/tools.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
-import { SharedRouting } from "../../../src/server/shared-routing.ts";
 import { type RecordedLog, UNGUARDED, contextOf } from "../../support/context.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { RecordedSink } from "./recorded-sink.ts";
@@ -97,7 +97,7 @@ export class LaneBench {
   #generation = 0;
 
   constructor(
-    createRouting: (lane: Lane, eventLog: EventLog) => Routing,
+    createRouting: (calls: Calls, tools: ServerTools, eventLog: EventLog) => Routing,
     limits: Partial<Config> = {},
     { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
   ) {
@@ -106,11 +106,17 @@ export class LaneBench {
       this.ended.push(session);
       endSession(session);
     };
-    this.lane = new Lane(this.context, this.upstream, onEnded, (lane) => createRouting(lane, this.eventLog), policy ?? this.#open);
+    this.lane = new Lane(
+      this.context,
+      this.upstream,
+      onEnded,
+      (calls, tools) => createRouting(calls, tools, this.eventLog),
+      policy ?? this.#open,
+    );
   }
 
   static shared(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((lane) => new SharedRouting(lane), limits, options);
+    return new LaneBench((calls, tools) => new Routing(calls, tools), limits, options);
   }
 
   /** A shared lane whose server is ready. */
@@ -219,9 +225,9 @@ export class PrivateLaneBench extends LaneBench {
     const initialized: string[] = [];
     let streams: SessionStreams | undefined;
     super(
-      (lane, eventLog) => {
+      (calls, tools, eventLog) => {
         streams = new SessionStreams(ACCOUNT, eventLog, options?.isInitialized ?? true);
-        return new PrivateRouting(lane, streams, (text) => initialized.push(text));
+        return new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, (text) => initialized.push(text)));
       },
       limits,
       options,

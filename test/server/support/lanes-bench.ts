@@ -8,7 +8,8 @@ import type { MemoryHolder } from "../../../src/memory.ts";
 import { Session } from "../../../src/session/session.ts";
 import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
-import { PrivateRouting } from "../../../src/server/private-routing.ts";
+import { PrivateSession } from "../../../src/server/private-session.ts";
+import { Routing } from "../../../src/server/routing.ts";
 import { type RecordedLog, UNGUARDED, contextOf } from "../../support/context.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedReply } from "./recorded-reply.ts";
@@ -148,7 +149,7 @@ export class LanesBench {
     const { streams } = profile;
     if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
-      (lane) => new PrivateRouting(lane, streams, () => undefined),
+      (calls, tools) => new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, () => undefined)),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

@@ -258,7 +258,7 @@ export class Life {
   }
 
   #noteTrouble(): void {
-    const isReady = this.#server?.status().upstream.state === "ready";
+    const isReady = this.#server?.status().state === "ready";
     if (!isReady || this.#processes.some(({ hasEnded, era, isLost }) => !hasEnded && (era === undefined || isLost))) this.#onTrouble();
   }
 

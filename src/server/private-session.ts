@@ -4,26 +4,24 @@ import { type NotificationMessage, type RequestMessage, type ResponseMessage, Sl
 import { editsOf, messageToServer, notificationToClient, requestToClient } from "../mcp/rewrite.ts";
 import { type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
-import type { Caller } from "../session/session.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import type { RequestDecision } from "./call.ts";
 import { answerElsewhere } from "./failures.ts";
-import type { Lane } from "./lane.ts";
+import type { Calls } from "./calls.ts";
+import type { ServerTools } from "./tools.ts";
 import { Questions } from "./questions.ts";
 import { cancellation } from "./internal-calls.ts";
-import { answerPing, LIST_CHANGED, type Routing } from "./routing.ts";
-import { decideAbout, DesiredState, LegacyDriver } from "./desired-state.ts";
-import { SharedRouting } from "./shared-routing.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
+
+/** The notifications of a change of a list, in all eras. */
+export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
 
-/** Routing for a private server that one session has used: every message is for that session, or comes from it. */
-export class PrivateRouting implements Routing {
-  readonly isPrivate = true;
-  readonly era = "legacy";
-  readonly #lane: Lane;
+/** The only session that has used a private server: every message is for it, or comes from it. */
+export class PrivateSession {
+  readonly #calls: Calls;
+  readonly #tools: ServerTools;
   readonly #streams: SessionStreams;
   /** The memory of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
@@ -31,42 +29,40 @@ export class PrivateRouting implements Routing {
   readonly #questions: Questions;
   /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
-  readonly state = new DesiredState();
-  readonly #driver: LegacyDriver;
-  #isInitialized: boolean;
+  isInitialized: boolean;
 
   /**
    * @param streams those of the session.
    * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation. Undefined if the sidecar sends one instead.
    */
-  constructor(lane: Lane, streams: SessionStreams, onInitialized?: (text: string) => void) {
-    this.#lane = lane;
-    this.#driver = new LegacyDriver(lane.calls, this.state, true);
+  constructor(calls: Calls, tools: ServerTools, streams: SessionStreams, onInitialized?: (text: string) => void) {
+    this.#calls = calls;
+    this.#tools = tools;
     this.#streams = streams;
     this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
     // A session that is taken up was initialized at another replica, so its client does not send `notifications/initialized` again.
-    this.#isInitialized = onInitialized === undefined || streams.isTakenUp;
-    this.#questions = new Questions(lane, MAX_FORWARDED_REQUESTS);
+    this.isInitialized = onInitialized === undefined || streams.isTakenUp;
+    this.#questions = new Questions(calls, MAX_FORWARDED_REQUESTS);
     this.#questions.onOverdue = (question) => {
       const reason = `The client did not answer ${shorten(question.method)} in time`;
       this.#questions.fail(question, JsonRpcErrorCode.SessionOrTimeout, reason);
       this.#emit(cancellation(question.id, "timeout"));
-      lane.calls.extend(lane.context.nowMs());
+      calls.extend(calls.context.nowMs());
     };
   }
 
-  get isWaitingForClient(): boolean {
+  /** True if it has a request of the server to answer. */
+  get isAsked(): boolean {
     return this.#questions.size > 0;
   }
 
-  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+  onRequest(method: string): void {
     // The client's own notification may have reached another replica, and a server may reject requests before it.
-    if (!this.#isInitialized && request.method !== "ping") this.#initialize(INITIALIZED);
-    return decideAbout(request, caller, this.#driver);
+    if (!this.isInitialized && method !== "ping") this.#initialize(INITIALIZED);
   }
 
-  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+  onNotification(notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
     if (method === "notifications/progress") {
       const token = notification.outline.numberAt(Slot.progressToken);
@@ -74,26 +70,25 @@ export class PrivateRouting implements Routing {
       return tokenText === undefined ? undefined : messageToServer(notification, editsOf(notification, tokenText, Slot.progressToken));
     }
     if (method === "notifications/initialized" && this.#onInitialized === undefined) return undefined;
-    if (method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
     const text = messageToServer(notification);
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
 
   /** Sends a `notifications/initialized`, and keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
-    const { calls, tools } = this.#lane;
+    const calls = this.#calls;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     const { isReady } = calls.queue;
     if (isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized?.(text);
-    this.#isInitialized = true;
-    if (isReady) tools.onInitialized();
+    this.isInitialized = true;
+    if (isReady) this.#tools.onInitialized();
     return undefined;
   }
 
-  onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
-    const { calls, context } = this.#lane;
+  onAnswer(response: ResponseMessage): SidecarError | undefined {
+    const calls = this.#calls;
     const question = this.#questions.get(response.id);
     if (question === undefined) return this.#questions.ids.has(response.id) ? undefined : answerElsewhere();
     const { id, idText, progressTokenText } = question;
@@ -101,15 +96,8 @@ export class PrivateRouting implements Routing {
     if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#questions.close(question);
     if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, progressTokenText);
-    calls.extend(context.nowMs());
+    calls.extend(calls.context.nowMs());
     return undefined;
-  }
-
-  shared(): Routing {
-    this.#kept.release();
-    // A server that has asked for roots is not shared.
-    this.state.haveRootsChanged = false;
-    return new SharedRouting(this.#lane, "legacy", undefined, this.state);
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -118,26 +106,17 @@ export class PrivateRouting implements Routing {
     if (LIST_CHANGED.test(method) || method === "notifications/resources/updated") this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
       const question = this.#questions.withdraw(notification);
-      if (question === undefined) return this.#lane.dropped.notification(method);
+      if (question === undefined) return this.#calls.dropped.notification(method);
       this.#emit(notificationToClient(notification, Slot.requestId, String(question.id)));
     } else this.#emit(text);
   }
 
-  onServerRequest(request: RequestMessage): void {
-    const { calls, dropped } = this.#lane;
-    if (request.method === "ping") {
-      if (!calls.sendInternal(answerPing(request))) dropped.request(request.method);
-      return;
-    }
+  /** Sends it a request of the server. */
+  ask(request: RequestMessage): void {
     const question = this.#questions.open(request);
     if (question === undefined) return;
     this.#questions.startDeadline(question);
     this.#emit(requestToClient(request, question.id));
-  }
-
-  onReady(): void {
-    this.#driver.onReady();
-    if (this.#isInitialized) this.#lane.tools.onInitialized();
   }
 
   onLost(): void {
@@ -146,14 +125,14 @@ export class PrivateRouting implements Routing {
     for (const { id } of this.#questions.closeAll()) this.#emit(cancellation(id, "the MCP server has stopped"));
   }
 
-  onListener(): void {
-    // The streams of the only session are known already.
-  }
-
-  onCallerEnd(caller: Caller): void {
+  end(): void {
     this.#questions.closeAll();
     this.#taskTokens.clear();
-    this.state.end(caller);
+    this.release();
+  }
+
+  /** Keeps nothing for the next generation any more. */
+  release(): void {
     this.#kept.release();
   }
 
@@ -163,7 +142,7 @@ export class PrivateRouting implements Routing {
    */
   #emit(text: string): void {
     // A message for the client cannot belong to a request of the sidecar.
-    const inFlight = this.#lane.calls.ofClients.map(({ reply }) => reply);
+    const inFlight = this.#calls.ofClients.map(({ reply }) => reply);
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {
       // A lost connection may be resumed later, but an open one reads the message now.
